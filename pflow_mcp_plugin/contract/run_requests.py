@@ -97,6 +97,9 @@ def _seconds(value: str | float | None) -> float | None:
         raise PflowError(f"--cache: {error}", suggestions=("Write --cache=1h",), kind="usage") from error
 
 
+_AT_LEAST_NONE = attrs.validators.optional(attrs.validators.ge(0))
+
+
 @attrs.frozen(kw_only=True)
 class RunOptions:
     """How the user wants runs to be made in any host, wherever they begin.
@@ -108,9 +111,12 @@ class RunOptions:
             `15m`; None leaves it to nodes.
         no_cache: No results are kept or used.
         items_must_succeed: A run in which items of a batch failed, and which went on, ends as failed.
+        max_calls: A run that has made so many calls stops before the next; None leaves it to the config.
+        max_writes: The same for calls of what is not known to only read.
 
     Raises:
         PflowError: `cache` is not a time, or stands beside `no_cache`.
+        ValueError: A limit is negative.
     """
 
     trust_readonly: bool = attrs.field(default=False, validator=flag)
@@ -118,6 +124,8 @@ class RunOptions:
     cache: float | None = attrs.field(default=None, converter=_seconds)
     no_cache: bool = attrs.field(default=False, validator=flag)
     items_must_succeed: bool = attrs.field(default=False, validator=flag)
+    max_calls: int | None = attrs.field(default=None, validator=_AT_LEAST_NONE)
+    max_writes: int | None = attrs.field(default=None, validator=_AT_LEAST_NONE)
 
     def __attrs_post_init__(self) -> None:
         from pflow_mcp_plugin.contract.problems import PflowError

@@ -12,7 +12,7 @@ Where to start reading:
 - `nodes`: the host's own nodes, registered through the same hooks as any plugin's
 - `stored_settings`, `workflow_library`, `trace_files`: what the user saves, and what runs leave behind;
   `workflow_name`: the names of saved workflows; `retention`: how long traces are kept
-- `flow_policy`: which nodes must not get data from which
+- `flow_policy`: which nodes must not get data from which; `run_limits`: how many calls a run may make
 - `language_model`: the models of the `llm` library
 - `rendering`: workflows and traces as pictures, pages and programs
 - `direct`: nodes run from the command line, each with its flags

@@ -109,7 +109,7 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
 
 
 def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _unknown(document, ("flows", "traces"), "")  # `retention` checks the latter
+    yield from _unknown(document, ("flows", "limits", "traces"), "")  # others check the latter
     flows = document.get("flows", {"deny": []})
     if not isinstance(flows, dict):
         yield _mistake("flows", "Must be a table", f"Write [flows]. {_EXAMPLE}")

@@ -100,6 +100,15 @@ def bound_options(command: Decorated) -> Decorated:
             is_flag=True,
             help="Fail at the end of the run if items of a batch failed.",
         ),
+        click.option(
+            "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop the run before further calls."
+        ),
+        click.option(
+            "--max-writes",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Stop the run before further calls of nodes that are not known to only read.",
+        ),
     )
     for option in reversed(options):
         command = option(command)

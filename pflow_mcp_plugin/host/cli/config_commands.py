@@ -247,6 +247,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
     """Return the problems of the host's own config: settings, saved registry and installed scripts."""
     from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
     from pflow_mcp_plugin.host.retention import check_retention
+    from pflow_mcp_plugin.host.run_limits import check_limits
     from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
     paths = host.paths
@@ -256,7 +257,8 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
         list(saved.entries())
     except PflowError as error:
         found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
-    return [*found, *_policy_mistakes(host), *check_retention(host.paths.config), *_script_clashes()]
+    tables = (*check_retention(paths.config), *check_limits(paths.config))
+    return [*found, *_policy_mistakes(host), *tables, *_script_clashes()]
 
 
 def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:

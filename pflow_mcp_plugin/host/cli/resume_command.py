@@ -138,7 +138,8 @@ def _resumed(
         place = place_of(host, options["workflow"])
         document = find_workflow(host, options["workflow"])
     # What is asked now wins over what was asked before; an option that is not given asks for nothing.
-    asked = {name: it for name, it in attrs.asdict(taken_options({**options})).items() if it}
+    given = attrs.asdict(taken_options({**options}))
+    asked = {name: it for name, it in given.items() if it is not None and it is not False}
     runner = host.runner.at(place).with_options(attrs.evolve(earlier.options, **asked))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):

@@ -75,7 +75,8 @@ def run_batch(
     fit = argument_types(planned.ref.entry)
     _announce_items(attempts, planned, batch, fit, items)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
-    tally, is_safe = _Tally(len(items)), planned.ref.entry.purity == "flow_safe"
+    entry = planned.ref.entry
+    tally, is_safe = _Tally(len(items)), entry.purity == "flow_safe" or bool(entry.idempotency_argument)
     run = attempts.run
     try:
         run.watcher.items_ended(planned.ref.id, tally.counts)
@@ -170,8 +171,8 @@ def _side_by_side(
     """Keep `width` items in flight; more would only wait, each holding memory."""
     ended: SimpleQueue[Future[_Done]] = SimpleQueue()
     waiting = iter(enumerate(items))
-    flying = 0
-    stopped = False
+    flying, stopped = 0, False
+    refusal: PflowError | None = None
     while True:
         while flying < width and not stopped:
             numbered = next(waiting, None)
@@ -180,12 +181,17 @@ def _side_by_side(
             executor.submit(one, numbered).add_done_callback(ended.put)
             flying += 1
         if not flying:
+            if refusal is not None:
+                raise refusal
             return
         run.check()  # an item that cannot be stopped is left behind, in its daemon thread
         try:
             # In short waits, as a Ctrl-C just before a wait does not interrupt it.
             done = ended.get(timeout=_NAP).result()
         except Empty:
+            continue
+        except PflowError as error:  # the item must not be done; those that have begun end first
+            refusal, stopped, flying = refusal or error, True, flying - 1
             continue
         flying -= 1
         stopped = stopped or bool(done.result.failure and batch.fail_fast)
@@ -245,7 +251,7 @@ class _Tally:
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})
         first = self.first
         if batch.goes_on:  # not past an item that may have happened: what follows could not be done with it
-            first = self.unknown if run.record else None
+            first = self.unknown if run.record and run.record.kept else None
         if first is None:
             if self.errors:
                 run.failed_items.append((f"{run.above}{planned.id}", len(self.errors), self.count))

@@ -103,6 +103,9 @@ class StepNode(pocketflow.BaseNode):
                 retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
                 result = steps.attempts.perform(planned, prepare, store, retry, note)
             self._record(step, result, store)
+        except PflowError as refusal:
+            step.error = said(refusal)
+            raise
         finally:
             if reuse is not None and reuse.noted:
                 step.details["cache"] = reuse.noted
@@ -115,6 +118,9 @@ class StepNode(pocketflow.BaseNode):
         return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
+        step = self._steps.run.current_step()
+        if step is not None and step.planned is self.planned:
+            step.call()
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pflow_mcp_plugin.contract import PflowError, Problem, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.trace_recorder import Recorder
     from pflow_mcp_plugin.redaction import Redactor
 
+_NO_LIMITS: Mapping[str, Mapping[str, int]] = {}
 _NOT_ARGUMENTS = frozenset({"__node_id__"})
 _NAMED = 5
 """How many steps a message names."""
@@ -57,6 +59,14 @@ class RecordedRun:
         head: What its record says of the run as a whole; a value that is not JSON leaves the run unrecorded.
         record: The record of the earlier parts of the run; None for a new one.
         only_failed: Whether failed items of batches run again.
+        limits: How many calls the run may make, by node type and key.
+        kept: Whether it is recorded at all; if not, its calls are counted only.
+
+    Attributes:
+        refusal: Why something in it must not be done, which ends the run; None if nothing was refused.
+        limits: Counts its calls.
+        kept: Whether it is recorded.
+        resuming: The command that goes on with it.
     """
 
     def __init__(  # noqa: PLR0913 - a run, and what its record shows
@@ -70,6 +80,8 @@ class RecordedRun:
         redactor: Redactor,
         record: RunRecord | None = None,
         only_failed: bool = False,
+        limits: Mapping[str, Mapping[str, int]] = _NO_LIMITS,
+        kept: bool = True,
     ) -> None:
         self.run_id = run_id
         self._host = host
@@ -79,12 +91,16 @@ class RecordedRun:
         self._record = record
         self._lock = threading.Lock()
         self._passes: Counter[str] = Counter()
-        self._lacking = not _is_json(head)
+        self._lacking = not (kept and _is_json(head))
+        self.kept = kept
+        self.resuming = f"pflow resume {run_id}" if kept else "run it again with"
         self._warned = False
         steps = record.steps() if record else []
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
+        self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
+        self.refusal: PflowError | None = None
 
     @property
     def resumes(self) -> bool:
@@ -154,7 +170,12 @@ class RecordedRun:
         unmatched = self._earlier.unmatched(step)
         if unmatched:
             step.shown = self.shown(params)
-            raise _unmatched(self.run_id, step, unmatched)
+            raise self.refuse(_unmatched(self.run_id, step, unmatched))
+
+    def refuse(self, reason: PflowError) -> PflowError:
+        """Let the run end with this reason, whatever edges follow a failure; return it."""
+        self.refusal = self.refusal or reason
+        return reason
 
     def record(self) -> RunRecord | None:
         """Return the record, which begins with the first step that is recorded; None if there is none."""
@@ -235,6 +256,7 @@ class StepOfRun(RunStep):
         self.params = params
         self._is_item = is_item
         self._has_begun = False
+        self._was_sent = self._is_counted = False
 
     @property
     def place(self) -> str:
@@ -243,6 +265,9 @@ class StepOfRun(RunStep):
 
     def sending(self, *others: RunStep) -> None:
         """Record that the step, and others of the run, are about to act; raise if they must not."""
+        for step in (self, *others):
+            if isinstance(step, StepOfRun):
+                step._was_sent = True  # noqa: SLF001 - another of this class
         steps = [step.recorded for step in (self, *others) if isinstance(step, StepOfRun)]
         harmful = [step for step in steps if not step.safe]
         if not harmful:
@@ -265,7 +290,7 @@ class StepOfRun(RunStep):
             for step in (self, *others):
                 if isinstance(step, StepOfRun):
                     step.refusal = refusal
-            raise refusal from error
+            raise self._run.refuse(refusal) from error
 
     def idempotency_key(self) -> str:
         """Return the key of the step: that of an earlier part of the run, the given one, or a new one."""
@@ -292,6 +317,18 @@ class StepOfRun(RunStep):
     def _has_same_key(self, earlier: RecordedStep) -> bool:
         return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
+    def call(self) -> None:
+        """Count a call that the step is going to make; raise if a limit of the run does not allow it."""
+        entry = self.planned.ref.entry
+        if self.planned.sub is not None or not is_call(entry):
+            return
+        self._was_sent = False
+        if (limit := self._run.limits.take(entry)) is not None:
+            self.refusal = self._run.refuse(reached(self.place, limit, self._run.resuming))
+            raise self.refusal
+        self.recorded.attempts += 1
+        self._is_counted = True
+
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
     ) -> None:
@@ -300,7 +337,13 @@ class StepOfRun(RunStep):
         if self.refusal is not None:
             raise self.refusal
         if self.planned.sub is not None:
+            if failure is not None and self._run.refusal is not None:
+                raise self._run.refusal  # of a step inside
             return
+        if self._is_counted and not self._was_sent:
+            recorded.attempts -= 1
+            self._run.limits.give_back(self.planned.ref.entry)
+        self._is_counted = False
         recorded.action, recorded.state, recorded.error = action, "done", ""
         if failure is not None:
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
@@ -308,8 +351,9 @@ class StepOfRun(RunStep):
             goes_on = self._is_item and batch is not None and batch.goes_on
             recorded.routed = goes_on or action in self.planned.routed
             recorded.error = self._run.redacted(reason or "")
-        # What failed before it had begun is run again, unless the run goes on.
-        is_kept = failure is None or recorded.routed or self._has_begun
+        # What failed before it had begun is run again, unless the run goes on; its calls count.
+        is_counted = recorded.attempts and self._run.limits.are_set
+        is_kept = failure is None or recorded.routed or self._has_begun or is_counted
         record = self._run.record() if is_kept else None
         if record is None:
             return
@@ -371,6 +415,7 @@ class EarlierSteps:
                 return answer, None
             if replaced := _taken(again, step):
                 step.number, step.reruns = replaced.number, replaced.reruns
+                step.attempts = replaced.attempts
                 step.key = replaced.key or step.key
                 return None, replaced
             # What was forgotten is not done again, should it come after all.

@@ -40,7 +40,8 @@ CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE step (number INTEGER PRIMARY KEY, place TEXT NOT NULL, node TEXT NOT NULL, type TEXT NOT NULL,
   identity TEXT NOT NULL, safe INTEGER NOT NULL, shown TEXT NOT NULL, state TEXT NOT NULL,
   action TEXT NOT NULL DEFAULT '', routed INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
-  key TEXT NOT NULL DEFAULT '', reruns INTEGER NOT NULL DEFAULT 0, outputs BLOB);
+  key TEXT NOT NULL DEFAULT '', reruns INTEGER NOT NULL DEFAULT 0,
+  attempts INTEGER NOT NULL DEFAULT 0, outputs BLOB);
 CREATE TABLE entry (number INTEGER PRIMARY KEY, parent INTEGER, item INTEGER, content TEXT NOT NULL);
 """
 
@@ -63,6 +64,7 @@ class RecordedStep:
         error: Why it failed.
         key: Its idempotency key: what is sent again with it is done once. Empty if it takes none.
         reruns: How often somebody asked for it to be done again, with another key.
+        attempts: How many calls it has made.
     """
 
     place: str
@@ -78,6 +80,7 @@ class RecordedStep:
     error: str = ""
     key: str = ""
     reruns: int = 0
+    attempts: int = 0
 
     @property
     def undecided(self) -> bool:

@@ -135,7 +135,8 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
 
 def again(run: CurrentRun) -> tuple[str, ...]:
     """Return the next step after a run whose items failed, if it can be resumed."""
-    return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if run.record else ()
+    is_kept = run.record is not None and run.record.kept
+    return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if is_kept else ()
 
 
 def handled_failures(steps: Sequence[Step]) -> Iterator[Problem]:

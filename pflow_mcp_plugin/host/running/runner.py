@@ -31,6 +31,7 @@ from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
+from pflow_mcp_plugin.host.run_limits import read_limits
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import (
     exit_code_of,
@@ -243,7 +244,7 @@ class WorkflowRunner(Runner):
         if not trace:
             recorder.files = None  # nothing shows its values
         recorder.given(values)
-        run.record = self._recorded(run, compiled, values, resumed) if trace or resumed else None
+        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
@@ -292,9 +293,17 @@ class WorkflowRunner(Runner):
         return open_reuse(run, self._plugins)
 
     def _recorded(
-        self, run: CurrentRun, compiled: Compiled, values: Mapping[str, Any], resumed: Resumed | None
+        self,
+        run: CurrentRun,
+        compiled: Compiled,
+        values: Mapping[str, Any],
+        resumed: Resumed | None,
+        *,
+        trace: bool,
     ) -> RecordedRun | None:
-        if resumed is None and not _is_worth_recording(compiled):
+        limits = read_limits(self._host.paths.config, self._options)
+        kept = resumed is not None or (trace and _is_worth_recording(compiled))
+        if not (kept or limits):
             return None
         from pflow_mcp_plugin.host.running.recorded_run import RecordedRun, folder_now
 
@@ -318,6 +327,8 @@ class WorkflowRunner(Runner):
             redactor=run.redactor,
             record=resumed.record if resumed else None,
             only_failed=resumed is not None and resumed.only_failed,
+            limits=limits,
+            kept=kept,
         )
 
     def _outcome(

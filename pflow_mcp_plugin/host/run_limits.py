@@ -1,0 +1,143 @@
+"""How much one run may do: its calls, and those of them that may change something.
+
+# pflow.toml
+[limits]
+max_calls = 500  # of a run, over all parts in which it is resumed
+max_writes = 20  # calls of nodes that are not known to only read
+
+[limits.shell]
+max_calls = 3
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+
+TABLE = "limits"
+"""The table of `pflow.toml` with the limits."""
+_KEYS = ("max_calls", "max_writes")
+_OF_RUN = ""
+_STEP = "Write max_calls = 500, max_writes = 20, or a table for a node type"
+
+
+def is_call(entry: Entry) -> bool:
+    """Return whether a node counts as a call: all do but those of pflow that only read or compute."""
+    return not (entry.source == "pflow" and entry.purity == "flow_safe")
+
+
+class RunLimits:
+    """Counts the calls of a run against its limits; safe to use from any thread.
+
+    Args:
+        limits: The limits by key, of each node type, and of the run under "".
+        before: The node type of each step of its earlier parts, whether it only reads, and its calls.
+    """
+
+    def __init__(
+        self, limits: Mapping[str, Mapping[str, int]], before: Iterable[tuple[str, bool, int]]
+    ) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._made: Counter[tuple[str, str]] = Counter()
+        for node_type, is_safe, calls in before:
+            for key in _KEYS[:1] if is_safe else _KEYS:
+                self._made.update({(_OF_RUN, key): calls, (node_type, key): calls})
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there are any."""
+        return bool(self._limits)
+
+    def take(self, entry: Entry) -> tuple[str, str, int] | None:
+        """Count a call; return the node type, key and value of the limit that does not allow it, if any."""
+        with self._lock:
+            counts = self._counts(entry)
+            for of, key in counts:
+                most = self._limits.get(of, {}).get(key)
+                if most is not None and self._made[of, key] >= most:
+                    return of, key, most
+            self._made.update(counts)
+        return None
+
+    def give_back(self, entry: Entry) -> None:
+        """Take back a call that was not sent."""
+        with self._lock:
+            self._made.subtract(self._counts(entry))
+
+    def _counts(self, entry: Entry) -> list[tuple[str, str]]:
+        keys = _KEYS[:1] if entry.purity == "flow_safe" else _KEYS
+        return [(of, key) for of in (_OF_RUN, entry.node) for key in keys]
+
+
+def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowError:
+    """Return the error of a run that stops before a call; `resuming` is the command that goes on with it."""
+    of, key, most = limit
+    what = f"{most:,} {'writing calls' if key == 'max_writes' else 'calls'}"
+    flag = f"--{key.replace('_', '-')} {max(2 * most, 1)}"
+    steps = (f"To allow more: {resuming} {flag}",)
+    if of:
+        steps = (f"Raise {key} of {of} in {POLICY_FILE}, then: {resuming}",)
+    return PflowError(
+        f"{place} was not begun: the run has made {what}{f' of {of}' if of else ''}, its limit",
+        details={"limit": key, "node_type": of, "value": most},
+        suggestions=steps,
+        ran="not ran",
+    )
+
+
+def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
+    """Return the limits of a run, by node type and key; what its options say comes first.
+
+    Raises:
+        PflowError: There is a mistake in the table.
+    """
+    mistakes = tuple(check_limits(config, strict=True))
+    if mistakes:
+        raise PflowError(
+            f"{config / POLICY_FILE}: {mistakes[0]}",
+            problems=mistakes,
+            suggestions=(mistakes[0].suggestion,),
+            kind="config",
+        )
+    table: Mapping[str, Any] = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+    limits = {of: dict(it) for of, it in table.items() if isinstance(it, dict)}
+    given = {key: getattr(options, key) for key in _KEYS}
+    of_run = {key: it if it is not None else table.get(key) for key, it in given.items()}
+    limits[_OF_RUN] = {key: it for key, it in of_run.items() if it is not None}
+    return {of: it for of, it in limits.items() if it}
+
+
+def check_limits(config: Path, *, strict: bool = False) -> Iterator[Problem]:
+    """Yield the mistakes in the table, if the file can be read; raise if it cannot and that is `strict`."""
+    try:
+        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+    except PflowError:
+        if strict:
+            raise
+        return
+    source = str(config / POLICY_FILE)
+    for path, message, step in _mistakes(table, TABLE):
+        yield Problem(message=message, path=path, suggestion=step, kind="config", source=source)
+
+
+def _mistakes(table: object, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each mistake, what is wrong there, and what to write."""
+    if not isinstance(table, dict):
+        yield path, "Must be a table", f"Write [{TABLE}]"
+        return
+    for key, value in table.items():
+        where = f"{path}.{key}"
+        if isinstance(value, dict) and path == TABLE and key not in _KEYS:
+            yield from _mistakes(value, where)
+        elif key not in _KEYS:
+            yield where, f"Unknown key {key}", did_you_mean(key, _KEYS, _STEP)
+        elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            yield where, "Must be a whole number, 0 or more", f"Write {key} = 20"
