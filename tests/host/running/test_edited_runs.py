@@ -6,7 +6,7 @@ import json
 import os
 import random
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import pairwise, product
 from typing import Any
@@ -100,12 +100,14 @@ class Trial:
     """Runs that are killed at a value, which leaves what the disk has then.
 
     Attributes:
-        sent: The values that were sent.
+        sent: The values that were sent; one that comes again with the same key has no effect.
+        keys: The keys that came with each value.
     """
 
     def __init__(self, bench, monkeypatch):
         self.bench = bench
         self.sent: list[str] = []
+        self.keys: defaultdict[str, list[str]] = defaultdict(list)
         self.records = bench.host.paths.state / "runs"
         self._at = ("", "")
         self._usual = RunRecord.sent
@@ -114,14 +116,25 @@ class Trial:
             self._record(record, steps)
 
         monkeypatch.setattr(RunRecord, "sent", recorded)
-        bench.acts("t-send", ["value"], ["value"])(self._send)
+        bench.acts("t-send", ["value", "key"], ["value"])(self._send)
+        getattr(bench.module, "t-send").announces_sending = True
         bench.acts("t-pick", ["values", "last"], ["value", "more"])(self._pick)
         bench.known["t-pick"] = attrs.evolve(bench.known["t-pick"], purity="flow_safe")
 
+    def take_keys(self):
+        """Let the steps that send have idempotency keys from now on."""
+        known = self.bench.known
+        known["t-send"] = attrs.evolve(known["t-send"], idempotency_argument="key")
+
     def _send(self, shared, params):
-        self.sent.append(params["value"])
-        shared["value"] = params["value"]
-        self._die("happened", params["value"])
+        value, current = params["value"], shared["__run__"].current_step()
+        key = current.idempotency_key()
+        current.sending()
+        if not key or key not in self.keys[value]:
+            self.sent.append(value)
+        self.keys[value].append(key)
+        shared["value"] = value
+        self._die("happened", value)
 
     def _pick(self, shared, params):
         values, last = params["values"], params["last"]
@@ -144,6 +157,7 @@ class Trial:
     def kill(self, workflow, state, value):
         """Run a workflow until it is killed."""
         self.sent.clear()
+        self.keys.clear()
         self._at = (state, value)
         shutil.rmtree(self.records, ignore_errors=True)
         with suppress(Killed):
@@ -167,31 +181,34 @@ class Trial:
             if report.error is None:
                 return named
             details = report.error.details
-            if undecided := details.get("undecided"):
+            if "undecided" in details:
                 assert self.sent == before
-                words = self._decisions(undecided)
-            else:
-                undecided = details["unmatched"]
-                words = [word for it in undecided for word in ("--forget", it["step"])]
-            named += [it["params"]["value"] for it in undecided]
+            left = details.get("undecided") or details["unmatched"]
+            words = [word for it in left for word in self._decision(it)]
+            named += [it["params"]["value"] for it in left]
         raise AssertionError("it does not end")
 
-    def _decisions(self, undecided):
-        words = []
-        for it in undecided:
-            value = it["params"]["value"]
-            words += (
-                ["--assume-done", f"{it['step']}={json.dumps({'value': value})}"]
-                if value in self.sent
-                else ["--assume-not-done", it["step"]]
-            )
-        return words
+    def _decision(self, step):
+        """Say what became of a step, as the one knows who looks at what was sent."""
+        value = step["params"]["value"]
+        if step["state"] == "done":
+            return ["--forget", step["step"]]
+        if value in self.sent:
+            return ["--assume-done", f"{step['step']}={json.dumps({'value': value})}"]
+        return ["--assume-not-done", step["step"]]
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("edit", EDITS)
-def test_no_edit_makes_a_resumed_run_send_something_twice(trial, edit, variant, state):
+TRIALS = [
+    *((*it, False) for it in product(EDITS, VARIANTS, STATES)),
+    *((*it, True) for it in product(EDITS, VARIANTS, ["sent", "happened"])),
+]
+"""The edits: 60 without and 40 with idempotency keys."""
+
+
+@pytest.mark.parametrize(("edit", "variant", "state", "keyed"), TRIALS)
+def test_no_edit_makes_a_resumed_run_send_something_twice(trial, edit, variant, state, keyed):
+    if keyed:
+        trial.take_keys()
     places = random.Random(f"{edit.__name__} {variant.__name__} {state}").sample(range(1, 6), min(KILLS, 5))
     for at in places:
         trial.kill(variant(VALUES, "send"), state, VALUES[at])
@@ -204,11 +221,12 @@ def test_no_edit_makes_a_resumed_run_send_something_twice(trial, edit, variant, 
         # What nobody knows was named, and, before anything was sent, what is not in the workflow any more.
         gone = {it for it in before if it.rstrip("!") not in values}
         unknown = {VALUES[at]} if state != "before" else set()
-        assert unknown <= set(named) <= {*before, *unknown}
-        assert gone <= set(named) or trial.sent == before
+        asked = set() if keyed else unknown
+        assert asked <= set(named) <= {*before, *unknown}
+        assert gone <= {*named, *unknown} or trial.sent == before
         if edit is renamed:
-            assert set(named) == unknown
-
-
-def test_every_edit_is_tried():
-    assert len(list(product(EDITS, VARIANTS, STATES))) == 60
+            assert set(named) == asked
+        if keyed:
+            keys = [{*trial.keys[value]} for value in trial.sent]
+            assert [len(it) for it in keys] == [1] * len(keys)  # what came again had the first key
+            assert len(set().union(*keys)) == len(keys)
