@@ -3,7 +3,8 @@
 `KILL` names when: `before`, `after` (the effect, without an answer) or `answered`, and the value. `END` names
 likewise when the server itself ends without an answer. While there is a file `EFFECTS` with the
 suffix `.slow`, its start takes for ever. The tool `pay` has its effect once for each key, and notes the keys
-that arrive in a file with the suffix `.keys`.
+that arrive in a file with the suffix `.keys`; `look` says that it only reads. Results are `SIZE` bytes
+larger. `REFUSE` is a value that is refused without an effect, and `VERSION` what the server says that it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SEND = {
     "name": "send",
     "inputSchema": {"type": "object", "properties": {"value": {}}, "required": ["value"]},
 }
-
+LOOK = {**SEND, "name": "look", "annotations": {"readOnlyHint": True}}
 PAY = {
     "name": "pay",
     "inputSchema": {
@@ -58,6 +59,10 @@ def end(when: str, value: object) -> None:
 
 def call(request: Message) -> None:
     value = request["params"]["arguments"]["value"]
+    if os.environ.get("REFUSE") == str(value):
+        text = {"type": "text", "text": "not today"}
+        send(id=request["id"], result={"content": [text], "isError": True})
+        return
     kill_client("before", value)
     end("before", value)
     key = request["params"]["arguments"].get("idempotency_key")
@@ -67,6 +72,8 @@ def call(request: Message) -> None:
     kill_client("after", value)
     end("after", value)
     result = {"value": value, "next": value + 1 if isinstance(value, int) else None}
+    if size := int(os.environ.get("SIZE", "0")):
+        result["text"] = "x" * size
     send(id=request["id"], result={"content": [], "structuredContent": result})
     kill_client("answered", value)
 
@@ -74,4 +81,4 @@ def call(request: Message) -> None:
 if __name__ == "__main__":
     if EFFECTS.with_suffix(".slow").exists():
         threading.Event().wait()
-    serve(lambda: [SEND, PAY], call, name="counting")
+    serve(lambda: [SEND, PAY, LOOK], call, name="counting", version=os.environ.get("VERSION", "1"))

@@ -320,9 +320,10 @@ class RunRecord:
         left = self.steps("NOT safe AND key = '' AND state IN ('sent', 'unknown')")
         kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
         keep = bool(error or self.steps(kept))
-        if keep or left:  # a file that lies there for long is read by whatever reads SQLite
-            with _explained(self.path), self._lock:
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+        # A file that lies there for long is read by whatever reads SQLite; one that goes need not be written.
+        last = "PRAGMA journal_mode = DELETE" if keep or left else "PRAGMA synchronous = OFF"
+        with _explained(self.path), self._lock:
+            self._connection.execute(last)
         self.close()
         if left:
             return left

@@ -1,0 +1,49 @@
+"""A harmful call waits until the disk has its record; one that is safe to repeat does not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from programs import PROGRAM, script_server
+from workflow_parts import edge, flow, step
+
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
+COUNTING = Path(__file__).with_name("counting_server.py")
+
+
+@pytest.fixture
+def traced(configured, started, tmp_path):
+    """Run steps of a tool under strace; return `sync` and `call`, in the order in which they came."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace here: install the Debian package strace")
+
+    def run(tool):
+        table = script_server(COUNTING, env={"EFFECTS": str(tmp_path / "effects")}, trust_readonly=True)
+        configured("counting", table)
+        nodes = [step(f"n{it}", f"mcp-counting-{tool}", {"value": it}) for it in range(4)]
+        path = tmp_path / "wf.json"
+        path.write_text(json.dumps(flow(*nodes, edges=[edge(f"n{it}", f"n{it + 1}") for it in range(3)])))
+        log = tmp_path / "strace"
+        calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
+        strace = ("strace", "-f", "-y", "-s", "400", "-e", calls, "-o", log)
+        program = started("run", path, program=(*map(str, strace), *PROGRAM))
+        _, said = program.communicate(timeout=60)
+        assert program.returncode == 0, said
+        return re.findall(r"(sync)\(\d+<[^>]*/runs/open/[^>]*>|(tools/call)", log.read_text())
+
+    return run
+
+
+def test_the_disk_has_the_record_of_each_harmful_call_before_it_is_sent(traced):
+    happened = [sync or call for sync, call in traced("send")]
+    assert happened.count("tools/call") == 4
+    for at, what in enumerate(happened):
+        assert what == "sync" or happened[at - 1] == "sync"
+
+
+def test_nothing_waits_for_the_disk_before_a_call_that_is_safe_to_repeat(traced):
+    assert [sync or call for sync, call in traced("look")] == ["tools/call"] * 4
