@@ -27,11 +27,10 @@ from pflow_mcp_plugin.host.cli.run_commands import (
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
-from pflow_mcp_plugin.host.running.resumption import EarlierRun
+from pflow_mcp_plugin.host.running.resumption import EarlierRun, listed_runs
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
     RecordedStep,
-    RunRecord,
     records,
     remove_record,
 )
@@ -209,37 +208,19 @@ _STEPS = (
 
 
 def _list_report(host: EmbeddedHost) -> Report:
-    data = list(_runs(host))
+    data = list(listed_runs(runs_folder(host)))
     rows = [
-        (it["run"], it["workflow"], it["state"], str(it["done"]), ", ".join(it["open"]) or "-") for it in data
+        (
+            it["run"],
+            it["workflow"],
+            abbreviated(it["state"], _LONGEST),
+            str(it["done"]),
+            ", ".join(it["open"]) or "-",
+        )
+        for it in data
     ]
     text: tuple[Any, ...] = (Table(columns=_RUNS, rows=rows),) if rows else ("There is no run to resume",)
     return Report(data=data, text=text)
-
-
-def _runs(host: EmbeddedHost) -> Iterator[dict[str, Any]]:
-    for path in records(runs_folder(host)):
-        listed = {"run": path.stem, "workflow": "", "state": "", "done": 0, "open": []}
-        try:
-            record = RunRecord.open(path)
-        except PflowError as error:
-            yield {
-                **listed,
-                "state": "going on" if error.kind == "usage" else abbreviated(error.message, _LONGEST),
-            }
-            continue
-        try:
-            head, steps = record.head(), record.steps()
-        finally:
-            record.close()
-        ended = head.get("error")
-        yield {
-            **listed,
-            "workflow": head["name"],
-            "state": "killed" if ended is None else "failed" if ended else "ended",
-            "done": sum(step.state == "done" for step in steps),
-            "open": [step.place for step in steps if step.undecided],
-        }
 
 
 def _steps_report(earlier: EarlierRun) -> Report:

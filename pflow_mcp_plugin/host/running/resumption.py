@@ -6,7 +6,7 @@ The command line, what is served and programs in Python share it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,14 @@ import attrs
 from pflow_mcp_plugin.contract import THE_USER, Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.recorded_run import folder_now, undecided
-from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, State, damaged, records
+from pflow_mcp_plugin.host.running.run_record import (
+    RecordedStep,
+    RunRecord,
+    State,
+    damaged,
+    records,
+    summary_of,
+)
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -51,7 +58,7 @@ class Resumed:
     only_failed: bool = False
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.define(eq=False, repr=False)
 class EarlierRun:
     """What is left of a run: its record, which nobody else can use meanwhile, with its head and its steps."""
 
@@ -78,9 +85,13 @@ class EarlierRun:
             earlier._check_head()
             if owner not in (None, earlier.head["owner"]):
                 raise _unknown(run)
+        except PflowError:
+            record.close()
+            raise
+        try:
             yield earlier
         finally:
-            record.close()
+            earlier.record.close()
 
     @property
     def run_id(self) -> str:
@@ -105,7 +116,11 @@ class EarlierRun:
         return RunOptions(**self.head["options"])
 
     def resumed(self, *, only_failed: bool = False) -> Resumed:
-        """Return what a runner needs to go on with it."""
+        """Return what a runner needs to go on with it; from now on, it counts as a run that is going on."""
+        self.record.changes()
+        if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
+            self.record.close_in("open")
+            self.record = RunRecord.open(self.record.path)
         origin = RunOrigin(owner=self.head["owner"])
         return Resumed(record=self.record, origin=origin, only_failed=only_failed)
 
@@ -152,6 +167,8 @@ class EarlierRun:
             PflowError: One of them names no such step; nothing is recorded.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
+        if found and not trying:
+            self.record.changes()
         for step, decision in found:
             state = _STATES[decision.choice]
             if decision.choice == "rerun":
@@ -200,13 +217,30 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
         hint = did_you_mean(run, [path.stem for path in found], "See: pflow resume --list")
         raise _unknown(run, *([hint] if owner is None else []))
     for path in found:
-        with suppress(PflowError):  # it is going on, or cannot be read
-            record = RunRecord.open(path)
-            if record.head().get("error") != "":
-                return record
-            record.close()
+        if _summary(path)["state"] in ("killed", "failed"):
+            return RunRecord.open(path)
     step = "See: pflow resume --list" if found else "Every run has ended well, or left nothing to resume"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
+
+
+def listed_runs(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what a list shows of each run, the newest first.
+
+    Only records of runs that are going on or were killed are opened, the latter once.
+    """
+    for path in records(folder):
+        yield {"run": path.stem, **_summary(path)}
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    if (summary := summary_of(path)) is not None:
+        return summary
+    try:
+        with closing(RunRecord.open(path)) as record:
+            return record.summary()
+    except PflowError as error:
+        state = "going on" if error.kind == "usage" else error.message
+        return {"workflow": "", "state": state, "done": 0, "open": []}
 
 
 def _unknown(run: str, *hints: str) -> PflowError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import attrs
 
@@ -31,6 +32,7 @@ State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "for
 UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
 """The states of a step of which nobody knows whether it happened."""
 _SUFFIX = ".db"
+_SUMMARY = ".summary"
 _FORMAT = 1
 _INLINE = 1 << 20
 """Bytes of the outputs of a step that the file itself holds; more are a file beside it."""
@@ -115,6 +117,12 @@ class TraceEntry:
 
 
 _FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
+_TEXTS = ("place", "node", "type", "identity", "shown", "state", "action", "error", "key")
+_STATES = frozenset(get_args(State))
+_OPEN = "NOT safe AND key = '' AND state IN ('sent', 'unknown')"
+"""The steps that somebody has to decide about."""
+_LONGEST_LOOK = 5.0
+"""Seconds that the record of a new run waits for who looks at it."""
 _values = attrgetter(*_FIELDS)
 _PUT_STEP = (
     f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs)"  # noqa: S608 - names of fields
@@ -171,18 +179,14 @@ class RunRecord:
             PflowError: The run is going on, or the file is no record, or that of a newer pflow.
         """
         with _explained(path):
-            record = cls(path, _connected(path))
-            (version,) = record._connection.execute("PRAGMA user_version").fetchone()
-            if version == _FORMAT:
-                (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
-                record._numbers = count((last or 0) + 1)
-        if version > _FORMAT:
-            record.close()
-            step = "Update pflow, or start the run again"
-            raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")
-        if version < 1:
-            record.close()
-            raise damaged(path, "it is no record of a run")
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                raise damaged(path, "it is not a regular file")
+            if os.name == "posix" and status.st_uid != os.geteuid():
+                raise damaged(path, "it belongs to another user")
+            record = cls(path, _connected(path, _require_record))
+            (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
+            record._numbers = count((last or 0) + 1)
         return record
 
     def head(self) -> dict[str, Any]:
@@ -207,6 +211,10 @@ class RunRecord:
         with self._transaction() as execute:
             rows = execute(text).fetchall()
         found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+        texts = (it[name] for it in found for name in _TEXTS)
+        states = {str(it["state"]) for it in found}
+        if not all(isinstance(it, str) for it in texts) or not states <= _STATES:
+            raise damaged(self.path, "it has a step that pflow did not write")
         return [
             RecordedStep(**{**it, "safe": bool(it["safe"]), "routed": bool(it["routed"])}) for it in found
         ]
@@ -317,27 +325,52 @@ class RunRecord:
         of a batch did: those can be run again.
         """
         self.note({"error": error})
-        left = self.steps("NOT safe AND key = '' AND state IN ('sent', 'unknown')")
+        left = self.steps(_OPEN)
         kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
         keep = bool(error or self.steps(kept))
+        if keep or left:
+            self.summary()
         # A file that lies there for long is read by whatever reads SQLite; one that goes need not be written.
         last = "PRAGMA journal_mode = DELETE" if keep or left else "PRAGMA synchronous = OFF"
         with _explained(self.path), self._lock:
             self._connection.execute(last)
-        self.close()
-        if left:
-            return left
-        beside = self.path.with_suffix("")
-        if not keep:
+        if keep or left:
+            self.close_in("open" if left else "ended")
+        else:
+            self.close()
             remove_record(self.path)
-        elif self.path.parent.name == "open":
-            ended = self.path.parent.parent / "ended"
-            make_folder(ended)
-            with suppress(OSError):
-                if beside.is_dir():
-                    beside.replace(ended / beside.name)
-                self.path.replace(ended / self.path.name)
         return left
+
+    def close_in(self, name: Literal["open", "ended"]) -> None:
+        """Close the record, and move it into the folder of those that are open or have ended."""
+        self.close()
+        folder = self.path.parent.parent / name
+        if self.path.parent == folder:
+            return
+        with _explained(self.path):
+            make_folder(folder)
+            for path in (self.path.with_suffix(""), self.path.with_suffix(_SUMMARY), self.path):
+                with suppress(FileNotFoundError):
+                    path.replace(folder / path.name)
+            self.path = folder / self.path.name
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a list shows of the run, and keep it beside the record, for lists that open none."""
+        head, left = self.head(), self.steps(_OPEN)
+        with self._transaction() as execute:
+            (done,) = execute("SELECT count(*) FROM step WHERE state = 'done'").fetchone()
+        error = head.get("error")
+        state = "killed" if error is None else "failed" if error else "ended"
+        listed = [step.place for step in left]
+        summary = {"workflow": head.get("name"), "state": state, "done": done, "open": listed}
+        with suppress(OSError), open(self.path.with_suffix(_SUMMARY), "w", opener=_private) as file:
+            json.dump(summary, file)
+        return summary
+
+    def changes(self) -> None:
+        """Remove the summary: what it says is going to be wrong."""
+        with _explained(self.path):
+            self.path.with_suffix(_SUMMARY).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self, *, durable: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
@@ -403,6 +436,17 @@ def records(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.name, reverse=True)
 
 
+def summary_of(path: Path) -> dict[str, Any] | None:
+    """Return what a list shows of a run, from beside its record; None if it is not there."""
+    try:
+        found = json.loads(path.with_suffix(_SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return None
+    kinds = {"workflow": str, "state": str, "done": int, "open": list}
+    is_whole = isinstance(found, dict) and all(isinstance(found.get(it), kind) for it, kind in kinds.items())
+    return found if is_whole else None
+
+
 def remove_record(path: Path) -> None:
     """Remove a record, and what lies beside it."""
     values = path.with_suffix("")
@@ -412,18 +456,28 @@ def remove_record(path: Path) -> None:
 
             shutil.rmtree(values, ignore_errors=True)
         path.unlink(missing_ok=True)
+        path.with_suffix(_SUMMARY).unlink(missing_ok=True)
         for suffix in ("-wal", "-journal"):
             path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    """Return a connection that holds a file exclusively until it is closed, or its process ends."""
+def _connected(
+    path: Path, check: Callable[[Path, sqlite3.Connection], None] | None = None
+) -> sqlite3.Connection:
+    """Return a connection that holds a file exclusively until it is closed, or its process ends.
+
+    What is there is checked before anything is written; a new one waits for those who look at it meanwhile.
+    """
     # Used by many threads, one at a time: under the lock of the record.
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    wait = 0.0 if check else _LONGEST_LOOK
+    connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
     try:
         # Alone, SQLite needs no shared memory for its log, which therefore works on network file systems.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA synchronous = OFF")
+        if check:
+            connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
+            check(path, connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
         _wait_for_disk(connection)
@@ -431,6 +485,16 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _require_record(path: Path, connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if not {"run", "step", "entry"} <= found:
+        raise damaged(path, "it is no record of a run")
+    if version != _FORMAT:
+        step = "Update pflow, or start the run again"
+        raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")
 
 
 def _wait_for_disk(connection: sqlite3.Connection) -> None:

@@ -12,6 +12,7 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.resume_command import resume
+from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
@@ -389,14 +390,16 @@ def test_the_record_of_a_newer_pflow_is_left_alone(bench, sent, resumed):
 def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
     bench.failing = {"b": ValueError("no")}
     failed = bench.run(sending("a", "b"))
-    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
-    holder = RunRecord.open(path)
-    try:
-        with pytest.raises(PflowError, match="is going on"):
-            resumed(failed.run_id)
+    assert resumed("--list").data[0]["state"] == "failed"
+    with EarlierRun.opened(bench.host.paths.state / "runs", failed.run_id) as holder:
+        holder.resumed()
+        for words in ([failed.run_id], [failed.run_id, "--abandon"], [failed.run_id, "--dry-run"]):
+            with pytest.raises(PflowError, match="is going on"):
+                resumed(*words)
         assert resumed("--list").data[0]["state"] == "going on"
-    finally:
-        holder.close()
+        with pytest.raises(PflowError, match="no run to resume"):
+            resumed()
+    assert resumed("--list").data[0]["state"] == "failed"
 
 
 def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, sent):
@@ -468,3 +471,35 @@ def test_a_run_that_went_on_after_an_unknown_step_keeps_it_open(bench, sent, res
         resumed()
     assert resumed(ended.run_id, "--assume-done", "s-a=null").error is None
     assert (sent, trace_of(ended)["success"]) == (["b"], True)
+
+
+def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no"), "c": UNKNOWN}
+    runs = [bench.run(sending("a", "b")).run_id, bench.run(sending("a", "c")).run_id]
+    folder = bench.host.paths.state / "runs"
+    with EarlierRun.opened(folder, runs[0]) as earlier:
+        earlier.resumed()  # and is killed: the next list looks into the record, for the last time
+    first = resumed("--list").data
+    assert {it["run"]: it["open"] for it in first} == {runs[0]: [], runs[1]: ["s-c"]}
+    assert {it["state"] for it in first} == {"failed"}
+    for path in folder.rglob("*.db"):
+        path.write_text("no database any more")
+    assert resumed("--list").data == first
+
+
+def test_the_record_of_a_run_that_goes_on_is_among_those_that_are_kept(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no")}
+    run = bench.run(sending("a" * (2 << 20), "b")).run_id
+    folder = bench.host.paths.state / "runs"
+    assert [path.parent.name for path in folder.rglob("*.db")] == ["ended"]
+    with EarlierRun.opened(folder, run) as earlier:
+        earlier.resumed()
+        assert sorted(path.name for path in (folder / "open").iterdir() if "-wal" not in path.name) == [
+            run,
+            f"{run}.db",
+        ]
+    resumed(run)
+    assert sorted(path.name for path in (folder / "ended").iterdir()) == [run, f"{run}.db", f"{run}.summary"]
+    assert list((folder / "open").iterdir()) == []
+    resumed(run, "--abandon")
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
