@@ -86,7 +86,7 @@ class EmbeddedHost(Host):
         """The traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
-        return TraceFiles(self.paths.state / "traces")
+        return TraceFiles(self.paths.state / "traces", self.paths.state / "runs")
 
     def use_project(self) -> None:
         """Let plugins use the config of the project in the current folder, too.

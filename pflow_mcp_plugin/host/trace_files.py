@@ -39,12 +39,17 @@ _OWNER = re.compile(r'\{\s*"run_id": "[^"\\]*",\s*(?:"owner": ("(?:[^"\\]|\\.)*"
 
 @attrs.frozen
 class TraceFiles(Traces):
-    """A folder of trace files, one JSON file for each run."""
+    """A folder of trace files, one JSON file for each run; those of killed runs are made from `records`."""
 
     folder: Path
+    records: Path | None = None
 
     def paths(self) -> list[Path]:
         """Return the trace files in the folder, newest first."""
+        if self.records is not None and files_in(self.records / "open", ".db"):
+            from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
+
+            complete_traces(self.records, self.folder)
         return [path for _, path in sorted(self._aged(), reverse=True)]
 
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:

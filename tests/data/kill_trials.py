@@ -39,9 +39,10 @@ def struck(number, method, at, last):
         is_last = next(times) == last
         if is_last and at == "before":
             signal.pthread_kill(threading.get_ident(), number)  # this thread must not go on meanwhile
-        usual(self, *given)
+        result = usual(self, *given)
         if is_last and at == "after":
             signal.pthread_kill(threading.get_ident(), number)
+        return result
 
     setattr(RunRecord, method, changed)
 

@@ -78,6 +78,7 @@ def run_batch(
     entry = planned.ref.entry
     tally, is_safe = _Tally(len(items)), entry.purity == "flow_safe" or bool(entry.idempotency_argument)
     run = attempts.run
+    run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
     try:
         run.watcher.items_ended(planned.ref.id, tally.counts)
         for done in _performed(one, items, batch, engine, run):

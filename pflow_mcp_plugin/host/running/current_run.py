@@ -163,7 +163,10 @@ class CurrentRun(Run):
     def add_secrets(self, values: Iterable[str]) -> None:
         """Redact these values in the trace and errors of the run, and tell whoever started it."""
         secrets = tuple(values)
+        before = self.redactor.known
         self.redactor.add(secrets)
+        if self.record is not None and self.redactor.known != before:
+            self.record.redact_again()
         self._control.add_secrets(secrets)
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:

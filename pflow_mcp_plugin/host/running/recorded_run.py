@@ -26,7 +26,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
-from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, TraceEntry
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
@@ -101,6 +101,8 @@ class RecordedRun:
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
         self.refusal: PflowError | None = None
+        if record:
+            record.begin_again(head)
 
     @property
     def resumes(self) -> bool:
@@ -187,6 +189,36 @@ class RecordedRun:
                     self._lacking = True
                     self.warn(f"The run cannot be resumed: its record cannot be written: {error.message}")
             return self._record
+
+    def enter(
+        self,
+        content: dict[str, Any],
+        *,
+        parent: int | None = None,
+        item: int | None = None,
+        number: int | None = None,
+    ) -> int | None:
+        """Record what the trace shows of a step; return the number of the entry, None if there is none."""
+        record = self.record()
+        if record is None:
+            return None
+        known = self._redactor.known
+        entry = TraceEntry(number=number, parent=parent, item=item, content=self._redactor.value(content))
+        try:
+            number = record.put_entry(entry)
+        except PflowError as error:
+            self.warn(f"The trace of the run is not recorded: {error.message}")
+        if self._redactor.known is not known:
+            self.redact_again()
+        return number
+
+    def redact_again(self) -> None:
+        """Redact in the record, once more, what it shows: something has become known as a secret."""
+        if self._record is not None:
+            try:
+                self._record.redact(self._redactor.value, self._redactor.text)
+            except PflowError as error:
+                self.warn(f"A secret may stand in the record of the run: {error.message}")
 
     def warn(self, message: str) -> None:
         """Warn the user, once in each run."""

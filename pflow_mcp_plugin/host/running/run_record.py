@@ -113,7 +113,7 @@ class TraceEntry:
     number: int | None
     parent: int | None
     item: int | None
-    content: JSONObject
+    content: dict[str, Any]
 
 
 _FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
@@ -188,6 +188,23 @@ class RunRecord:
             (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
             record._numbers = count((last or 0) + 1)
         return record
+
+    def among_open(self) -> RunRecord:
+        """Return the record as that of a run that goes on, which no retention removes.
+
+        Raises:
+            PflowError: Somebody else goes on with it.
+        """
+        if self.path.parent.name == "open":
+            return self
+        self.close()
+        target = self.path.parent.parent / "open" / self.path.name
+        make_folder(target.parent)
+        with _explained(target):
+            self.path.replace(target)
+            if self.path.with_suffix("").is_dir():
+                self.path.with_suffix("").replace(target.with_suffix(""))
+        return RunRecord.open(target)
 
     def head(self) -> dict[str, Any]:
         """Return what is known of the run as a whole."""
@@ -291,8 +308,9 @@ class RunRecord:
             rows = execute("SELECT number, parent, item, content FROM entry ORDER BY number").fetchall()
         return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]
 
-    def forget_entries(self) -> None:
-        """Begin a new trace, for a run that goes on."""
+    def begin_again(self, head: JSONObject) -> None:
+        """Take note of how a run goes on; its trace begins anew."""
+        self.note({**head, "error": None})
         with self._transaction() as execute:
             execute("DELETE FROM entry")
 
@@ -327,7 +345,7 @@ class RunRecord:
         self.note({"error": error})
         left = self.steps(_OPEN)
         kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
-        keep = bool(error or self.steps(kept))
+        keep = bool(self.steps("1") if error else self.steps(kept))
         if keep or left:
             self.summary()
         # A file that lies there for long is read by whatever reads SQLite; one that goes need not be written.

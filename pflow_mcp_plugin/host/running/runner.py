@@ -229,6 +229,8 @@ class WorkflowRunner(Runner):
         goes on where the `resumed` one has ended.
         """
         self._report_findings(compiled)
+        if resumed:
+            resumed = attrs.evolve(resumed, record=resumed.record.among_open())
         run_id = resumed.record.path.stem if resumed else ""
         run = run or CurrentRun(
             self._host,
@@ -244,7 +246,7 @@ class WorkflowRunner(Runner):
         if not trace:
             recorder.files = None  # nothing shows its values
         recorder.given(values)
-        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        run.record = recorder.record = self._recorded(run, compiled, values, resumed, trace=trace)
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
@@ -317,6 +319,7 @@ class WorkflowRunner(Runner):
             "secret_inputs": secret,
             "options": attrs.asdict(self._options),
             "owner": run.origin.owner,
+            "trace": {**run.recorder.head(), "inputs": run.recorder.sample(values)},
         }
         return RecordedRun(
             run.run_id,

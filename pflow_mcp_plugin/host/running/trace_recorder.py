@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,6 +23,9 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
 )
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
 
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
@@ -56,7 +59,8 @@ class Step:
 
     `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
     step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
-    the workflow that the node ran, and `items` some of those that its batch ran it for, by index.
+    the workflow that the node ran, and `items` some of those that its batch ran it for, by index. `number` is
+    that of its entry in the record of the run, and `around` the step inside which it runs.
     """
 
     node: NodeRef
@@ -71,6 +75,8 @@ class Step:
     details: dict[str, Any] = attrs.field(factory=dict)
     steps: list[Step] = attrs.field(factory=list)
     items: dict[int, Step] = attrs.field(factory=dict)
+    number: int | None = None
+    around: Step | None = None
 
     @property
     def innermost(self) -> Step:
@@ -90,6 +96,15 @@ class Step:
             inside["steps"] = [step.to_dict() for step in self.steps]
         if self.items:
             inside["items"] = [self.items[index].to_item(index) for index in sorted(self.items)]
+        return {**self.own(), **inside}
+
+    def begun(self) -> dict[str, Any]:
+        """Return what is known of the step while it runs, in its JSON form."""
+        details = {"details": self.details} if self.details else {}
+        return {"id": self.node.id, "type": self.node.type, "offset": self.offset, **details}
+
+    def own(self) -> dict[str, Any]:
+        """Return the step's JSON form without what ran inside it."""
         return {
             "id": self.node.id,
             "type": self.node.type,
@@ -101,7 +116,6 @@ class Step:
             "outputs": self.outputs,
             "error": self.error,
             "details": self.details,
-            **inside,
         }
 
     def to_item(self, index: int) -> dict[str, object]:
@@ -192,6 +206,7 @@ class Recorder:
         watcher: RunWatcher | None = None,
     ) -> None:
         self.files = files
+        self.record: RecordedRun | None = None
         self.steps: list[Step] = []
         self.preparations: list[Preparation] = []
         self._watcher = watcher or RunWatcher()
@@ -203,6 +218,7 @@ class Recorder:
         self._outputs: object = {}
         self._room = iter(range(MOST_STEPS))
         self.is_item = False
+        self._around: Step | None = None
         self._started = time.time()
         self._began = time.perf_counter()
 
@@ -234,6 +250,8 @@ class Recorder:
             step.items[index] = item
             if not self.is_item:
                 self._copy(item, LARGEST_ITEM)
+                if self.record and step.number is not None:
+                    self.record.enter(item.to_item(index), parent=step.number, item=index)
 
     def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
         """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
@@ -260,6 +278,7 @@ class Recorder:
         inner.steps = []
         if step := self._latest(node_id):
             step.steps = inner.steps
+            inner._around = step  # noqa: SLF001 - a copy of this object
         return inner
 
     def given(self, inputs: Mapping[str, object]) -> None:
@@ -272,9 +291,10 @@ class Recorder:
 
     def begin(self, node: NodeRef) -> Step:
         """Begin a step of the trace; the caller sets its fields to any values and ends it."""
-        step = Step(node, offset=_since(self._began))
+        step = Step(node, offset=_since(self._began), around=self._around)
         if next(self._room, None) is not None:
             self.steps.append(step)
+            self._enter(step, step.begun())
         self._watcher.step_began(step)
         return step
 
@@ -306,7 +326,15 @@ class Recorder:
         repeated = "items" if "batch" in step.details else ""
         step.outputs = self.excerpt(step.outputs, repeated=repeated)
         step.error = self._redactor.text(step.error) if step.error else step.error
+        if step.number is not None:
+            self._enter(step, step.own())
         self._watcher.step_ended(step)
+
+    def _enter(self, step: Step, content: dict[str, Any]) -> None:
+        """Write a step of the trace into the record of the run, if it has one."""
+        if self.record is not None and not self.is_item:
+            parent = step.around.number if step.around else None
+            step.number = self.record.enter(content, parent=parent, number=step.number)
 
     def end_item(self, step: Step) -> None:
         """End the step of an item of a batch, which `keep` may put into the trace."""
@@ -325,10 +353,14 @@ class Recorder:
             for index, began, ended, fine in chosen
         ]
 
-    def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add details to the latest step of a node in the trace."""
+    def annotate(self, node_id: str, details: JSONObject, *, at_once: bool = False) -> None:
+        """Add details to the latest step of a node in the trace; `at_once` also while the step runs."""
         if step := self._latest(node_id):
             step.details.update(details if self.is_item else self.excerpt(dict(details)))
+            if step.action is not None:
+                self._enter(step, step.own())
+            elif at_once:
+                self._enter(step, step.begun())
 
     def _latest(self, node_id: str) -> Step | None:
         steps = self.steps
@@ -392,22 +424,21 @@ class Recorder:
         # Redacted again as a whole: a secret may have become known after a step was recorded.
         if self.files is not None:
             self.files.redact_again()
-        data = {**self._head(), **self._redactor.value(self._to_dict(error))}
-        # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
-        write_atomic(
-            path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"), follow=False
-        )
+        write_trace(path, {**self.head(), **self._redactor.value(self._to_dict(error))})
         return path
 
-    def _head(self) -> dict[str, object]:
-        """Return what stands first in the file, where `trace_files` finds it without reading the rest."""
-        return {"run_id": self._run_id, **({"owner": self._owner} if self._owner else {})}
-
-    def _to_dict(self, error: PflowError | None) -> dict[str, object]:
+    def head(self) -> dict[str, Any]:
+        """Return what stands first in the file, where `trace_files` finds the owner without the rest."""
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
-            "workflow": self._workflow,
+            "run_id": self._run_id,
+            **({"owner": self._owner} if self._owner else {}),
+            "workflow": self._redactor.text(self._workflow),
             "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
+        }
+
+    def _to_dict(self, error: PflowError | None) -> dict[str, object]:
+        return {
             "milliseconds": _since(self._began),
             "success": error is None,
             "error": self.excerpt(error.to_dict()) if error else None,
@@ -417,6 +448,17 @@ class Recorder:
             **({"preparations": [it.to_dict() for it in self.preparations]} if self.preparations else {}),
             "steps": [step.to_dict() for step in self.steps],
         }
+
+
+def write_trace(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a trace file.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
+    content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    write_atomic(path, content, follow=False)
 
 
 def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:

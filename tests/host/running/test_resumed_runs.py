@@ -402,6 +402,31 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
     assert resumed("--list").data[0]["state"] == "failed"
 
 
+def test_a_run_that_is_mended_and_fails_again_goes_on_as_mended(bench, sent, resumed, tmp_path):
+    bench.failing = {"b": ValueError("no"), "c": ValueError("no")}
+    bench.run(sending("a", "b"))
+    mended = sending("a", "c", "d")
+    assert resumed("--workflow", written(tmp_path, mended)).error is not None
+    bench.failing = {}
+    assert resumed().error is None
+    assert sent == ["a", "c", "d"]
+
+
+def test_the_record_of_a_run_that_goes_on_is_among_the_open_ones(bench, sent, resumed):
+    seen = []
+
+    @bench.acts("t-look", ["value"], [])
+    def look(shared, params):
+        seen.extend(path.parent.name for path in (bench.host.paths.state / "runs").rglob("*.db"))
+        raise ValueError("not yet")
+
+    bench.run(flow(step("a", "t-send", {"value": "a"}), step("b", "t-look"), edges=[edge("a", "b")]))
+    (ended,) = (bench.host.paths.state / "runs").rglob("*.db")
+    assert ended.parent.name == "ended"
+    resumed()
+    assert seen == ["open", "open"]
+
+
 def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, sent):
     opens = "import sys; from pathlib import Path; RunRecord.open(Path(sys.argv[1]))"
     program = f"from {RunRecord.__module__} import RunRecord; {opens}"

@@ -1,0 +1,130 @@
+"""The trace of a run that was killed: a view of its record, made by whoever asks for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
+from pflow_mcp_plugin.host.running.trace_recorder import write_trace
+
+_OPEN = "It was sent, and nobody knows whether it happened"
+_PART = re.compile(r"([^\[#]*)(?:\[(\d+)\])?(?:#\d+)?")
+"""A part of a place: the id of a node, the index of an item of its batch, and a pass."""
+
+
+def complete_traces(runs: Path, traces: Path) -> None:
+    """Write the traces of runs that were killed, unless they are there.
+
+    Args:
+        runs: The folder of records; a run that is going on holds its own, and is left alone.
+        traces: The folder of traces.
+    """
+    for path in (runs / "open").glob("*.db"):
+        target = traces / f"{path.stem}.json"
+        with suppress(PflowError, OSError):  # what cannot be read is named by those who want to go on with it
+            if target.exists() and target.stat().st_mtime_ns > path.stat().st_mtime_ns:
+                continue
+            record = RunRecord.open(path)
+            try:
+                trace = trace_of(record)
+            finally:
+                record.close()
+            if trace is not None:
+                write_trace(target, trace)
+
+
+def trace_of(record: RunRecord) -> dict[str, Any] | None:
+    """Return the trace of a run that was killed, in the form of a trace file; None for any other run."""
+    head = record.head()
+    if head.get("error") is not None or "trace" not in head:
+        return None
+    run_id = record.path.stem
+    steps, end = _steps(record)
+    error = PflowError(
+        "The run was killed before it had ended",
+        suggestions=(f"To go on with it: pflow resume {run_id}",),
+        kind="interrupted",
+    )
+    inputs = head["trace"].pop("inputs")
+    failed = {"success": False, "error": error.to_dict(), "inputs": inputs}
+    return {**head["trace"], "milliseconds": end, **failed, "steps": steps}
+
+
+def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
+    """Return the steps that a trace shows, and the milliseconds from the start to the last that is known."""
+    top: list[dict[str, Any]] = []
+    by_number: dict[int | None, dict[str, Any]] = {}
+    end = 0.0
+    for entry in record.entries():
+        content = dict(entry.content)
+        end = max(end, content["offset"] + content.get("milliseconds", 0.0))
+        parent = by_number.get(entry.parent)
+        if entry.item is not None and parent is not None:
+            parent.setdefault("items", []).append(content)
+            continue
+        by_number[entry.number] = content
+        (top if parent is None else parent.setdefault("steps", [])).append(content)
+    begun = [content for content in by_number.values() if "milliseconds" not in content]
+    for content in begun:
+        known: dict[str, Any] = {
+            "action": None,
+            "params": None,
+            "outputs": None,
+            "error": "interrupted",
+            "details": {},
+        }
+        content |= {**known, **content, "milliseconds": round(end - content["offset"], 3)}
+    steps = record.steps()
+    for content in begun:
+        _count_items(content, steps)
+    for step in steps:
+        if step.state in UNDECIDED:
+            _show_open(step, begun)
+    return top, end
+
+
+def _count_items(content: dict[str, Any], steps: Iterable[RecordedStep]) -> None:
+    """Set how many items of a batch have ended."""
+    batch = content["details"].get("batch")
+    if isinstance(batch, dict):
+        mine = [step for step in steps if re.match(rf"{re.escape(content['id'])}\[\d+\][^/]*$", step.place)]
+        batch["succeeded"] = sum(step.state == "done" for step in mine)
+        batch["failed"] = sum(step.state == "failed" for step in mine)
+
+
+def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
+    """Show a step of which nobody knows whether it happened, in those that had begun."""
+    shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
+    parts = list(_parts(step.place))
+    for number, (node_id, index) in enumerate(parts):
+        content = next((it for it in reversed(begun) if it["id"] == node_id), None)
+        if content is None:
+            return
+        if index is None:
+            if number == len(parts) - 1:
+                content |= {**shown, "details": {**content["details"], "step": step.place}}
+            continue
+        # Inside an item, nothing more is known than which of its steps is open.
+        error = shown["error"] if number == len(parts) - 1 else f"{step.place}: {_OPEN}"
+        item = {"index": index, "offset": content["offset"], "milliseconds": content["milliseconds"]}
+        items = content.setdefault("items", [])
+        items.append({**item, **shown, "error": error})
+        items.sort(key=lambda it: int(it["index"]))
+        return
+
+
+def _parts(place: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the ids of the nodes in a place, each with those around it, and the index of its item."""
+    above = ""
+    for part in place.split("/"):
+        found = _PART.fullmatch(part)
+        if found is None:
+            return
+        above = f"{above}/{found[1]}" if above else found[1]
+        yield above, None if found[2] is None else int(found[2])

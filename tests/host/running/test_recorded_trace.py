@@ -1,0 +1,147 @@
+"""The trace of a run that was killed says what was known at that moment, and shows no secret."""
+
+import json
+import os
+import shutil
+
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state
+from pflow_mcp_plugin.redaction import REDACTED
+
+SECRET = "planted-4711-secret"
+
+
+@pytest.fixture
+def copied(bench, tmp_path):
+    """Copy the records of runs as they are at this moment, so as a kill would leave them."""
+    return lambda: shutil.copytree(bench.host.paths.state / "runs", tmp_path / "runs")
+
+
+@pytest.fixture
+def killed(bench, tmp_path, copied):
+    """Run a workflow; return its trace as if it had been killed when a node copied the records."""
+    bench.acts("t-end", ["value"], ["value"])(lambda shared, params: copied() and None)
+
+    @bench.acts("t-do", ["value"], ["value"])
+    def do(shared, params):
+        shared["value"] = [params["value"]] * 2
+
+    def run(workflow, **inputs):
+        bench.run(workflow, **inputs)
+        files = TraceFiles(tmp_path / "traces", tmp_path / "runs")
+        (path,) = files.paths()
+        return files.read(path)
+
+    return run
+
+
+def test_it_has_the_steps_that_ended_and_the_one_that_was_open(killed):
+    trace = killed(
+        flow(
+            step("a", "t-do", {"value": 1}),
+            step("b", "t-end", {"value": "x"}),
+            edges=[edge("a", "b")],
+            inputs={"given": {"default": "yes"}},
+        )
+    )
+    done, open_ = trace["steps"]
+    assert (done["id"], done["type"], done["action"], done["error"]) == ("a", "t-do", "default", None)
+    assert (done["params"], done["outputs"]["value"]) == ({"value": 1}, [1, 1])
+    assert (open_["id"], open_["params"], open_["details"]) == ("b", {"value": "x"}, {"step": "b"})
+    assert "nobody knows" in open_["error"]
+    assert (run_state(trace), trace["inputs"]) == ("interrupted", {"given": "yes"})
+    assert trace["milliseconds"] >= open_["offset"] >= done["milliseconds"] > 0
+    assert trace["error"]["suggestions"] == [f"To go on with it: pflow resume {trace['run_id']}"]
+
+
+def test_a_batch_has_the_items_that_ended_and_those_that_were_open(killed, bench, copied):
+    @bench.acts("t-some", ["value"], ["value"])
+    def some(shared, params):
+        if params["value"] == 1:
+            raise ValueError("no ones")
+        if params["value"] == 2:
+            copied()
+
+    trace = killed(
+        flow(
+            step("a", "t-do", {"value": "${item}"}, batch={"items": [5, 6]}),
+            step(
+                "b",
+                "t-some",
+                {"value": "${item}"},
+                batch={"items": [0, 1, 2, 3], "error_handling": "continue"},
+            ),
+            edges=[edge("a", "b")],
+        )
+    )
+    ended, begun = trace["steps"]
+    assert [item["outputs"]["value"] for item in ended["items"]] == [[5, 5], [6, 6]]
+    assert [item["index"] for item in begun["items"]] == [0, 1, 2]
+    zero, one, two = begun["items"]
+    assert (zero["error"], two["params"]) == (None, {"value": 2})
+    assert "no ones" in one["error"]
+    assert "nobody knows" in two["error"]
+    batch = begun["details"]["batch"]
+    assert (batch["count"], batch["succeeded"], batch["failed"]) == (4, 1, 1)
+
+
+def test_steps_inside_a_workflow_are_inside_its_step(killed):
+    inner = flow(
+        step("one", "t-do", {"value": 1}), step("two", "t-end", {"value": 2}), edges=[edge("one", "two")]
+    )
+    trace = killed(flow(step("outer", "workflow", {"workflow": inner})))
+    (outer,) = trace["steps"]
+    assert (outer["id"], outer["error"]) == ("outer", "interrupted")
+    one, two = outer["steps"]
+    assert (one["id"], one["outputs"]["value"]) == ("outer/one", [1, 1])
+    assert (two["id"], two["params"]) == ("outer/two", {"value": 2})
+    assert two["details"] == {"step": "outer/two"}
+
+
+def test_what_becomes_known_as_a_secret_later_is_not_in_it(killed, bench):
+    @bench.acts("t-tell", ["value"], [])
+    def tell(shared, params):
+        shared["__run__"].add_secrets([SECRET])
+
+    value = {"value": f"a {SECRET} b"}
+    workflow = flow(
+        step("a", "t-do", {"value": "${given}"}),
+        step("all", "t-do", {"value": "${item} ${given}"}, batch={"items": [1, 2]}),
+        step("tell", "t-tell", {"value": "now"}),
+        step("later", "t-do", value),
+        step("b", "t-end", value),
+        edges=[edge("a", "all"), edge("all", "tell"), edge("tell", "later"), edge("later", "b")],
+        inputs={"given": {"required": True}},
+    )
+    trace = killed(workflow, given=SECRET)
+    text = json.dumps(trace)
+    assert SECRET not in text
+    assert trace["inputs"] == {"given": REDACTED}
+    assert trace["steps"][0]["outputs"]["value"] == [REDACTED] * 2
+    assert [item["params"]["value"] for item in trace["steps"][1]["items"]] == [
+        f"1 {REDACTED}",
+        f"2 {REDACTED}",
+    ]
+    assert trace["steps"][-1]["params"] == {"value": f"a {REDACTED} b"}
+
+
+def test_a_run_that_ended_keeps_its_own_trace(bench, killed):
+    bench.acts("t-fail", ["value"])(lambda shared, params: 1 / 0)
+    steps = [step("a", "t-do", {"value": 1}), step("b", "t-fail", {"value": 2})]
+    failed = bench.run(flow(*steps, edges=[edge("a", "b")]))
+    before = failed.trace_path.read_bytes()
+    assert bench.host.traces.find() == failed.trace_path
+    assert failed.trace_path.read_bytes() == before
+
+
+def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(killed, tmp_path):
+    killed(flow(step("a", "t-do", {"value": 1}), step("b", "t-end", {"value": 2}), edges=[edge("a", "b")]))
+    files = TraceFiles(tmp_path / "traces", tmp_path / "runs")
+    (record,) = (tmp_path / "runs").rglob("*.db")
+    os.utime(record, (1, 1))
+    files.find().write_text("kept")
+    assert files.find().read_text() == "kept"
+    record.touch()
+    assert files.find().read_text() != "kept"
