@@ -197,14 +197,8 @@ class RunRecord:
         """
         if self.path.parent.name == "open":
             return self
-        self.close()
-        target = self.path.parent.parent / "open" / self.path.name
-        make_folder(target.parent)
-        with _explained(target):
-            self.path.replace(target)
-            if self.path.with_suffix("").is_dir():
-                self.path.with_suffix("").replace(target.with_suffix(""))
-        return RunRecord.open(target)
+        self.close_in("open")
+        return RunRecord.open(self.path)
 
     def head(self) -> dict[str, Any]:
         """Return what is known of the run as a whole."""
