@@ -189,17 +189,6 @@ class RunRecord:
             record._numbers = count((last or 0) + 1)
         return record
 
-    def among_open(self) -> RunRecord:
-        """Return the record as that of a run that goes on, which no retention removes.
-
-        Raises:
-            PflowError: Somebody else goes on with it.
-        """
-        if self.path.parent.name == "open":
-            return self
-        self.close_in("open")
-        return RunRecord.open(self.path)
-
     def head(self) -> dict[str, Any]:
         """Return what is known of the run as a whole."""
         with self._transaction() as execute:

@@ -229,8 +229,6 @@ class WorkflowRunner(Runner):
         goes on where the `resumed` one has ended.
         """
         self._report_findings(compiled)
-        if resumed:
-            resumed = attrs.evolve(resumed, record=resumed.record.among_open())
         run_id = resumed.record.path.stem if resumed else ""
         run = run or CurrentRun(
             self._host,
@@ -246,7 +244,8 @@ class WorkflowRunner(Runner):
         if not trace:
             recorder.files = None  # nothing shows its values
         recorder.given(values)
-        run.record = recorder.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        recorder.enter = run.record.enter if run.record else None
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None

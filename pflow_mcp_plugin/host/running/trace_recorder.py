@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -23,9 +23,6 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
 )
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
 
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
@@ -194,7 +191,12 @@ class Recorder:
         files: Holds what is left out where a value is shortened; None if nothing does.
         owner: Who asked for the run; empty for the user.
         watcher: Is told what is recorded.
+
+    Attributes:
+        enter: Puts what is recorded into the record of the run, too, if it has one.
     """
+
+    enter: Callable[..., int | None] | None = None
 
     def __init__(
         self,
@@ -206,7 +208,6 @@ class Recorder:
         watcher: RunWatcher | None = None,
     ) -> None:
         self.files = files
-        self.record: RecordedRun | None = None
         self.steps: list[Step] = []
         self.preparations: list[Preparation] = []
         self._watcher = watcher or RunWatcher()
@@ -250,8 +251,8 @@ class Recorder:
             step.items[index] = item
             if not self.is_item:
                 self._copy(item, LARGEST_ITEM)
-                if self.record and step.number is not None:
-                    self.record.enter(item.to_item(index), parent=step.number, item=index)
+                if self.enter and step.number is not None:
+                    self.enter(item.to_item(index), parent=step.number, item=index)
 
     def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
         """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
@@ -332,9 +333,9 @@ class Recorder:
 
     def _enter(self, step: Step, content: dict[str, Any]) -> None:
         """Write a step of the trace into the record of the run, if it has one."""
-        if self.record is not None and not self.is_item:
+        if self.enter is not None and not self.is_item:
             parent = step.around.number if step.around else None
-            step.number = self.record.enter(content, parent=parent, number=step.number)
+            step.number = self.enter(content, parent=parent, number=step.number)
 
     def end_item(self, step: Step) -> None:
         """End the step of an item of a batch, which `keep` may put into the trace."""
