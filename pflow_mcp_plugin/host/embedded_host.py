@@ -86,7 +86,14 @@ class EmbeddedHost(Host):
         """The traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
-        return TraceFiles(self.paths.state / "traces", self.paths.state / "runs")
+        return TraceFiles(self.paths.state / "traces", self._complete_traces)
+
+    def _complete_traces(self, folder: Path) -> None:
+        runs = self.paths.state / "runs"
+        if any((runs / "open").glob("*.db")):  # most commands about traces need no SQLite
+            from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
+
+            complete_traces(runs, folder)
 
     def use_project(self) -> None:
         """Let plugins use the config of the project in the current folder, too.

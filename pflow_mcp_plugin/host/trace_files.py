@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,17 +39,14 @@ _OWNER = re.compile(r'\{\s*"run_id": "[^"\\]*",\s*(?:"owner": ("(?:[^"\\]|\\.)*"
 
 @attrs.frozen
 class TraceFiles(Traces):
-    """A folder of trace files, one JSON file for each run; those of killed runs are made from `records`."""
+    """A folder of trace files, one JSON file for each run; `complete` adds those of killed runs."""
 
     folder: Path
-    records: Path | None = None
+    complete: Callable[[Path], None] = lambda _: None
 
     def paths(self) -> list[Path]:
         """Return the trace files in the folder, newest first."""
-        if self.records is not None and files_in(self.records / "open", ".db"):
-            from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
-
-            complete_traces(self.records, self.folder)
+        self.complete(self.folder)
         return [path for _, path in sorted(self._aged(), reverse=True)]
 
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+from functools import partial
 
 import pytest
 from workflow_parts import edge, flow, step
 
+from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
 from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state
 from pflow_mcp_plugin.redaction import REDACTED
 
@@ -30,7 +32,7 @@ def killed(bench, tmp_path, copied):
 
     def run(workflow, **inputs):
         bench.run(workflow, **inputs)
-        files = TraceFiles(tmp_path / "traces", tmp_path / "runs")
+        files = TraceFiles(tmp_path / "traces", partial(complete_traces, tmp_path / "runs"))
         (path,) = files.paths()
         return files.read(path)
 
@@ -138,7 +140,7 @@ def test_a_run_that_ended_keeps_its_own_trace(bench, killed):
 
 def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(killed, tmp_path):
     killed(flow(step("a", "t-do", {"value": 1}), step("b", "t-end", {"value": 2}), edges=[edge("a", "b")]))
-    files = TraceFiles(tmp_path / "traces", tmp_path / "runs")
+    files = TraceFiles(tmp_path / "traces", partial(complete_traces, tmp_path / "runs"))
     (record,) = (tmp_path / "runs").rglob("*.db")
     os.utime(record, (1, 1))
     files.find().write_text("kept")
