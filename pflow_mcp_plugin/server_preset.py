@@ -24,6 +24,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _NPM = re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 _PYPI = re.compile(r"[\w.-]+(?:\[[\w.,-]+\])?(?:@|==)\d+(?:\.\d+)*(?:[\w.+!-]*)")
 _IMAGE = re.compile(r"[\w./:-]+(?:@sha256:[0-9a-f]{64}|:(?!latest$)[\w][\w.-]*)")
+_RECIPE = dict.fromkeys(("tool", "arguments", "happened", "result")).keys()
 _PACKAGES: Mapping[str, tuple[re.Pattern[str], tuple[str, ...], str]] = {
     "npx": (_NPM, ("-p", "--package"), "NAME@1.2.3"),
     "bunx": (_NPM, ("-p", "--package"), "NAME@1.2.3"),
@@ -102,6 +103,8 @@ class ServerPreset:
         rename: Raw tool name to the name its node gets.
         idempotency_argument: Raw tool name to the argument that takes a key: a call with the same key is done
             once, however often it is sent.
+        verify: Raw tool name to a recipe, with `tool`, `arguments`, `happened` and `result`: how to find out
+            whether a call happened.
         startup_timeout: Seconds from start to the end of the handshake; None is the usual.
         list_timeout: Seconds for listing the tools; None is the usual.
         call_timeout: Seconds of silence in a call; None is the usual.
@@ -130,6 +133,7 @@ class ServerPreset:
     tools: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
     rename: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     idempotency_argument: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
+    verify: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, validator=is_a(Mapping))
     startup_timeout: float | None = attrs.field(default=None)
     list_timeout: float | None = attrs.field(default=None)
     call_timeout: float | None = attrs.field(default=None)
@@ -138,7 +142,8 @@ class ServerPreset:
 
     def __attrs_post_init__(self) -> None:
         """Check the fields in themselves and against each other."""
-        for check in (_check_fields, _check_reach, _check_references, _check_inputs, _check_secrets):
+        checks = _check_fields, _check_recipes, _check_reach, _check_references, _check_inputs, _check_secrets
+        for check in checks:
             for field, reason in check(self):
                 raise _wrong(self, field, f"{reason} (preset {self.name})")
 
@@ -177,6 +182,12 @@ def _check_fields(preset: ServerPreset) -> _Found:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and value > 0):
             yield field, f"must be a number of seconds above 0, got {value!r}"
+
+
+def _check_recipes(preset: ServerPreset) -> _Found:
+    for name, recipe in preset.verify.items():
+        if not (isinstance(recipe, Mapping) and {"tool", "happened"} <= recipe.keys() <= _RECIPE):
+            yield "verify", f"must map {name} to a table of {', '.join(_RECIPE)}"
 
 
 def _check_reach(preset: ServerPreset) -> _Found:

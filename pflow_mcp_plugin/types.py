@@ -103,6 +103,7 @@ class Server(ByFields):
         tools: Which tools become nodes.
         rename: Raw tool name to the name for its node.
         idempotency_argument: Raw tool name to the argument for a key: calls with the same key are done once.
+        verify: Raw tool name to the table of a recipe, which finds out whether a call of the tool happened.
         trust_readonly: Whether `readOnlyHint` is believed.
         trust_idempotent: Whether `idempotentHint` is believed.
         trust: With `pin`, a tool that changed may run only once the change is approved; `auto` approves all.
@@ -139,6 +140,7 @@ class Server(ByFields):
     tools: ToolFilter = attrs.field(factory=ToolFilter)
     rename: Mapping[str, str] = attrs.field(factory=dict)
     idempotency_argument: Mapping[str, str] = attrs.field(factory=dict)
+    verify: Mapping[str, Any] = attrs.field(factory=dict)
     trust_readonly: bool = False
     trust_idempotent: bool = False
     trust: Literal["pin", "auto"] = "pin"

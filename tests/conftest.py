@@ -343,6 +343,12 @@ def filesystem_command(tmp_path: Path) -> list[str]:
     return _required(real_servers.filesystem, folder)
 
 
+@pytest.fixture(scope="session")
+def memory_command() -> list[str]:
+    """The command of the memory server."""
+    return _required(real_servers.memory)
+
+
 @pytest.fixture
 def time_command() -> list[str]:
     """The command of the time server."""

@@ -236,6 +236,19 @@ def client_cert(path: str, value: JSON) -> Iterator[Problem]:
     yield from fields(path, value, checks_of(table["properties"]))
 
 
+def recipe(path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is a table that says how to find out whether a call happened."""
+    if not isinstance(value, Mapping):
+        wrong = f"Must be a table, not {kind_of(value)}"
+        yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ tool = "...", happened = "..." }}')
+        return
+    table = _DEFS["recipe"]
+    for key in table["required"]:
+        if key not in value:
+            yield fault(join(path, key), f"A recipe needs {key}", f'Add {key} = "..."')
+    yield from fields(path, value, checks_of(table["properties"]))
+
+
 def _host(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a glob over host names, an address or a network."""
     step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
@@ -366,6 +379,7 @@ _BY_DEFINITION: Mapping[str, Check] = {
         'Write "auto", or a version such as "2025-11-25"',
     ),
     "tools": tool_filter,
+    "recipe": recipe,
 }
 """The checks of what the schema defines by name, where there is more to say about a mistake."""
 _BY_FIELD: Mapping[str, Check] = {

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Node,
         NodeSource,
         NodeUse,
+        Recipe,
         Sketch,
     )
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
@@ -80,6 +81,7 @@ else:
         "NodeRef": "runs",
         "NodeSource": "entries",
         "NodeUse": "entries",
+        "Recipe": "entries",
         "Outcome": "run_requests",
         "Progress": "progress",
         "Registry": "registries",
@@ -142,6 +144,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Ran",
+    "Recipe",
     "Registry",
     "Report",
     "Run",

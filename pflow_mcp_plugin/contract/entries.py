@@ -35,7 +35,9 @@ _SHOWN_WHEN_SET = (
     *("labels", "family", "local_name", "claimed_purity", "effects", "may_run_code", "fingerprint"),
     *("python_class", "idempotency_argument"),
 )
-_OWN_KEYS = frozenset({"node", "retryable", "cacheable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
+_OWN_KEYS = frozenset(
+    {"node", "retryable", "cacheable", "verify", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET}
+)
 
 Effect = Literal["untrusted_output", "destructive", "sends_data"]
 """What an entry's node does to data beyond its outputs; see `Entry.effects`."""
@@ -202,6 +204,27 @@ class Interface:
 
 
 @attrs.frozen(kw_only=True)
+class Recipe:
+    """How to find out whether the node of an entry did something, when nobody knows.
+
+    Its expressions see the `arguments` of the node, and `happened` and `result` also what the recipe's node
+    returned, as its output `result`, and in `error` its message if it failed.
+
+    Attributes:
+        node: The node type that is run; it must be `flow_safe`.
+        happened: An expression: true if the step happened, false if it did not, null if that remains open. If
+            the node of the recipe failed, it is open, unless the expression names `error`.
+        params: The params of that node, each an expression.
+        result: An expression for what the step returned; without one, null.
+    """
+
+    node: str = attrs.field(validator=valid_name)
+    happened: str = attrs.field(validator=valid_name)
+    params: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
+    result: str = attrs.field(default="", validator=text)
+
+
+@attrs.frozen(kw_only=True)
 class Entry:
     """An entry, which describes one node type to the registry.
 
@@ -237,6 +260,7 @@ class Entry:
         idempotency_argument: The param that takes a key by which the other side does the same only once, so
             that the node may be run again with the key that it was given; empty if there is none. Where it is
             left out, the node sends `RunStep.idempotency_key`.
+        verify: How to find out, before anybody is asked, whether the node did what it was to do.
         withheld: Why the node may not run now, such as a change that nobody has approved yet, with the next
             step. The entry is listed and described, but a workflow that uses it is refused.
         extra: Keys of the source's own, passed through untouched.
@@ -270,6 +294,7 @@ class Entry:
     fingerprint: str = attrs.field(default="", validator=text)
     python_class: str = attrs.field(default="", validator=text)
     idempotency_argument: str = attrs.field(default="", validator=text)
+    verify: Recipe | None = attrs.field(default=None)
     withheld: Problem | None = attrs.field(default=None)
     extra: JSONObject = attrs.field(factory=dict)
 
@@ -295,6 +320,8 @@ class Entry:
         data["interface"] = self.interface.to_dict()
         data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
         data.update({key: False for key in ("retryable", "cacheable") if not getattr(self, key)})
+        if self.verify:
+            data["verify"] = attrs.asdict(self.verify)
         if self.withheld:
             data["withheld"] = {**self.withheld.to_dict()}
         data.update(self.extra)
@@ -315,6 +342,7 @@ class Entry:
         """Build an entry from its JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
+        known["verify"] = Recipe(**found) if (found := data.get("verify")) else None
         known["withheld"] = Problem(**found) if (found := data.get("withheld")) else None
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
         return cls(extra=extra, **known)

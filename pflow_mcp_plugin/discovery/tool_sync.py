@@ -216,14 +216,24 @@ def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
     for tool in listing.tools:
         if tool.task_support == "required" and server.tools.allows(tool.name):
             yield task_only(tool, server.name).message
+    yield from _named_in_vain(ready, listing)
+
+
+def _named_in_vain(ready: Launch, listing: Listing) -> Iterator[str]:
+    """Yield what the config says of tools that the server does not have, or not as the config needs them."""
+    server = ready.server
     # An unknown tool that the config names is most likely a misspelling.
     names = [tool.name for tool in listing.tools]
     if listing.has_resources:
         names.append(READ_RESOURCE.name)
-    for field in ("rename", "idempotency_argument"):
+    for field in ("rename", "idempotency_argument", "verify"):
         for raw in getattr(server, field):
             if raw not in names:
                 yield f"`{field}` of server {server.name} names a tool that it does not have: {raw}"
+    reading = {tool.name for tool in listing.tools if tool.annotations.get("readOnlyHint") is True}
+    for asked in dict.fromkeys(table["tool"] for table in server.verify.values()):
+        if asked not in reading:
+            yield f"`verify` of server {server.name} needs a tool that says that it only reads: {asked}"
     for glob in (*server.tools.allow, *server.tools.deny):
         if not any(fnmatchcase(name, glob) for name in names):
             yield f"`tools` of server {server.name} matches none of its tools: {glob}"

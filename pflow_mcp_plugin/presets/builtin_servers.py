@@ -7,6 +7,7 @@ Python servers, whose schemas change with the version of pydantic that is instal
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
@@ -22,6 +23,36 @@ def _npx(package: str, *args: str) -> tuple[str, ...]:
 def _reference(name: str, *args: str) -> tuple[str, ...]:
     return _npx(f"@modelcontextprotocol/server-{name}@{_REFERENCE_NPM}", *args)
 
+
+def _is_there(tool: str, holds: str, result: str, **arguments: str) -> dict[str, Any]:
+    """Return a recipe for what is a state: it holds, or nothing is there yet; else the user has to look."""
+    happened = f"!contains(error || '', 'ENOENT: no such file') && ({holds} || null)"
+    return {"tool": tool, "arguments": arguments, "happened": happened, "result": result}
+
+
+_FILES = {
+    "write_file": _is_there(
+        "read_text_file",
+        "result.content == arguments.content",
+        "{content: join('', ['Successfully wrote to ', arguments.path])}",
+        path="arguments.path",
+    ),
+    "create_directory": _is_there(
+        "get_file_info",
+        "contains(result.content || '', 'isDirectory: true')",
+        "{content: join('', ['Successfully created directory ', arguments.path])}",
+        path="arguments.path",
+    ),
+}
+_ENTITIES = {
+    "create_entities": {
+        "tool": "open_nodes",
+        "arguments": {"names": "arguments.entities[].name"},
+        # Of entities that are there, nothing is created, so that all others may be created again.
+        "happened": "length(result.entities) == length(arguments.entities)",
+        "result": "{entities: result.entities}",
+    }
+}
 
 PRESETS = (
     ServerPreset(
@@ -41,6 +72,7 @@ PRESETS = (
         command="npx",
         args=_reference("filesystem", "${folder}"),
         inputs=(PresetInput(name="folder", description="The folder it may use", path=True),),
+        verify=_FILES,
         manifest_hash="sha256:ad2d2ce75909fa7bf32be389da02dacdbd9794e0b3c0f259f1c56521178b2675",
     ),
     ServerPreset(
@@ -104,6 +136,7 @@ PRESETS = (
                 name="file", description="The file that holds the graph (.jsonl)", required=False, path=True
             ),
         ),
+        verify=_ENTITIES,
         manifest_hash="sha256:d851480e62b31edf3b09f077179c44a95bcef5be7ec04cb3d1dec69375d86e54",
     ),
     ServerPreset(

@@ -238,7 +238,7 @@ def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, An
         filled = {name: _filled(value, texts) for name, value in pairs if _is_complete(value, texts)}
         table |= {key: filled} if filled else {}
     table |= {"tools": {"allow": [*preset.tools]}} if preset.tools else {}
-    for key in ("rename", "idempotency_argument"):
+    for key in ("rename", "idempotency_argument", "verify"):
         table |= {key: dict(named)} if (named := getattr(preset, key)) else {}
     table |= {key: getattr(preset, key) for key in _TIMES if getattr(preset, key) is not None}
     return {**table, "preset": preset.name}

@@ -11,9 +11,9 @@ from typing import cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Sketch
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Recipe, Sketch
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
-from pflow_mcp_plugin.naming import class_name
+from pflow_mcp_plugin.naming import class_name, node_name
 from pflow_mcp_plugin.schemas.schema_document import (
     ANY,
     CONTENT_BLOCKS,
@@ -55,6 +55,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         fingerprint=tool_approval.fingerprint(record, server),
         python_class=f"pflow_mcp_plugin.nodes:{class_name(record.node)}",
         idempotency_argument=key,
+        verify=_recipe(record, server),
         withheld=tool_approval.withheld(record, server, variables),
         extra={
             "mcp_config": {
@@ -66,6 +67,15 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
             },
         },
     )
+
+
+def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
+    table = server.verify.get(record.found.name)
+    if table is None:
+        return None
+    node = node_name(server.name, server.rename.get(table["tool"], table["tool"]))
+    rest = table["happened"], table.get("arguments", {}), table.get("result", "")
+    return Recipe(node=node, happened=rest[0], params=dict(rest[1]), result=rest[2])
 
 
 def is_listed(record: ToolRecord) -> bool:

@@ -59,6 +59,14 @@ fitting = {
     "args": st.lists(texts, max_size=3),
     "env": st.dictionaries(texts, texts, max_size=2),
     "headers": st.dictionaries(texts, texts, max_size=2),
+    "verify": st.dictionaries(
+        texts,
+        st.dictionaries(
+            st.sampled_from(["tool", "happened", "result", "arguments", "other"]),
+            st.one_of(texts, st.dictionaries(texts, texts, max_size=2)),
+        ),
+        max_size=2,
+    ),
     **dict.fromkeys(("rename", "idempotency_argument"), st.dictionaries(texts, texts, max_size=2)),
     "tools": st.dictionaries(st.sampled_from(["allow", "deny", "alow"]), st.lists(texts, max_size=2)),
     "auth": auths,
@@ -143,6 +151,7 @@ def test_on_generated_names(name):
             "command": "npx",
             "tools": {"allow": ["a*"], "deny": []},
             "rename": {"a": "b"},
+            "verify": {"a": {"tool": "b", "arguments": {"c": "arguments.c"}, "happened": "result"}},
             "inline_limit_kb": 0,
         },
     ],

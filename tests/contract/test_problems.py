@@ -91,6 +91,7 @@ SAMPLES = {
     "available": ["c", "d"],
     # border types
     "node": "mcp-demo-add",
+    "happened": "result",
     "class_name": "MCPNode",
     "module": "m",
     "key": "title",

@@ -62,6 +62,7 @@ def test_tools_names_and_times_are_passed_on():
         tools=("read_*",),
         rename={"read_all": "read"},
         idempotency_argument={"pay": "key"},
+        verify={"put": {"tool": "get", "happened": "result"}},
         call_timeout=90,
         startup_timeout=9,
     )
@@ -70,6 +71,7 @@ def test_tools_names_and_times_are_passed_on():
         "tools": {"allow": ["read_*"]},
         "rename": {"read_all": "read"},
         "idempotency_argument": {"pay": "key"},
+        "verify": {"put": {"tool": "get", "happened": "result"}},
         "startup_timeout": 9,
         "call_timeout": 90,
         "preset": "acme",

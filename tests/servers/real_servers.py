@@ -46,6 +46,11 @@ def filesystem(folder: Path) -> list[str]:
     return [_node(), str(_NODE / "node_modules/.bin/mcp-server-filesystem"), str(folder)]
 
 
+def memory() -> list[str]:
+    """Return the command of the memory server."""
+    return [_node(), str(_NODE / "node_modules/.bin/mcp-server-memory")]
+
+
 def local_time() -> list[str]:
     """Return the command of the time server, with UTC for its local time zone."""
     return [str(_python_program("mcp-server-time")), "--local-timezone=UTC"]

@@ -14,7 +14,7 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import Decision, PflowError, Report
+from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import bound_options, taken_options, time_limit, workflows
@@ -35,6 +35,7 @@ from pflow_mcp_plugin.host.running.run_record import (
     remove_record,
 )
 from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
+from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -106,6 +107,12 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
         earlier.decide(_decisions(options), trying=options["dry_run"])
         if options["dry_run"]:
             return _steps_report(earlier)
+        folder = earlier.head["folder"]
+        if folder and Path(folder).is_dir():
+            os.chdir(folder)  # files in params are relative to it
+        if earlier.undecided:
+            asked = _options(earlier, options)
+            try_recipes(earlier.undecided, earlier.decide, host.runner, host, asked)
         if earlier.undecided and is_terminal(sys.stdin) and is_terminal(sys.stderr):
             _ask(earlier)
         if (error := earlier.refusal()) is not None:
@@ -129,26 +136,27 @@ def _resumed(
     detail: Detail | None,
     options: Mapping[str, Any],
 ) -> Report:
-    head = earlier.head
-    if head["folder"] and Path(head["folder"]).is_dir():
-        os.chdir(head["folder"])  # files in params are relative to it
     place, document = earlier.place, earlier.workflow
     if options["workflow"]:
         place = place_of(host, options["workflow"])
         document = find_workflow(host, options["workflow"])
-    # What is asked now wins over what was asked before; an option that is not given asks for nothing.
-    given = attrs.asdict(taken_options({**options}))
-    asked = {name: it for name, it in given.items() if it is not None and it is not False}
-    runner = host.runner.at(place).with_options(attrs.evolve(earlier.options, **asked))
+    runner = host.runner.at(place).with_options(_options(earlier, options))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):
-        compiling = partial(runner.compile, document, head["name"])
+        compiling = partial(runner.compile, document, earlier.head["name"])
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most need no settings
         values = complete_inputs(document, typed, None, compiling, setting, earlier.inputs(document))
         compiled = compiling(values)
     resumed = earlier.resumed(only_failed=options["only_failed"])
     how = partial(runner.run_compiled, compiled, values, resumed=resumed)
     return run_report(host, compiled, how, detail, options["timeout"])
+
+
+def _options(earlier: EarlierRun, options: Mapping[str, Any]) -> RunOptions:
+    """Return what is asked of the run: now before then; an option that is not given asks for nothing."""
+    given = attrs.asdict(taken_options({**options}))
+    asked = {name: it for name, it in given.items() if it is not None and it is not False}
+    return attrs.evolve(earlier.options, **asked)
 
 
 def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
@@ -176,6 +184,8 @@ def _ask(earlier: EarlierRun) -> None:
     click.echo("Nobody knows whether these steps happened.", err=True)
     for step in earlier.undecided:
         click.echo(printable(f"{step.place} ({step.type}) {abbreviated(step.shown, 4 * _LONGEST)}"), err=True)
+        if step.error:
+            click.echo(printable(f"  {step.error}"), err=True)
         answer = click.prompt(
             "Did it happen? yes, no, skip or stop",
             type=click.Choice(["yes", "no", "skip", "stop"]),
@@ -234,7 +244,7 @@ def _steps_report(earlier: EarlierRun) -> Report:
 def _then(step: RecordedStep) -> str:
     """Return what a resumed run does about a step."""
     if step.undecided:
-        return "decide"
+        return "verify" if step.recipe else "decide"
     if step.key and step.state in UNDECIDED:
         return "run again with its key"
     if step.state in ("done", "skipped") or (step.state == "failed" and step.routed):

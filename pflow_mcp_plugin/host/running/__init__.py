@@ -9,7 +9,7 @@
 - `attempts`: run a node on its params, and retry it where that is safe.
 - `batch`: runs a node for each item of a list.
 - `recorded_run`, `run_record`: what each step sent and returned, and how a run that is resumed finds it;
-  `resumption`: an earlier run, opened to go on with it.
+  `resumption`: an earlier run, opened to go on with it; `verification`: whether an open step of it happened.
 - `recorded_trace`: the trace of a run that was killed.
 - `result_reuse`, `result_cache`: results of earlier runs in place of running a node; `result_key`: what
   identifies them, and the steps of a record.

@@ -136,6 +136,10 @@ class RecordedRun:
             step.given_key = params.get(name, store.get(name))
             usable = isinstance(step.given_key, str) and step.given_key.isprintable()
             recorded.key = str(step.given_key) if usable else ""
+        if planned.ref.entry.verify is not None:
+            from pflow_mcp_plugin.host.running.verification import recorded_recipe
+
+            recorded.recipe = recorded_recipe(planned.ref.entry, params, store, self._redactor.value)
         if planned.sub is None:
             step.earlier, step.replaced = self._earlier.take(recorded)
         token = _step.set(step)
@@ -377,8 +381,10 @@ class StepOfRun(RunStep):
             self._run.limits.give_back(self.planned.ref.entry)
         self._is_counted = False
         recorded.action, recorded.state, recorded.error = action, "done", ""
+        recipe, recorded.recipe = recorded.recipe, ""
         if failure is not None:
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
+            recorded.recipe = recipe
             batch = self.planned.constructs.batch
             goes_on = self._is_item and batch is not None and batch.goes_on
             recorded.routed = goes_on or action in self.planned.routed

@@ -43,7 +43,7 @@ CREATE TABLE step (number INTEGER PRIMARY KEY, place TEXT NOT NULL, node TEXT NO
   identity TEXT NOT NULL, safe INTEGER NOT NULL, shown TEXT NOT NULL, state TEXT NOT NULL,
   action TEXT NOT NULL DEFAULT '', routed INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
   key TEXT NOT NULL DEFAULT '', reruns INTEGER NOT NULL DEFAULT 0,
-  attempts INTEGER NOT NULL DEFAULT 0, outputs BLOB);
+  attempts INTEGER NOT NULL DEFAULT 0, recipe TEXT NOT NULL DEFAULT '', outputs BLOB);
 CREATE TABLE entry (number INTEGER PRIMARY KEY, parent INTEGER, item INTEGER, content TEXT NOT NULL);
 """
 
@@ -67,6 +67,7 @@ class RecordedStep:
         key: Its idempotency key: what is sent again with it is done once. Empty if it takes none.
         reruns: How often somebody asked for it to be done again, with another key.
         attempts: How many calls it has made.
+        recipe: What finds out whether it happened, as JSON; empty if nothing does.
     """
 
     place: str
@@ -83,6 +84,7 @@ class RecordedStep:
     key: str = ""
     reruns: int = 0
     attempts: int = 0
+    recipe: str = ""
 
     @property
     def undecided(self) -> bool:

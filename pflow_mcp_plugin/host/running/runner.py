@@ -195,15 +195,18 @@ class WorkflowRunner(Runner):
         """Go on with a run; that of the user keeps its options, unless the runner has some."""
         from pflow_mcp_plugin.host.running.recorded_run import runs_folder
         from pflow_mcp_plugin.host.running.resumption import EarlierRun
+        from pflow_mcp_plugin.host.running.verification import try_recipes
 
         owner = None if origin is None else origin.owner
         with EarlierRun.opened(runs_folder(self._host), run_id, owner) as earlier:
             earlier.require_folder()
             earlier.decide((decisions or {}).items())
+            is_usual = origin is None and self._options == USUAL_OPTIONS
+            options = earlier.options if is_usual else self._options
+            runner = self._with(place=earlier.place, options=options)
+            try_recipes(earlier.undecided, earlier.decide, runner, self._host, options, origin or THE_USER)
             if (refusal := earlier.refusal()) is not None:
                 raise refusal
-            is_usual = origin is None and self._options == USUAL_OPTIONS
-            runner = self._with(place=earlier.place, options=earlier.options if is_usual else None)
             resumed = earlier.resumed()
             values = {**earlier.inputs(earlier.workflow), **inputs}
             compiled = runner.compile(earlier.workflow, earlier.place.name, values)

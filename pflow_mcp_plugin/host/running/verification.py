@@ -1,0 +1,104 @@
+"""Recipes: what is recorded of a step to find out later whether it happened, and how that is tried.
+
+A recipe runs a node that only reads on arguments of the step, and judges what it returns. What it needs is in
+the record, as a run that is resumed has not come to the step yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import THE_USER, Decision, Entry, Host, PflowError, Problem, Recipe, RunOptions
+from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.running.result_key import NotKept, exact_json
+from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.workflow_check import trusted
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Runner, RunOrigin
+    from pflow_mcp_plugin.host.running.run_record import RecordedStep
+
+_LARGEST = 1 << 20
+"""Bytes of a step's arguments that are recorded for its recipe; with more, the user is asked."""
+
+
+def recorded_recipe(
+    entry: Entry, params: Mapping[str, Any], store: Mapping[str, Any], redacted: Callable[[Any], Any]
+) -> str:
+    """Return what is recorded to try the recipe of a step, as JSON text.
+
+    It is empty if the step has no recipe, or arguments that cannot be kept: secret, large, or no JSON.
+    """
+    if entry.verify is None:
+        return ""
+    reads = {name: store[name] for name in sorted(entry.interface.reads) if name in store}
+    arguments = {**reads, **{name: it for name, it in params.items() if not is_reserved(name)}}
+    try:
+        text = exact_json({**attrs.asdict(entry.verify), "arguments": arguments}, "a parameter").decode()
+    except NotKept:
+        return ""
+    return text if len(text) <= _LARGEST and redacted(arguments) == arguments else ""
+
+
+def try_recipes(
+    steps: Sequence[RecordedStep],
+    decide: Callable[[Iterable[tuple[str, Decision]]], object],
+    runner: Runner,
+    host: Host,
+    options: RunOptions,
+    origin: RunOrigin = THE_USER,
+) -> None:
+    """Decide about those open steps of a run whose recipe knows whether they happened.
+
+    The error of another step says why its recipe does not.
+    """
+    # No lock file and no limit of the run is about this node.
+    runner = runner.with_options(RunOptions(trust_readonly=options.trust_readonly))
+    for step in steps:
+        if not step.recipe:
+            continue
+        content = json.loads(step.recipe)
+        arguments = content.pop("arguments")
+        recipe = Recipe(**content)
+        try:
+            entry = host.registry.get(recipe.node)
+            entry = trusted(entry) if options.trust_readonly else entry
+            happened, result = _tried(recipe, entry, arguments, runner, origin)
+        except PflowError as error:
+            reason = f"its recipe does not tell whether it happened: {said(error)}"
+            step.error = f"{step.error}; {reason}" if step.error else reason
+            continue
+        decision = Decision(choice="done", result=result) if happened else Decision(choice="not done")
+        decide([(step.place, decision)])
+        message = f"{step.place} {'happened' if happened else 'did not happen'}, by {recipe.node}"
+        host.report(Problem(message=message, severity="warning", kind="execution"))
+
+
+def _tried(
+    recipe: Recipe, entry: Entry, arguments: Mapping[str, Any], runner: Runner, origin: RunOrigin
+) -> tuple[bool, Any]:
+    """Run the node of a recipe; return whether the step happened, and its result. Raise if that is open."""
+    from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+    if entry.purity != "flow_safe":
+        raise PflowError(f"{recipe.node} is not trusted to only read")
+    seen: dict[str, Any] = {"arguments": arguments}
+    params = {name: parsed(text).value(seen, seen) for name, text in recipe.params.items()}
+    given = {name: it for name, it in params.items() if it is not None}
+    outcome = runner.run_node(recipe.node, given, origin=origin).outcome
+    happened = parsed(recipe.happened)
+    failure = outcome.error
+    # Only an answer of the other side says something, and only to whoever asks for it.
+    if failure is not None and not (failure.ran == "ran" and "error" in happened.syntax.positions):
+        raise failure
+    seen |= {"result": outcome.outputs.get("result"), "error": failure and failure.message}
+    value = happened.value(seen, seen)
+    if not isinstance(value, bool):
+        found = f"it failed: {said(failure)}" if failure else "its result fits neither case"
+        raise PflowError(f"{recipe.node} leaves it open: {found}")
+    result = parsed(recipe.result).value(seen, seen) if value and recipe.result else None
+    return value, result

@@ -1,0 +1,132 @@
+"""The presets of real servers find out about some calls whether they happened, and nobody is asked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+from workflow_parts import flow, step
+
+from pflow_mcp_plugin.presets.builtin_servers import PRESETS
+
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("no_leftovers")]
+KILLED = """
+import os, signal, sys
+from pflow_mcp_plugin.host.running.run_record import RunRecord
+from pflow_mcp_plugin.__main__ import program
+
+usual = RunRecord.sent, RunRecord.ended
+METHOD = sys.argv.pop(1)
+
+def sent(self, steps):
+    usual[0](self, steps)
+    if METHOD == "sent":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def ended(self, step, outputs=None):
+    if METHOD == "ended":
+        os.kill(os.getpid(), signal.SIGKILL)
+    usual[1](self, step, outputs)
+
+RunRecord.sent, RunRecord.ended = sent, ended
+sys.exit(program())
+"""
+"""The program, killed when it has recorded that a call is sent, or when the call has been answered."""
+
+
+@pytest.fixture
+def killed(started, tmp_path):
+    """Run a workflow until it is killed before or after its first call."""
+
+    def run(workflow, happened):
+        path = tmp_path / "wf.json"
+        path.write_text(json.dumps(workflow))
+        program = (sys.executable, "-P", "-c", KILLED, "ended" if happened else "sent")
+        process = started("run", path, program=program)
+        process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+
+    return run
+
+
+@pytest.fixture
+def files(configured, filesystem_command):
+    return lambda **table: configured("fs", as_preset("filesystem", filesystem_command, **table))
+
+
+def as_preset(name, command, **table):
+    preset = next(it for it in PRESETS if it.name == name)
+    program, *args = command
+    return {"command": program, "args": args, "verify": preset.verify, "trust_readonly": True, **table}
+
+
+def writing(path, text="one\r\ntwo"):
+    return flow(
+        step("write", "mcp-fs-write-file", {"path": str(path), "content": text}),
+        outputs={"said": "${write.content}"},
+    )
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_file_that_was_written_is_not_written_again(files, killed, pflow, tmp_path, happened):
+    files()
+    path = tmp_path / "files" / "a.txt"
+    killed(writing(path), happened)
+    assert path.exists() == happened
+    ended = pflow("resume", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    words = "happened" if happened else "did not happen"
+    assert f"write {words}, by mcp-fs-read-text-file" in ended.stderr
+    assert ended.envelope["data"]["outputs"]["said"] == f"Successfully wrote to {path}"
+    assert path.read_bytes() == b"one\r\ntwo"
+
+
+@pytest.mark.parametrize("text", ["", "before"])
+def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, tmp_path, text):
+    files()
+    path = tmp_path / "files" / "a.txt"
+    killed(writing(path), happened=True)
+    path.write_text(text)
+    asked = pflow("resume", "--json")
+    assert asked.exit_code == 4
+    (left,) = json.loads(asked.stdout)["error"]["details"]["undecided"]
+    assert "mcp-fs-read-text-file leaves it open: its result fits neither case" in left["error"]
+    assert path.read_text() == text
+
+
+def test_a_server_whose_claims_are_not_trusted_is_not_asked(files, killed, pflow, tmp_path):
+    files(trust_readonly=False)
+    killed(writing(tmp_path / "files" / "a.txt"), happened=True)
+    asked = pflow("resume", "--json")
+    assert asked.exit_code == 4
+    (left,) = json.loads(asked.stdout)["error"]["details"]["undecided"]
+    assert "mcp-fs-read-text-file is not trusted to only read" in left["error"]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_folder_that_was_created_is_not_created_again(files, killed, pflow, tmp_path, happened):
+    files()
+    path = tmp_path / "files" / "new"
+    killed(flow(step("make", "mcp-fs-create-directory", {"path": str(path)})), happened)
+    ended = pflow("resume", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr
+    assert ended.envelope["data"]["outputs"]["content"] == f"Successfully created directory {path}"
+    assert path.is_dir()
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_entities_that_are_there_are_not_created_again(
+    configured, memory_command, killed, pflow, tmp_path, happened
+):
+    file = tmp_path / "memory.jsonl"
+    configured("memory", as_preset("memory", memory_command, env={"MEMORY_FILE_PATH": str(file)}))
+    entities = [{"name": it, "entityType": "person", "observations": ["tall"]} for it in ("Ada", "Bob")]
+    killed(flow(step("make", "mcp-memory-create-entities", {"entities": entities})), happened)
+    ended = pflow("resume", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr
+    assert ended.envelope["data"]["outputs"]["entities"] == entities
+    assert len(file.read_text().splitlines()) == 2

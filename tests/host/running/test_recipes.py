@@ -1,0 +1,166 @@
+"""Before anybody is asked about an open step, its recipe is tried."""
+
+import json
+
+import attrs
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.contract import PflowError, Recipe, RunOptions
+from pflow_mcp_plugin.host.cli.resume_command import resume
+from pflow_mcp_plugin.host.running.run_record import RunRecord
+
+UNKNOWN = PflowError("the connection was lost", ran="unknown")
+
+
+@pytest.fixture
+def sent(bench):
+    """A node that puts `value` at `key`, and one that reads what is there; what was put, in order."""
+    bench.failing, bench.there = {}, {}
+    done = []
+
+    @bench.acts("t-put", ["key", "value"], ["result", "stored"])
+    def put(shared, params):
+        done.append(params["key"])
+        if (failure := bench.failing.get(params["key"])) is not None:
+            raise failure
+        shared["result"] = shared["stored"] = params["value"]
+
+    @bench.acts("t-get", ["key"], ["result"])
+    def get(shared, params):
+        found = bench.there.get(params["key"])
+        if isinstance(found, Exception):
+            raise found
+        shared["result"] = found
+
+    recipe = Recipe(
+        node="t-get",
+        params={"key": "arguments.key"},
+        happened="result == arguments.value",
+        result="{stored: result}",
+    )
+    bench.known["t-put"] = attrs.evolve(bench.known["t-put"], verify=recipe)
+    bench.known["t-get"] = attrs.evolve(bench.known["t-get"], purity="flow_safe")
+    return done
+
+
+@pytest.fixture
+def resumed(bench):
+    return lambda *words: resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
+
+
+def recipe(bench, **changes):
+    """Change the recipe of the node that puts."""
+    entry = bench.known["t-put"]
+    bench.known["t-put"] = attrs.evolve(entry, verify=attrs.evolve(entry.verify, **changes))
+
+
+def two(**inputs):
+    nodes = [
+        step("put", "t-put", {"key": "a", "value": "1"}),
+        step("after", "t-put", {"key": "b", "value": "${put.stored}"}),
+    ]
+    return {**flow(*nodes, edges=[edge("put", "after")]), **inputs}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_recipe_that_knows_decides(bench, sent, resumed, there):
+    recipe(bench, happened="result == arguments.value")
+    bench.failing = {"a": UNKNOWN}
+    failed = bench.run(two())
+    bench.failing, bench.there = {}, {"a": "1"} if there else {}
+    assert [it["then"] for it in resumed("--dry-run").data["steps"]] == ["verify"]
+    report = resumed(failed.run_id)
+    assert (report.error, report.data["outputs"]["stored"]) == (None, "1")
+    assert sent == (["a", "b"] if there else ["a", "a", "b"])
+    words = "happened" if there else "did not happen"
+    assert [it.message for it in bench.warnings if "put" in it.message] == [f"put {words}, by t-get"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "reason"),
+    [
+        ({"happened": "null"}, "1", "its result fits neither case"),
+        ({"happened": "result"}, "1", "its result fits neither case"),
+        ({"happened": "result =="}, "1", "result =="),
+        ({"params": {}}, "1", "key"),
+        ({"node": "t-missing"}, "1", "t-missing"),
+        ({"node": "t-put"}, "1", "t-put is not trusted to only read"),
+        ({"happened": "result == '1'"}, PflowError("no", ran="ran"), "no"),
+        ({"happened": "error == null"}, PflowError("no", ran="unknown"), "no"),
+        ({"result": "length(`1`)"}, "1", "length"),
+    ],
+)
+def test_a_recipe_that_does_not_know_leaves_it_to_the_user(bench, sent, resumed, changes, found, reason):
+    recipe(bench, **{"happened": "result == arguments.value", **changes})
+    bench.failing = {"a": UNKNOWN}
+    bench.run(two())
+    bench.failing, bench.there = {}, {"a": found}
+    report = resumed()
+    (left,) = report.error.details["undecided"]
+    assert report.exit_code == 4
+    assert left["error"].startswith("the connection was lost; its recipe does not tell whether it happened: ")
+    assert reason in left["error"]
+    assert sent == ["a"]
+
+
+def test_an_expression_may_say_what_an_answer_with_an_error_means(bench, sent, resumed):
+    recipe(bench, happened="!contains(error || '', 'not there') && (result == arguments.value || null)")
+    bench.failing = {"a": UNKNOWN}
+    bench.run(two())
+    bench.failing, bench.there = {}, {"a": PflowError("it is not there", ran="ran")}
+    assert resumed().error is None
+    assert sent == ["a", "a", "b"]
+
+
+def test_a_decision_comes_before_the_recipe(bench, sent, resumed):
+    bench.failing = {"a": UNKNOWN}
+    bench.run(two())
+    bench.failing, bench.there = {}, {"a": "1"}
+    assert resumed("--assume-not-done", "put").error is None
+    assert sent == ["a", "a", "b"]
+
+
+def test_programs_that_go_on_with_a_run_try_recipes_too(bench, sent):
+    recipe(bench, happened="result == arguments.value")
+    bench.failing = {"a": UNKNOWN}
+    failed = bench.run(two())
+    bench.failing, bench.there = {}, {"a": "1"}
+    assert bench.host.runner.resume(failed.run_id, {}).success
+    assert sent == ["a", "b"]
+
+
+def test_what_only_claims_to_read_is_asked_if_the_user_trusts_it(bench, sent, resumed):
+    recipe(bench, happened="result == arguments.value")
+    bench.known["t-get"] = attrs.evolve(bench.known["t-get"], purity="impure", claimed_purity="flow_safe")
+    bench.failing = {"a": UNKNOWN}
+    failed = [
+        bench.runner(options=it).run(two(), {}) for it in (RunOptions(), RunOptions(trust_readonly=True))
+    ]
+    bench.failing, bench.there = {}, {"a": "1"}
+    assert [resumed(it.run_id).exit_code for it in failed] == [4, 0]
+    assert sent == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("value", ["secret", "x" * (1 << 20)])
+def test_arguments_that_are_secret_or_large_are_not_kept_for_a_recipe(bench, sent, value):
+    nodes = [step("put", "t-put", {"key": "a", "value": "${value}"})]
+    bench.failing = {"a": UNKNOWN}
+    is_secret = value == "secret"
+    bench.run({**flow(*nodes), "inputs": {"value": {"type": "string", "secret": is_secret}}}, value=value)
+    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+    record = RunRecord.open(path)
+    (left,) = record.steps()
+    record.close()
+    assert (left.undecided, left.recipe) == (True, "")
+
+
+def test_a_recipe_is_kept_while_its_step_is_open_only(bench, sent):
+    bench.failing = {"b": UNKNOWN}
+    bench.run(two())
+    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+    record = RunRecord.open(path)
+    done, left = record.steps()
+    record.close()
+    assert done.recipe == ""
+    assert json.loads(left.recipe)["arguments"] == {"key": "b", "value": "1"}
