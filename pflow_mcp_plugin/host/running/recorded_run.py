@@ -142,6 +142,8 @@ class RecordedRun:
             recorded.recipe = recorded_recipe(planned.ref.entry, params, store, self._redactor.value)
         if planned.sub is None:
             step.earlier, step.replaced = self._earlier.take(recorded)
+            if step.earlier is None:
+                recorded.place = self._earlier.free_place(recorded)
         token = _step.set(step)
         try:
             yield step
@@ -422,6 +424,7 @@ class EarlierSteps:
         self._waiting: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._again: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._forgotten: defaultdict[str, list[RecordedStep]] = defaultdict(list)
+        self._places = {step.place: step.number for step in steps}
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -458,6 +461,11 @@ class EarlierSteps:
                 return None, replaced
             # What was forgotten is not done again, should it come after all.
             return _taken(self._forgotten[step.identity], step), None
+
+    def free_place(self, step: RecordedStep) -> str:
+        """Return the place of a step, with a number if an earlier one, whose node was moved, has the same."""
+        places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
+        return next(it for it in places if self._places.get(it, step.number) == step.number)
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
         """Take note of the items of a batch that are going to run."""
@@ -589,11 +597,11 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
 
 def _named_node(part: str) -> str:
     """Return the id of the node in a part of a place, without item and pass."""
-    return re.split(r"\[\d+\]|#\d+$", part, maxsplit=1)[0]
+    return re.sub(r"\[\d+\]$", "", _without_pass(part))
 
 
 def _without_pass(place: str) -> str:
-    return re.sub(r"#\d+$", "", place)
+    return re.sub(r"(#\d+)?(~\d+)?$", "", place)
 
 
 def _is_json(head: JSONObject) -> bool:

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.contract import THE_USER, Decision, PflowError, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.recorded_run import folder_now, undecided
 from pflow_mcp_plugin.host.running.run_record import (
+    UNDECIDED,
     RecordedStep,
     RunRecord,
     State,
@@ -34,6 +35,7 @@ _STATES: Mapping[str, State] = {
     "forget": "forgotten",
 }
 """The state of a step after each decision."""
+_SETTLED = ("done", "forgotten")
 _HEAD = {
     "name": str,
     "workflow": dict,
@@ -188,21 +190,23 @@ class EarlierRun:
                 outputs = self.record.outputs(step)
                 step.state = "forgotten"
                 self.record.ended(step, outputs)
-                return
-        self.record.decide(step, "skipped")
+        if step.state in ("done", *UNDECIDED):
+            self.record.decide(step, "skipped")
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
         """Return the step of a place, or all open steps of a node, or all its steps for what was done."""
-        if found := [step for step in self.steps if step.place == name]:
-            return found
-        of_node = [step for step in self.steps if step.node == name]
         wants_open = decision.choice not in ("rerun", "forget")
-        if found := [step for step in of_node if step.undecided or not wants_open]:
+        of_place = [step for step in self.steps if step.place == name]
+        of_node = [step for step in self.steps if step.node == name]
+        # What was done is done again by "rerun" only.
+        found = [step for step in of_place if step.state not in _SETTLED or not wants_open]
+        found = found or [step for step in of_node if step.undecided or not wants_open]
+        if found:
             return found
         hint = did_you_mean(
             name, [step.place for step in self.steps], f"See: pflow resume {self.run_id} --dry-run"
         )
-        what = "has no open step" if of_node else "is no step of the run"
+        what = "has no open step" if of_node else "is done" if of_place else "is no step of the run"
         message = f"{name} {what}, so nothing can be decided about it"
         raise PflowError(message, suggestions=(hint,), kind="usage")
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import threading
 from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import pairwise, product
@@ -74,11 +75,11 @@ def swapped(values: list[str], at: int) -> tuple[list[str], str]:
 
 
 def changed(values: list[str], at: int) -> tuple[list[str], str]:
-    return [*values[: at - 1], "changed", *values[at:]], "send"
+    return [*values[: at - 1], f"changed {values[at - 1]}", *values[at:]], "send"
 
 
 def inserted(values: list[str], at: int) -> tuple[list[str], str]:
-    return ["inserted", *values], "send"
+    return [f"before {values[0]}", *values], "send"
 
 
 EDITS = [renamed, without_first, swapped, changed, inserted]
@@ -110,6 +111,7 @@ class Trial:
         self.keys: defaultdict[str, list[str]] = defaultdict(list)
         self.records = bench.host.paths.state / "runs"
         self._at = ("", "")
+        self._lock = threading.Lock()
         self._usual = RunRecord.sent
 
         def recorded(record, steps):
@@ -130,11 +132,12 @@ class Trial:
         value, current = params["value"], shared["__run__"].current_step()
         key = current.idempotency_key()
         current.sending()
-        if not key or key not in self.keys[value]:
-            self.sent.append(value)
-        self.keys[value].append(key)
         shared["value"] = value
-        self._die("happened", value)
+        with self._lock:
+            if not key or key not in self.keys[value]:
+                self.sent.append(value)
+            self.keys[value].append(key)
+            self._die("happened", value)
 
     def _pick(self, shared, params):
         values, last = params["values"], params["last"]
@@ -143,41 +146,63 @@ class Trial:
 
     def _record(self, record, steps):
         values = [json.loads(it.shown)["value"] for it in steps]
-        for value in values:
-            self._die("before", value)
-        self._usual(record, steps)
-        for value in values:
-            self._die("sent", value)
+        for state in ("before", "sent"):
+            if state == "sent":
+                self._usual(record, steps)
+            with self._lock:
+                for value in values:
+                    self._die(state, value)
 
     def _die(self, state, value):
         if self._at == (state, value):
+            self._at = ("", "")
+            self._then = [*self.sent], {it: [*keys] for it, keys in self.keys.items()}
             shutil.copytree(self.records, self.records.with_name("killed"))
             raise Killed
+
+    def arm(self, state, value):
+        """Let the run be killed at a value."""
+        self._at = (state, value)
 
     def kill(self, workflow, state, value):
         """Run a workflow until it is killed."""
         self.sent.clear()
         self.keys.clear()
-        self._at = (state, value)
         shutil.rmtree(self.records, ignore_errors=True)
+        self.arm(state, value)
         with suppress(Killed):
             self.bench.run(workflow)
+        assert self._was_killed()
+
+    def _was_killed(self):
+        """Return whether the run was killed; if so, only what the disk had then is left."""
         self._at = ("", "")
+        left = self.records.with_name("killed")
+        if not left.exists():
+            return False
         shutil.rmtree(self.records, ignore_errors=True)
-        self.records.with_name("killed").rename(self.records)
+        left.rename(self.records)
+        self.sent, keys = self._then  # what items of a batch have done since then did not happen
+        self.keys = defaultdict(list, keys)
+        return True
 
     def resume(self, *words):
         """Resume the run; return its report."""
         return resume.main([*words], "resume", standalone_mode=False, obj=self.bench.host)
 
     def finish(self, workflow):
-        """Resume a run with an edited workflow until it has ended; return what was to be decided."""
+        """Resume a run with an edited workflow until it has ended; return what was to be decided.
+
+        Return None if the run was killed again.
+        """
         path = self.records.with_name("edited.json")
         path.write_text(json.dumps(workflow))
-        named, words, most = [], [], len(VALUES) + 1
-        for _ in range(most):
-            before = [*self.sent]
+        named, words, at = [], [], self._at
+        for _ in range(3 * len(VALUES)):
+            before, self._at = [*self.sent], at
             report = self.resume("--workflow", str(path), *words)
+            if self._was_killed():
+                return None
             if report.error is None:
                 return named
             details = report.error.details
@@ -230,3 +255,23 @@ def test_no_edit_makes_a_resumed_run_send_something_twice(trial, edit, variant, 
             keys = [{*trial.keys[value]} for value in trial.sent]
             assert [len(it) for it in keys] == [1] * len(keys)  # what came again had the first key
             assert len(set().union(*keys)) == len(keys)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("number", range(20 * KILLS))
+def test_a_run_that_is_edited_and_killed_again_and_again_sends_nothing_twice(trial, number, keyed):
+    if keyed:
+        trial.take_keys()
+    chance = random.Random(number)
+    variant, values, name = chance.choice(VARIANTS), VALUES, "send"
+    trial.kill(variant(values, name), chance.choice(STATES), chance.choice(VALUES[1:]))
+    for _ in range(3):
+        values, name = chance.choice(EDITS)(values, chance.randrange(1, len(values)))
+        trial.arm(chance.choice(STATES), chance.choice(values))
+        if trial.finish(variant(values, name)) is not None:
+            break
+    else:
+        trial.finish(variant(values, name))
+    assert set(Counter(trial.sent).values()) == {1}
+    assert set(values) <= set(trial.sent)
+    assert not list(trial.records.rglob("*.db"))
