@@ -199,12 +199,13 @@ class Decision:
 
     Attributes:
         choice: It was `done`, with this result; it was `not done`, so it is run; `skip` it as if its
-            condition were false; `rerun` what was done; or `forget` what no node does any more.
-        result: What the step returned, if it was done.
+            condition were false; `rerun` what was done; `forget` what no node does any more; or `answer`
+            what a node asks, with this result.
+        result: What the step returned, if it was done; the answer, a text.
     """
 
-    choice: Literal["done", "not done", "skip", "rerun", "forget"] = attrs.field(
-        validator=one_of("done", "not done", "skip", "rerun", "forget")
+    choice: Literal["done", "not done", "skip", "rerun", "forget", "answer"] = attrs.field(
+        validator=one_of("done", "not done", "skip", "rerun", "forget", "answer")
     )
     result: Any = attrs.field(default=None, repr=False)
 
@@ -225,8 +226,8 @@ class Outcome:
         error: The failure, None on success.
         steps: The number of node executions that began.
         exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
-            node had run; 4 if somebody has to decide whether a step happened; 130 if it was interrupted; 1
-            for any other failure.
+            node had run; 4 if somebody has to answer a question, or to decide whether a step happened; 130
+            if it was interrupted; 1 for any other failure.
         checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
             trace. Empty on success.
         shown: Returns a value of the run as people and models should see it: the same unless it is large;

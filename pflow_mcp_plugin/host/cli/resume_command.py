@@ -79,6 +79,7 @@ def _resumable(context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option(
     "--forget", multiple=True, metavar="STEP", help="A step that was done is not in the workflow any more."
 )
+@click.option("--answer", multiple=True, metavar="STEP=TEXT", help="Answer what a node asks.")
 @click.option("--abandon", is_flag=True, help="Remove the record of RUN: it cannot be resumed any more.")
 @click.option("--only-failed", is_flag=True, help="Run the items of batches again that failed.")
 @bound_options
@@ -167,6 +168,12 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
             step = f"Write --assume-done {name}=RESULT, such as {name}=null"
             raise PflowError(f"--assume-done {name} has no result", suggestions=(step,), kind="usage")
         yield name, Decision(choice="done", result=_value(text))
+    for word in options["answer"]:
+        name, equals, text = word.partition("=")
+        if not equals:
+            step = f"Write --answer {name}=TEXT"
+            raise PflowError(f"--answer {name} has no answer", suggestions=(step,), kind="usage")
+        yield name, Decision(choice="answer", result=text)
     for option, decision in _DECISIONS.items():
         yield from ((name, decision) for name in options[option])
 
@@ -245,6 +252,8 @@ def _then(step: RecordedStep) -> str:
     """Return what a resumed run does about a step."""
     if step.undecided:
         return "verify" if step.recipe else "decide"
+    if step.state == "asked":
+        return "ask"
     if step.key and step.state in UNDECIDED:
         return "run again with its key"
     if step.state in ("done", "skipped") or (step.state == "failed" and step.routed):

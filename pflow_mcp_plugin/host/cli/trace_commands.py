@@ -170,14 +170,14 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
 
 
 def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
-    """Return the steps of a run of which nobody has said yet whether they happened."""
+    """Return the steps of a run that wait for a decision or an answer."""
     path = host.paths.state / "runs" / "open" / f"{run_id}.db"
     if Path(run_id).name != run_id or not path.is_file():
         return []
     from pflow_mcp_plugin.host.running.run_record import RunRecord
 
     with suppress(PflowError), closing(RunRecord.open(path)) as record:  # unless the run is going on
-        return [step.place for step in record.steps() if step.undecided]
+        return [step.place for step in record.steps() if step.is_open]
     return []
 
 

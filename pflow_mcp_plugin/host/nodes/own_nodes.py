@@ -199,6 +199,27 @@ _ENTRIES = (
         ),
     ),
     _own(
+        "ask",
+        "Ask",
+        "nodes.ask_node",
+        "Ask the user for approval, or a decision; shows the next step with its exact arguments",
+        purity="flow_safe",
+        cacheable=False,
+        interface=Interface(
+            params=(
+                _field("question", "str", "What to ask", required=True),
+                _field(
+                    "choices",
+                    "list",
+                    "The possible answers; any text without them",
+                    schema={"type": "array", "items": {"type": "string"}},
+                ),
+            ),
+            outputs=(_field("answer", "str", "The answer"),),
+            result="answer",
+        ),
+    ),
+    _own(
         "llm",
         "Llm",
         "nodes.llm_node",

@@ -11,6 +11,7 @@
 - `recorded_run`, `run_record`: what each step sent and returned, and how a run that is resumed finds it;
   `resumption`: an earlier run, opened to go on with it; `verification`: whether an open step of it happened.
 - `recorded_trace`: the trace of a run that was killed.
+- `question`: what a node `ask` asks.
 - `result_reuse`, `result_cache`: results of earlier runs in place of running a node; `result_key`: what
   identifies them, and the steps of a record.
 - `run_report`: the errors that stop a run and those after which it went on, and its report.

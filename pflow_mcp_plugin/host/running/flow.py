@@ -31,6 +31,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     secret_values,
     split_route,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.batch import Engine
@@ -101,6 +102,11 @@ class StepNode(pocketflow.BaseNode):
                 result = run_batch(steps.attempts, planned, batch, prepare, store, steps.engine)
             elif result is None:
                 retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
+                if is_ask(planned.ref.entry):
+                    from pflow_mcp_plugin.host.running.question import with_question
+
+                    following = dict.fromkeys(node.planned for node in self.successors.values())
+                    planned = with_question(planned, following, steps.attempts)
                 result = steps.attempts.perform(planned, prepare, store, retry, note)
             self._record(step, result, store)
         except PflowError as refusal:

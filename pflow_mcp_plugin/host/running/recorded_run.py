@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.trace_recorder import Recorder
     from pflow_mcp_plugin.redaction import Redactor
 
+_ASK = "ask"
+"""The node type of a question: at one place there is only the last."""
 _NO_LIMITS: Mapping[str, Mapping[str, int]] = {}
 _NOT_ARGUMENTS = frozenset({"__node_id__"})
 _NAMED = 5
@@ -64,6 +66,7 @@ class RecordedRun:
 
     Attributes:
         refusal: Why something in it must not be done, which ends the run; None if nothing was refused.
+        question: What somebody has to answer before the run goes on; None if nothing is asked.
         limits: Counts its calls.
         kept: Whether it is recorded.
         resuming: The command that goes on with it.
@@ -99,6 +102,8 @@ class RecordedRun:
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
+        self.question: PflowError | None = None
+        self._asked = {step.place: step.number for step in steps if step.type == _ASK}
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
         self.refusal: PflowError | None = None
         if record:
@@ -179,6 +184,10 @@ class RecordedRun:
         if unmatched:
             step.shown = self.shown(params)
             raise self.refuse(_unmatched(self.run_id, step, unmatched))
+
+    def asked_before(self, place: str) -> int | None:
+        """Return the number of the step that asked something else at the same place, if there is one."""
+        return self._asked.get(place)
 
     def refuse(self, reason: PflowError) -> PflowError:
         """Let the run end with this reason, whatever edges follow a failure; return it."""
@@ -367,6 +376,18 @@ class StepOfRun(RunStep):
         self.recorded.attempts += 1
         self._is_counted = True
 
+    def asks(self, question: PflowError) -> bool:
+        """Record that the step waits for an answer, without which the run ends; False if it has no record."""
+        record, recorded = self._run.record(), self.recorded
+        if record is None:
+            return False
+        recorded.state, recorded.shown = "asked", self._run.shown(self.params)
+        recorded.number = recorded.number or self._run.asked_before(recorded.place)
+        record.ended(recorded)
+        self.refusal = self._run.refuse(question)
+        self._run.question = self._run.question or question
+        return True
+
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
     ) -> None:
@@ -424,7 +445,7 @@ class EarlierSteps:
         self._waiting: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._again: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._forgotten: defaultdict[str, list[RecordedStep]] = defaultdict(list)
-        self._places = {step.place: step.number for step in steps}
+        self._places = {step.place: step.number for step in steps if step.type != _ASK}
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}

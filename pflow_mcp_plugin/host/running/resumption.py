@@ -5,6 +5,7 @@ The command line, what is served and programs in Python share it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ _STATES: Mapping[str, State] = {
     "rerun": "not sent",
     "skip": "skipped",
     "forget": "forgotten",
+    "answer": "done",
 }
 """The state of a step after each decision."""
 _SETTLED = ("done", "forgotten")
@@ -169,9 +171,10 @@ class EarlierRun:
             PflowError: One of them names no such step; nothing is recorded.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
+        outputs = [_outputs(step, it) for step, it in found]
         if found and not trying:
             self.record.changes()
-        for step, decision in found:
+        for (step, decision), written in zip(found, outputs, strict=True):
             state = _STATES[decision.choice]
             if decision.choice == "rerun":
                 step.key, step.reruns = "", step.reruns + 1
@@ -180,8 +183,7 @@ class EarlierRun:
             elif state == "forgotten":
                 self._forget(step)
             else:
-                outputs = _outputs(decision.result) if decision.choice == "done" else None
-                self.record.decide(step, state, outputs)
+                self.record.decide(step, state, written)
 
     def _forget(self, step: RecordedStep) -> None:
         """Record that a step has no counterpart; if it comes after all, it is not done again."""
@@ -200,13 +202,16 @@ class EarlierRun:
         of_node = [step for step in self.steps if step.node == name]
         # What was done is done again by "rerun" only.
         found = [step for step in of_place if step.state not in _SETTLED or not wants_open]
-        found = found or [step for step in of_node if step.undecided or not wants_open]
+        found = found or [step for step in of_node if step.is_open or not wants_open]
+        if decision.choice == "answer":
+            found = [step for step in of_place or of_node if step.state == "asked"]
         if found:
             return found
         hint = did_you_mean(
             name, [step.place for step in self.steps], f"See: pflow resume {self.run_id} --dry-run"
         )
         what = "has no open step" if of_node else "is done" if of_place else "is no step of the run"
+        what = "asks nothing" if decision.choice == "answer" and (of_node or of_place) else what
         message = f"{name} {what}, so nothing can be decided about it"
         raise PflowError(message, suggestions=(hint,), kind="usage")
 
@@ -252,8 +257,19 @@ def _unknown(run: str, *hints: str) -> PflowError:
     return PflowError(message, suggestions=hints, kind="not_found")
 
 
-def _outputs(value: Any) -> dict[str, Any]:
-    """Return what a node writes whose result is known to be this."""
+def _outputs(step: RecordedStep, decision: Decision) -> dict[str, Any] | None:
+    """Return what a step has written whose result, or answer, somebody knows; None if nobody does."""
+    value = decision.result
+    if decision.choice == "answer":
+        params = json.loads(step.shown)
+        choices = params.get("choices") if isinstance(params, dict) else None
+        if isinstance(choices, list) and choices and value not in choices:
+            known = ", ".join(map(str, choices))
+            hint = did_you_mean(value, map(str, choices), f"Answer one of: {known}")
+            raise PflowError(f"{value} is no answer to {step.place}", suggestions=(hint,), kind="usage")
+        return {"answer": value, "error": None}
+    if decision.choice != "done":
+        return None
     natural = (
         {key: it for key, it in value.items() if not key.startswith("__")} if isinstance(value, dict) else {}
     )

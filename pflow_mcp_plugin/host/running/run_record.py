@@ -27,8 +27,11 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
 from pflow_mcp_plugin.storage import StoreError, make_folder
 
-State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten"]
-"""How far a step has come: it was `sent` and no answer is known, the outcomes, and what is decided later."""
+State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten", "asked"]
+"""How far a step has come: it was `sent` and no answer is known, the outcomes, and what is decided later.
+
+It was `asked` where a person has not answered yet.
+"""
 UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
 """The states of a step of which nobody knows whether it happened."""
 _SUFFIX = ".db"
@@ -90,6 +93,11 @@ class RecordedStep:
     def undecided(self) -> bool:
         """Whether somebody has to decide what became of it before it may be run again."""
         return not self.safe and not self.key and self.state in UNDECIDED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for a decision or an answer."""
+        return self.undecided or self.state == "asked"
 
     def to_dict(self) -> dict[str, object]:
         """Return it as `--json` shows it."""
@@ -338,7 +346,8 @@ class RunRecord:
         with _explained(self.path), self._lock:
             self._connection.execute(last)
         if keep or left:
-            self.close_in("open" if left else "ended")
+            asks = bool(error and self.steps("state = 'asked'"))
+            self.close_in("open" if left or asks else "ended")
         else:
             self.close()
             remove_record(self.path)
@@ -359,7 +368,7 @@ class RunRecord:
 
     def summary(self) -> dict[str, Any]:
         """Return what a list shows of the run, and keep it beside the record, for lists that open none."""
-        head, left = self.head(), self.steps(_OPEN)
+        head, left = self.head(), self.steps(f"state = 'asked' OR {_OPEN}")
         with self._transaction() as execute:
             (done,) = execute("SELECT count(*) FROM step WHERE state = 'done'").fetchone()
         error = head.get("error")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -17,14 +19,14 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.current_run import CurrentRun
-    from pflow_mcp_plugin.host.running.run_record import RecordedStep
     from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
+_one_at_a_time = threading.Lock()  # steps in parallel may ask, too
 _LAST_DONE = 5
 """How many of the completed nodes the message names."""
 _NAMED = 5
@@ -177,12 +179,16 @@ def shown_run(
     `around` coordinates warnings with what is shown.
     """
     terminal = is_terminal(sys.stderr)
+    asks = terminal and is_terminal(sys.stdin)
     if detail is None or not (terminal or detail == "verbose") or sys.stderr is None:
-        yield RunWatcher(), lambda _: None
+        watcher = RunWatcher()
+        watcher.asker = partial(_ask, watcher.paused) if asks else None
+        yield watcher, lambda _: None
         return
     from pflow_mcp_plugin.host.running.terminal_display import display_on
 
     display = display_on(sys.stderr, names, detail, terminal=terminal)
+    display.asker = partial(_ask, display.paused) if asks else None
 
     def ended(outcome: Outcome) -> None:
         display.close()
@@ -200,6 +206,23 @@ def shown_run(
             yield display, ended
         finally:
             display.close()
+
+
+def _ask(
+    paused: Callable[[], AbstractContextManager[None]], question: str, choices: Sequence[str]
+) -> str | None:
+    """Ask the user on the terminal; None if the answer is left open, with Ctrl-C or Ctrl-D."""
+    import click
+
+    with _one_at_a_time, paused():
+        click.echo(printable(question), err=True)
+        try:
+            kind = click.Choice(choices) if choices else str
+            answer: str = click.prompt("Answer", type=kind, err=True)
+        except click.Abort:
+            click.echo(err=True)
+            return None
+    return answer
 
 
 def outcome_report(outcome: Outcome) -> Report:
@@ -245,11 +268,11 @@ def interrupted(run: CurrentRun) -> PflowError:
     return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
 
 
-def exit_code_of(error: PflowError | None, steps: Sequence[Step], left: Sequence[RecordedStep]) -> int:
-    """Return the exit code of a run, by what ended it, its steps and those that are undecided."""
+def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bool) -> int:
+    """Return the exit code of a run, by what ended it, its steps, and whether somebody has to decide."""
     if error is None:
         return 0
-    if left and error.kind != "interrupted":
+    if is_open and error.kind != "interrupted":
         return UNDECIDED_CODE
     # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
     lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)

@@ -63,6 +63,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
+from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
 from pflow_mcp_plugin.storage import StoreError, decode_json
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -374,7 +375,9 @@ class WorkflowRunner(Runner):
             trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
-            exit_code=exit_code_of(error, recorder.steps, left),
+            exit_code=exit_code_of(
+                error, recorder.steps, is_open=bool(left or (run.record and run.record.question))
+            ),
             checkpoint={} if error is None else recorder.checkpoint(),
             shown=recorder.shown,
         )
@@ -463,7 +466,8 @@ def _is_worth_recording(compiled: Compiled) -> bool:
     """Return whether something would be lost with a run: what it did, or more than the work of one node."""
     nodes = list(compiled.every())
     return len(nodes) > 1 or any(
-        node.ref.entry.purity != "flow_safe" or node.constructs.batch is not None for node in nodes
+        node.ref.entry.purity != "flow_safe" or is_ask(node.ref.entry) or node.constructs.batch is not None
+        for node in nodes
     )
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ class RunWatcher:
 
     shows_handled = False
     """Whether the user has seen which failures of steps were handled."""
+
+    asker: Callable[[str, Sequence[str]], str | None] | None = None
+    """Asks the user a question; None if nobody can be asked."""
+
+    def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """Return what the user answers, one of the choices if there are some; None without an answer."""
+        return None if self.asker is None else self.asker(question, choices)
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Let something else be written to the terminal meanwhile."""
+        return nullcontext()
 
     def step_began(self, step: Step) -> None:
         """Take note that the run begins a step."""

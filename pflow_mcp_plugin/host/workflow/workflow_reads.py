@@ -31,6 +31,8 @@ OWN = "pflow"
 """The source of the host's own nodes."""
 EVALUATE = "__evaluate__"
 """The parameter in which a node gets the function that evaluates its expressions."""
+ASKING = "__asking__"
+"""The parameter in which a node gets the function that asks a person."""
 CASES, EXPRESSION, OUTPUTS, DATA = "cases", "expression", "outputs", "data"
 _PARAMS: Mapping[str, frozenset[str]] = {
     "branch": frozenset({CASES}),
@@ -43,6 +45,11 @@ KnownValue = Callable[[TemplateReference], object]
 def is_branch(entry: Entry | None) -> bool:
     """Return whether an entry is the one of nodes whose actions are their cases, which have expressions."""
     return entry is not None and entry.source == OWN and entry.node == "branch"
+
+
+def is_ask(entry: Entry | None) -> bool:
+    """Return whether an entry is the one of nodes that ask a person."""
+    return entry is not None and entry.source == OWN and entry.node == "ask"
 
 
 def is_transform(entry: Entry | None) -> bool:

@@ -148,7 +148,7 @@ def test_listing_the_entries_imports_no_node():
 import sys
 from pflow_mcp_plugin.host.nodes import pflow_register_nodes
 [source] = pflow_register_nodes(None)
-own = ["echo", "read-file", "write-file", "shell", "branch", "transform", "llm", "workflow"]
+own = ["echo", "read-file", "write-file", "shell", "branch", "transform", "ask", "llm", "workflow"]
 assert [entry.node for entry in source.entries()] == own
 assert not {"pocketflow", "asyncio", "jmespath"} & set(sys.modules)
 """

@@ -1,0 +1,97 @@
+"""What a node `ask` asks in a run: its question, and the steps that follow it, with their exact arguments.
+
+The arguments are part of what the node is. So an answer is only used again while they are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.attempts import Attempts, argument_types
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, named, resolve
+from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
+
+_FOLLOWING = "__following__"
+"""The parameter with the steps that follow: a run recognizes a question by it, too."""
+_LONGEST = 4_000
+"""Characters of an argument that the text of a question shows."""
+
+
+def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attempts: Attempts) -> PlannedNode:
+    """Return a node `ask` that asks in a run, with what it shows: the steps that may follow it."""
+    steps: list[dict[str, Any]] = [
+        {"step": node.id, "type": node.ref.type, "params": _arguments(node, planned.id, attempts)}
+        for node in following
+    ]
+    asking = partial(_answered, attempts.run, planned, steps)
+    injected = {**planned.ref.injected, ASKING: asking, _FOLLOWING: steps}
+    return attrs.evolve(planned, ref=attrs.evolve(planned.ref, injected=injected))
+
+
+def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
+    """Return what a node will be given, params and what it reads; templates that need the answer stay."""
+    batch, values = node.constructs.batch, attempts.values
+    written = {**node.ref.params, **({"batch.items": batch.items} if batch else {})}
+    later = {asking, *node.constructs.names}
+    store = NodeAwareSharedStore(
+        values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)
+    )
+    if batch is None and not any(part.root in later for part in named(written)):
+        try:
+            params = attempts.params(node, store)
+        except PflowError:  # the step will say why
+            params = {**written}
+    else:
+
+        def known(reference: TemplateReference) -> Any:
+            if reference.root in later:
+                raise MissingValue(reference.root, ())
+            return values.lookup(reference)
+
+        params = resolve(written, known, keep_missing=True)
+    names = {*node.ref.entry.interface.reads, *node.mapping.inputs} - params.keys()
+    return {**params, **{name: store[name] for name in sorted(names) if name in store}}
+
+
+def _answered(
+    run: CurrentRun,
+    planned: PlannedNode,
+    steps: Sequence[dict[str, Any]],
+    question: str,
+    choices: Sequence[str],
+) -> str:
+    """Return the answer to a question; without one, the run ends until it is given."""
+    step = run.current_step()
+    place = step.place if step else planned.ref.id
+    shown = run.recorder.shown(list(steps))
+    text = "\n".join([f"{place} asks: {question}", *map(_line, steps)])
+    if (answer := run.watcher.ask(run.redactor.text(text), choices)) is not None:
+        return answer
+    one = f" ({', '.join(choices)})" if choices else ""
+    error = PflowError(
+        text,
+        details={"step": place, "question": question, "choices": list(choices), "preview": shown},
+        suggestions=(f"Answer{one} and go on: pflow resume {run.run_id} --answer {place}=VALUE",),
+        ran="not ran",
+    )
+    if step is None or not step.asks(error):
+        error.suggestions = ("Run it on a terminal, or let it leave a record: without --no-trace",)
+    raise error
+
+
+def _line(step: dict[str, Any]) -> str:
+    params = [
+        f"{name}={abbreviated(json.dumps(it, ensure_ascii=False, default=str), _LONGEST)}"
+        for name, it in step["params"].items()
+    ]
+    return f"Then: {step['step']} ({step['type']}) {', '.join(params)}"
