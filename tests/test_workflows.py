@@ -14,8 +14,6 @@ from workflow_parts import edge, flow, step
 from pflow_mcp_plugin.contract import PflowError, RunControl
 from pflow_mcp_plugin.workflows import FORGET, NOT_DONE, RERUN, SKIP, done, resume, run_workflow
 
-pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="runs /bin/sh")
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, pflow_home, monkeypatch):

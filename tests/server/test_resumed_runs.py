@@ -10,8 +10,6 @@ from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import RunOrigin
 
-pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="runs /bin/sh")
-
 
 @pytest.fixture
 def log(root, monkeypatch):

@@ -193,7 +193,7 @@ class RunRecord:
             if not stat.S_ISREG(status.st_mode):
                 raise damaged(path, "it is not a regular file")
             if os.name == "posix" and status.st_uid != os.geteuid():
-                raise damaged(path, "it belongs to another user")
+                raise damaged(path, "it belongs to another user", "Resume the run as that user")
             record = cls(path, _connected(path, _require_record))
             (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
             record._numbers = count((last or 0) + 1)
@@ -221,9 +221,7 @@ class RunRecord:
         with self._transaction() as execute:
             rows = execute(text).fetchall()
         found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
-        texts = (it[name] for it in found for name in _TEXTS)
-        states = {str(it["state"]) for it in found}
-        if not all(isinstance(it, str) for it in texts) or not states <= _STATES:
+        if not all(map(_is_step, found)):
             raise damaged(self.path, "it has a step that pflow did not write")
         return [
             RecordedStep(**{**it, "safe": bool(it["safe"]), "routed": bool(it["routed"])}) for it in found
@@ -278,9 +276,12 @@ class RunRecord:
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
-            outputs: dict[str, Any] = from_pieces(self._file(step).read_bytes() if data is None else data)
-        except (OSError, ValueError) as error:
-            raise damaged(self.path, f"what {step.place} returned is lost") from error
+            found = from_pieces(self._file(step).read_bytes() if data is None else data)
+            outputs: dict[str, Any] = {**found}
+        except (OSError, TypeError, ValueError) as error:
+            again = f"pflow resume {self.path.stem} --assume-done {step.place}=RESULT"
+            hint = f"Say what it returned: {again}; or run it again: --rerun {step.place}"
+            raise damaged(self.path, f"what {step.place} returned is lost", hint) from error
         return outputs
 
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
@@ -335,11 +336,11 @@ class RunRecord:
         With such steps it stays among the open ones. Otherwise it is removed, unless the run failed, or items
         of a batch did: those can be run again.
         """
-        self.note({"error": error})
         left = self.steps(_OPEN)
         kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
         keep = bool(self.steps("1") if error else self.steps(kept))
-        if keep or left:
+        if keep or left:  # else nothing says that it has ended: killed here, it is resumed, and ends again
+            self.note({"error": error})
             self.summary()
         # A file that lies there for long is read by whatever reads SQLite; one that goes need not be written.
         last = "PRAGMA journal_mode = DELETE" if keep or left else "PRAGMA synchronous = OFF"
@@ -442,6 +443,15 @@ class RunRecord:
         return self.path.with_suffix("") / f"{step.number}.json"
 
 
+def _is_step(row: Mapping[str, Any]) -> bool:
+    """Return whether a row has the types of a step, whatever became of its file."""
+    try:
+        json.loads(row["shown"] or "null")
+    except (TypeError, ValueError):
+        return False
+    return all(isinstance(row[name], str) for name in _TEXTS) and row["state"] in _STATES
+
+
 def records(folder: Path) -> list[Path]:
     """Return the records of runs that did not end well, the newest first."""
     found = [path for name in ("open", "ended") for path in (folder / name).glob(f"*{_SUFFIX}")]
@@ -463,11 +473,11 @@ def remove_record(path: Path) -> None:
     """Remove a record, and what lies beside it."""
     values = path.with_suffix("")
     with suppress(OSError):
+        path.unlink(missing_ok=True)  # first: without it, the rest is of no use
         if values.is_dir():
             import shutil
 
             shutil.rmtree(values, ignore_errors=True)
-        path.unlink(missing_ok=True)
         path.with_suffix(_SUMMARY).unlink(missing_ok=True)
         for suffix in ("-wal", "-journal"):
             path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
@@ -488,7 +498,6 @@ def _connected(
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA synchronous = OFF")
         if check:
-            connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
             check(path, connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
@@ -539,9 +548,9 @@ def _explained(path: Path) -> Iterator[None]:
         raise StoreError(path, error.strerror or str(error)) from error
 
 
-def damaged(path: Path, why: str) -> PflowError:
-    """Return the error of a record that cannot be used."""
-    step = f"Move it away, and start the run again: {path}"
+def damaged(path: Path, why: str, step: str = "") -> PflowError:
+    """Return the error of a record that cannot be used; `step` is what to do about it."""
+    away = f"See what the run did, if it left a trace: pflow trace show {path.stem}; then move away {path}"
     return PflowError(
-        f"The record of run {path.stem} cannot be read: {why}", suggestions=(step,), kind="config"
+        f"The record of run {path.stem} cannot be read: {why}", suggestions=(step or away,), kind="config"
     )

@@ -1,0 +1,91 @@
+"""A disk that is full, a folder that nobody may write to, and two who go on with the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+from programs import until
+from workflow_parts import edge, flow, step
+
+pytestmark = pytest.mark.programs
+
+FULL = """
+import itertools, resource, signal, sys
+from pflow_mcp_plugin.host.running.run_record import RunRecord
+from pflow_mcp_plugin.__main__ import program
+
+def sent(*given):
+    if next(times) == last:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    usual(*given)
+
+usual, times, last = RunRecord.sent, itertools.count(1), int(sys.argv.pop(1))
+RunRecord.sent = sent
+sys.exit(program())
+"""
+"""The program, for which the disk is full from the n-th step on."""
+
+
+@pytest.fixture
+def workflow(tmp_path, monkeypatch):
+    """A file with a workflow of three steps that write into `log`."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [step(name, "shell", {"command": f"echo {name} >> log"}) for name in "abc"]
+    path = tmp_path / "wf.json"
+    path.write_text(json.dumps(flow(*nodes, edges=[edge("a", "b"), edge("b", "c")])))
+    return path
+
+
+@pytest.mark.parametrize(("number", "did"), [(2, "a\n"), (3, "a\nb\n")])
+def test_a_step_is_not_begun_when_the_disk_is_full(pflow, started, workflow, number, did):
+    log = workflow.with_name("log")
+    run = started("run", workflow, "--json", program=(sys.executable, "-P", "-c", FULL, str(number)))
+    output, _ = run.communicate(timeout=60)
+    error = json.loads(output)["error"]
+    assert (run.returncode, log.read_text()) == (1, did)
+    assert "because the record of the run cannot be written" in error["message"]
+    assert any(it.startswith("Free some space, then: pflow resume ") for it in error["suggestions"])
+    assert pflow("resume").exit_code == 0
+    assert log.read_text() == "a\nb\nc\n"
+
+
+def test_a_run_goes_on_where_no_record_can_be_written(pflow, pflow_home, workflow):
+    (pflow_home / "state").mkdir()
+    (pflow_home / "state" / "runs").symlink_to("nowhere/at/all")
+    ended = pflow("run", workflow)
+    assert ended.exit_code == 0
+    assert "The run cannot be resumed: its record cannot be written" in ended.stderr
+    assert workflow.with_name("log").read_text() == "a\nb\nc\n"
+    assert json.loads(pflow("resume", "--list", "--json").stdout)["data"] == []
+
+
+def test_of_two_who_go_on_with_a_run_one_does(pflow, started, workflow, tmp_path):
+    document = json.loads(workflow.read_text())
+    # The pipe lets the test know that the step has begun, and the step when it may end.
+    command = "test -e ready && echo b >> log && cat pipe"
+    document["nodes"][1]["params"] = {"command": command, "check": True}
+    workflow.write_text(json.dumps(document))
+    os.mkfifo(tmp_path / "pipe")
+    assert pflow("run", workflow).exit_code == 1
+    (tmp_path / "ready").touch()
+    first = started("resume")
+    pipe = until(lambda: opened(tmp_path / "pipe"))
+    (listed,) = json.loads(pflow("resume", "--list", "--json").stdout)["data"]
+    second = pflow("resume", listed["run"])
+    assert (listed["state"], second.exit_code) == ("going on", 2)
+    assert f"Run {listed['run']} is going on" in second.stderr
+    os.close(pipe)
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert (tmp_path / "log").read_text() == "a\nb\nc\n"
+
+
+def opened(pipe):
+    """Open a pipe for writing; None while nobody reads it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
