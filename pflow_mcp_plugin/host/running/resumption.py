@@ -200,8 +200,9 @@ class EarlierRun:
         wants_open = decision.choice not in ("rerun", "forget")
         of_place = [step for step in self.steps if step.place == name]
         of_node = [step for step in self.steps if step.node == name]
-        # What was done is done again by "rerun" only.
-        found = [step for step in of_place if step.state not in _SETTLED or not wants_open]
+        # What was done is done again by "rerun" only; but what it returned may be lost, and can be said.
+        free = [step for step in of_place if step.state not in _SETTLED or step.state == decision.choice]
+        found = free if wants_open else of_place
         found = found or [step for step in of_node if step.is_open or not wants_open]
         if decision.choice == "answer":
             found = [step for step in of_place or of_node if step.state == "asked"]
