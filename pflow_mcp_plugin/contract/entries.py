@@ -218,8 +218,8 @@ class Recipe:
         result: An expression for what the step returned; without one, null.
     """
 
-    node: str = attrs.field(validator=valid_name)
-    happened: str = attrs.field(validator=valid_name)
+    node: str = attrs.field(validator=text)
+    happened: str = attrs.field(validator=text)
     params: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     result: str = attrs.field(default="", validator=text)
 

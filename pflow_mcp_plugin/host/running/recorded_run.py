@@ -141,10 +141,13 @@ class RecordedRun:
             step.given_key = params.get(name, store.get(name))
             usable = isinstance(step.given_key, str) and step.given_key.isprintable()
             recorded.key = str(step.given_key) if usable else ""
-        if planned.ref.entry.verify is not None:
+        verify = planned.constructs.verify
+        if recipe := verify.recipe if verify else planned.ref.entry.verify:
             from pflow_mcp_plugin.host.running.verification import recorded_recipe
 
-            recorded.recipe = recorded_recipe(planned.ref.entry, params, store, self._redactor.value)
+            reads = planned.ref.entry.interface.reads
+            given = {**{name: store[name] for name in reads if name in store}, **params}
+            recorded.recipe = recorded_recipe(recipe, given, self._redactor.value)
         if planned.sub is None:
             step.earlier, step.replaced = self._earlier.take(recorded)
             if step.earlier is None:

@@ -26,19 +26,14 @@ _LARGEST = 1 << 20
 """Bytes of a step's arguments that are recorded for its recipe; with more, the user is asked."""
 
 
-def recorded_recipe(
-    entry: Entry, params: Mapping[str, Any], store: Mapping[str, Any], redacted: Callable[[Any], Any]
-) -> str:
+def recorded_recipe(recipe: Recipe, given: Mapping[str, Any], redacted: Callable[[Any], Any]) -> str:
     """Return what is recorded to try the recipe of a step, as JSON text.
 
-    It is empty if the step has no recipe, or arguments that cannot be kept: secret, large, or no JSON.
+    It is empty if the step has arguments that cannot be kept: secret, large, or no JSON.
     """
-    if entry.verify is None:
-        return ""
-    reads = {name: store[name] for name in sorted(entry.interface.reads) if name in store}
-    arguments = {**reads, **{name: it for name, it in params.items() if not is_reserved(name)}}
+    arguments = {name: it for name, it in given.items() if not is_reserved(name)}
     try:
-        text = exact_json({**attrs.asdict(entry.verify), "arguments": arguments}, "a parameter").decode()
+        text = exact_json({**attrs.asdict(recipe), "arguments": arguments}, "a parameter").decode()
     except NotKept:
         return ""
     return text if len(text) <= _LARGEST and redacted(arguments) == arguments else ""

@@ -4,6 +4,7 @@
     "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
     "retry": {"max": 3, "wait": 1, "backoff": 2}
     "cache": {"ttl": 3600}
+    "verify": {"node": "find", "params": {"id": "arguments.id"}, "happened": "result != null"}
 
 A construct says here what it reads, which names its node sees, what it makes of the node's outputs, what is
 wrong with it, and how it is drawn. The reader, the checks, the data flows, the drawings and the export ask
@@ -22,7 +23,7 @@ from urllib.parse import quote
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.contract import Entry, Field, Recipe
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
@@ -374,6 +375,29 @@ class Caching(Construct):
         findings.warning(self.path, f"{user} is never cached: {reason}", step)
 
 
+@attrs.frozen(kw_only=True)
+class Verify(Construct):
+    """The table `verify` of a node: how to find out whether it did what it was to do, when nobody knows.
+
+    `recipe` is None if the table is wrong.
+    """
+
+    recipe: Recipe | None
+    path: str
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the table; None if there is none."""
+        if value is None:
+            return None
+        table = valid_members(value, VERIFY, path, findings)
+        for key in ("node", "happened"):
+            if isinstance(value, dict) and value.get(key) is None:
+                findings.error(path, f"{key} is missing", f"Add {key}")
+        is_whole = "node" in table and "happened" in table
+        return cls(recipe=Recipe(**table) if is_whole else None, path=path)
+
+
 def is_cacheable(entry: Entry) -> bool:
     """Return whether results of a node may be kept where its `cache`, or the run, asks for that."""
     return entry.purity == "flow_safe" and entry.cacheable
@@ -387,6 +411,7 @@ class Constructs:
     batch: Batch | None = None
     retry: Retry | None = None
     cache: Caching | None = None
+    verify: Verify | None = None
 
     @classmethod
     def read(cls, node: JSONObject, path: str, findings: Findings) -> Constructs:
@@ -396,6 +421,7 @@ class Constructs:
             batch=Batch.read(node.get("batch"), f"{path}.batch", findings),
             retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
             cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
+            verify=Verify.read(node.get("verify"), f"{path}.verify", findings),
         )
         if made.batch and made.retry:
             message = "A batch is not retried as a whole"
@@ -403,7 +429,7 @@ class Constructs:
         return made
 
     def __iter__(self) -> Iterator[Construct]:
-        return (it for it in (self.when, self.batch, self.retry, self.cache) if it is not None)
+        return (it for it in (self.when, self.batch, self.retry, self.cache, self.verify) if it is not None)
 
     @property
     def may_skip(self) -> bool:
@@ -520,6 +546,16 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
+_EXPRESSION = Rule(lambda value: isinstance(value, str) and value != "", "an expression")
+VERIFY: Mapping[str, Rule] = {
+    "node": Rule(lambda value: isinstance(value, str) and value != "", "a node type"),
+    "params": Rule(
+        lambda value: isinstance(value, dict) and all(isinstance(it, str) and it for it in value.values()),
+        "an object of expressions",
+    ),
+    "happened": _EXPRESSION,
+    "result": _EXPRESSION,
+}
 _WORDS = {"error_handling": ("fail_fast", "continue"), "on_failed_items": ("fail", "continue")}
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _RETRIES = _between(0, MOST_RETRIES, "a whole number", whole=True)

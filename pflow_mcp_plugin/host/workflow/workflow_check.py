@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, NodeUse, Problem
+from pflow_mcp_plugin.contract import Entry, Field, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugin
@@ -285,6 +285,7 @@ class _Check:
 
     def check_node(self, node: NodeSpec) -> None:
         self.check_constructs(node)
+        self.check_recipe(node)
         scope = self.inner_scope(node)
         entry = self.entries[node.entry_key]
         if missing := self.missing.get(node.entry_key):
@@ -313,6 +314,32 @@ class _Check:
             check_outputs(node, self.findings)
         for place in param_expressions(node, entry):
             checker.check_expression(place, node.params.get(DATA))
+
+    def check_recipe(self, node: NodeSpec) -> None:
+        """Check how it is found out whether a node did what it was to do: it must do no harm."""
+        path, verify = f"{node.path}.verify", node.constructs.verify
+        recipe = verify.recipe if verify else None
+        if recipe is None:
+            return
+        from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+        entry = self.types.find(recipe.node)
+        if entry is None:
+            missing = self.types.missing(recipe.node)
+            self.findings.problems.append(attrs.evolve(missing, path=f"{path}.node"))
+        elif entry.purity != "flow_safe":
+            step = "Name one that only reads"
+            if entry.claimed_purity:
+                step = "It claims to be read-only: if you trust that, set trust_readonly"
+            message = f"{entry.node} is not known to only read, so it must not verify"
+            self.findings.error(f"{path}.node", message, step)
+        texts = {at(f"{path}.params", name): text for name, text in recipe.params.items()}
+        texts |= {f"{path}.happened": recipe.happened, f"{path}.result": recipe.result or "null"}
+        for place, text in texts.items():
+            try:
+                parsed(text)
+            except PflowError as error:
+                self.findings.error(place, error.message, "; ".join(error.suggestions))
 
     def check_constructs(self, node: NodeSpec) -> None:
         """Check what the constructs of a node read, and the names that they give."""

@@ -164,3 +164,33 @@ def test_a_recipe_is_kept_while_its_step_is_open_only(bench, sent):
     record.close()
     assert done.recipe == ""
     assert json.loads(left.recipe)["arguments"] == {"key": "b", "value": "1"}
+
+
+def test_a_node_of_a_workflow_may_have_a_recipe_of_its_own(bench, sent, resumed):
+    entry = bench.known["t-put"]
+    verify = {"node": "t-get", "params": {"key": "arguments.key"}, "happened": "result == '1'"}
+    bench.known["t-put"] = attrs.evolve(entry, verify=attrs.evolve(entry.verify, happened="null"))
+    bench.failing = {"a": UNKNOWN}
+    bench.run(flow(step("put", "t-put", {"key": "a", "value": "1"}, verify=verify)))
+    bench.failing, bench.there = {}, {"a": "1"}
+    assert resumed().error is None
+    assert sent == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "path", "message"),
+    [
+        ({"node": "t-put", "happened": "true"}, "node", "t-put is not known to only read"),
+        ({"node": "t-gte", "happened": "true"}, "node", "t-gte"),
+        ({"node": "t-get", "happened": "result =="}, "happened", "result =="),
+        ({"node": "t-get", "happened": "true", "params": {"key": "a b"}}, "params.key", "a b"),
+        ({"node": "t-get"}, "", "happened is missing"),
+        ({"node": "t-get", "happened": ""}, "happened", "happened must be an expression"),
+        ({"node": "t-get", "happened": "true", "by": "a"}, "by", "Unknown key by"),
+    ],
+)
+def test_a_wrong_recipe_of_a_node_is_an_error_before_the_run(bench, sent, verify, path, message):
+    workflow = flow(step("put", "t-put", {"key": "a", "value": "1"}, verify=verify))
+    problem = bench.host.runner.validate(workflow)[0]
+    assert (problem.severity, problem.path) == ("error", f"$.nodes[0].verify{path and '.' + path}")
+    assert message in problem.message

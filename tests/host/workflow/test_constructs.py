@@ -8,7 +8,8 @@ from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS
 
 
 @pytest.mark.parametrize(
-    ("key", "kind"), [("when", "When"), ("batch", "Batch"), ("retry", "Retry"), ("cache", "Caching")]
+    ("key", "kind"),
+    [("when", "When"), ("batch", "Batch"), ("retry", "Retry"), ("cache", "Caching"), ("verify", "Verify")],
 )
 def test_at_most_six_modules_know_a_construct_by_its_name(key, kind):
     assert key in CONSTRUCT_KEYS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.workflow import normalise
-from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY, valid_members
+from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY, VERIFY, valid_members
 from pflow_mcp_plugin.host.workflow.document_reader import (
     _KEYS,
     EDGE_KEYS,
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 
-TABLES = {"batch": BATCH, "cache": CACHE, "retry": RETRY}
+TABLES = {"batch": BATCH, "cache": CACHE, "retry": RETRY, "verify": VERIFY}
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
@@ -63,6 +63,13 @@ nodes = members(
     batch=st.one_of(batches, st.just({"items": [1]})),
     retry=st.one_of(retries, st.just({"max": 1})),
     cache=st.one_of(st.booleans(), members(ttl=st.one_of(counts, st.just(31_536_001)), often=counts)),
+    verify=members(
+        node=names,
+        happened=texts,
+        result=texts,
+        params=st.dictionaries(texts, texts, max_size=2),
+        often=texts,
+    ),
     purpose=texts,
     when=texts,
 )
@@ -126,6 +133,7 @@ def test_the_schema_is_one_and_describes_every_key():
     assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(BATCH)
     assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(RETRY)
     assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(CACHE)
+    assert set(SCHEMA["$defs"]["verify"]["properties"]) == set(VERIFY)
 
 
 @pytest.mark.parametrize("table", TABLES)
