@@ -172,8 +172,9 @@ class RunRecord:
             try:
                 # What a lost record loses is nothing yet: `_sync` comes before a step that may do harm.
                 record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
-                record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 record.note(head)
+                # Last: a run that is killed before has begun nothing, and leaves a file that is no record.
+                record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 _wait_for_disk(record._connection)
             except BaseException:
                 record.close()
@@ -511,7 +512,7 @@ def _connected(
 def _require_record(path: Path, connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if not {"run", "step", "entry"} <= found:
+    if version < 1 or not {"run", "step", "entry"} <= found:
         raise damaged(path, "it is no record of a run")
     if version != _FORMAT:
         step = "Update pflow, or start the run again"

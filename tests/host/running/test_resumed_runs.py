@@ -1,6 +1,7 @@
 """A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -374,6 +375,23 @@ def test_a_file_that_is_no_record_is_named(bench, resumed, content, says):
         resumed("20260101-000000-aaaaaaaa")
     (listed,) = resumed("--list").data
     assert "cannot be read" in listed["state"]
+
+
+def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent, resumed, monkeypatch):
+    def killed(self, values):
+        shutil.copytree(bench.host.paths.state / "runs", bench.host.paths.state / "then")
+        usual(self, values)
+
+    usual = RunRecord.note
+    monkeypatch.setattr(RunRecord, "note", killed)
+    bench.failing = {"a": ValueError("no")}
+    monkeypatch.setattr(RunRecord, "end", lambda self, error: (self.close(), [])[1])
+    bench.run(sending("a"))
+    folder = bench.host.paths.state / "runs"
+    shutil.rmtree(folder)
+    (bench.host.paths.state / "then").rename(folder)
+    (listed,) = resumed("--list").data
+    assert "no record of a run" in listed["state"]
 
 
 def test_the_record_of_a_newer_pflow_is_left_alone(bench, sent, resumed):
