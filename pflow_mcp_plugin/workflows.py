@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import JSON, Decision, JSONObject, Outcome, RunCo
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.embedded_host import open_host
 
-__all__ = ["FORGET", "NOT_DONE", "RERUN", "SKIP", "done", "resume", "run_workflow"]
+__all__ = ["FORGET", "NOT_DONE", "RERUN", "SKIP", "answer", "done", "resume", "run_workflow"]
 
 NOT_DONE = Decision(choice="not done")
 """The step did not happen: it is run."""
@@ -27,6 +27,11 @@ FORGET = Decision(choice="forget")
 def done(result: JSON = None) -> Decision:
     """Return the decision that a step happened, with what it returned."""
     return Decision(choice="done", result=result)
+
+
+def answer(value: str) -> Decision:
+    """Return the answer to a node that asks, and at which the run stopped."""
+    return Decision(choice="answer", result=value)
 
 
 def run_workflow(
@@ -74,8 +79,8 @@ def resume(
     Args:
         run_id: The run; the last one that did not end well if it is empty.
         inputs: Values by input name, besides those that the run had; secret ones are not kept.
-        decisions: `done(RESULT)`, `NOT_DONE`, `SKIP`, `RERUN` or `FORGET` by step, as `pflow resume --list`
-            names it.
+        decisions: `done(RESULT)`, `NOT_DONE`, `SKIP`, `RERUN`, `FORGET` or `answer(VALUE)` by step, as
+            `pflow resume --list` names it.
         options: Those of `pflow run`; by default the run keeps its own.
         control: Receives the run's progress, and can cancel it from another thread.
 

@@ -12,7 +12,7 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, RunControl
-from pflow_mcp_plugin.workflows import FORGET, NOT_DONE, RERUN, SKIP, done, resume, run_workflow
+from pflow_mcp_plugin.workflows import FORGET, NOT_DONE, RERUN, SKIP, answer, done, resume, run_workflow
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +39,9 @@ def logged(*names, ready="ready"):
 
 
 def failed(workflow):
+    inputs = {"who": "ann"} if "inputs" in workflow else {}
     with pytest.raises(PflowError) as caught:
-        run_workflow(workflow, {"who": "ann"})
+        run_workflow(workflow, inputs)
     return caught.value
 
 
@@ -90,6 +91,18 @@ def test_what_a_program_decides_about_a_step_counts(folder, log, decision, did):
         resume(run, decisions={"x": FORGET})
     resume(run, {"who": "bob"}, decisions={"a": decision})
     assert log.read_text() == did
+
+
+def test_a_program_answers_what_a_node_asks(log):
+    asking = flow(
+        step("sure", "ask", {"question": "Send it?"}),
+        step("send", "shell", {"command": "echo sent >> log"}),
+        edges=[edge("sure", "send")],
+    )
+    error = failed(asking)
+    assert (error.details["question"], log.exists()) == ("Send it?", False)
+    resume(error.details["run_id"], decisions={"sure": answer("yes")})
+    assert log.read_text() == "sent\n"
 
 
 def test_a_run_is_resumed_where_it_was_started_and_can_be_cancelled(folder, log, tmp_path, monkeypatch):

@@ -92,20 +92,29 @@ def _resumed(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 def _decision(step: str, given: object) -> Decision:
     if isinstance(given, Mapping) and list(given) == ["done"]:
         return Decision(choice="done", result=given["done"])
+    if isinstance(given, Mapping) and list(given) == ["answer"] and isinstance(given["answer"], str):
+        return Decision(choice="answer", result=given["answer"])
     if isinstance(given, str) and given in _CHOICES:
         return Decision(choice=given)
-    message = f'The decision about {shown(step)} must be {{"done": RESULT}}, or one of {", ".join(_CHOICES)}'
+    forms = ('{"done": RESULT}', '{"answer": TEXT}', *_CHOICES)
+    message = f"The decision about {shown(step)} must be one of {', '.join(forms)}"
     raise PflowError(message, kind="validation")
 
 
 def _advised(error: PflowError, request: ServedRequest) -> PflowError:
-    """Tell an agent what to do about steps of which nobody knows whether they happened."""
+    """Tell an agent what to do about steps of which nobody knows whether they happened, and questions."""
     left: Any = error.details.get("undecided")
+    run = error.details.get("run_id")
+    begin = f"call workflow_execute with resume {run} and decisions"
     if not left:
+        if {"question", "preview"} <= error.details.keys():
+            asked = error.details["step"]
+            given = f"With their answer, {begin} {json.dumps({asked: {'answer': 'TEXT'}})}"
+            then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
+            error.suggestions = ("Show details.question and details.preview to the user", *then)
         return error
-    run, step = error.details["run_id"], left[0]["step"]
+    step = left[0]["step"]
     if request.allow_decisions:
-        begin = f"call workflow_execute with resume {run} and decisions"
         error.suggestions = (
             "Find out whether each step in details.undecided happened, or ask the user; do not guess",
             f"If {step} happened, {begin} {json.dumps({step: {'done': 'RESULT'}})}",
@@ -238,7 +247,8 @@ EXECUTE = ServedTool(
                 **ANY_OBJECT,
                 "description": (
                     'With resume, if the user allows it: by step of details.undecided, {"done": RESULT} if '
-                    'it happened, "not done", or "skip"; by a step that was done, "rerun" or "forget"'
+                    'it happened, "not done", or "skip"; by a step that was done, "rerun" or "forget"; by '
+                    'one that asks, {"answer": TEXT}'
                 ),
             },
         },

@@ -47,6 +47,28 @@ def unknown(served, failed):
     return failed
 
 
+def test_a_question_is_answered_by_the_user_or_by_clients_where_they_may(served, log):
+    asking = flow(
+        step("sure", "ask", {"question": "Send it?", "choices": ["yes", "no"]}),
+        step("send", "shell", {"command": "echo sent >> log"}),
+        edges=[edge("sure", "send")],
+    )
+    error = served.error("workflow_execute", workflow=asking)
+    run = error["details"]["run_id"]
+    assert error["details"]["question"] == "Send it?"
+    assert any(f"pflow resume {run} --answer sure=VALUE" in it for it in error["suggestions"])
+    answer = {"resume": run, "decisions": {"sure": {"answer": "yes"}}}
+    assert "Only the user" in served.error("workflow_execute", **answer)["message"]
+    served.options["allow_decisions"] = lambda: True
+    again = served.error("workflow_execute", resume=run)
+    assert f'resume {run} and decisions {{"sure": {{"answer": "TEXT"}}}}' in again["suggestions"][-1]
+    wrong = {"resume": run, "decisions": {"sure": {"answer": "perhaps"}}}
+    assert "is no answer to sure" in served.error("workflow_execute", **wrong)["message"]
+    assert not log.exists()
+    assert served.call("workflow_execute", **answer)["success"]
+    assert log.read_text() == "sent\n"
+
+
 def of(owner: str) -> dict[str, Any]:
     return {"caller": lambda _: RunOrigin(owner=owner)}
 
