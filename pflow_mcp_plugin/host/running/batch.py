@@ -76,7 +76,10 @@ def run_batch(
     _announce_items(attempts, planned, batch, fit, items)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
     entry = planned.ref.entry
-    tally, is_safe = _Tally(len(items)), entry.purity == "flow_safe" or bool(entry.idempotency_argument)
+    is_safe = entry.purity == "flow_safe" or bool(entry.idempotency_argument)
+    # What is not under the name of the node is read by nodes themselves, not only by templates.
+    stores = attempts.values.document.namespaced and not planned.mapping.outputs
+    tally = _Tally(len(items), stores)
     run = attempts.run
     run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
     try:
@@ -201,9 +204,10 @@ def _side_by_side(
 
 @attrs.define(eq=False, repr=False)
 class _Tally:
-    """Collects the results of the items, in their order."""
+    """Collects the results of the items, in their order; with `stores`, large ones stay on the disk."""
 
     count: int
+    stores: bool
     results: dict[int, object] = attrs.field(factory=dict)
     items: dict[int, object] = attrs.field(factory=dict)
     errors: list[dict[str, object]] = attrs.field(factory=list)
@@ -221,7 +225,8 @@ class _Tally:
         if done.result.failure is None:
             self.succeeded += 1
             succeeded = {key: it for key, it in done.outputs.items() if key != "error" or it is not None}
-            self.results[done.index] = entry["result"] = succeeded
+            stored = done.result.stored if self.stores else None
+            self.results[done.index] = entry["result"] = stored or succeeded
             return
         entry["error"] = done.result.reason
         error = {"index": done.index, "item": done.item, "error": entry["error"]}

@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, TraceEntry
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
 
@@ -285,6 +286,7 @@ class StepOfRun(RunStep):
         replaced: The step of an earlier part of the run that this one does again.
         given_key: The value that its node was given as idempotency key.
         refusal: Why it must not act, so that the run ends.
+        stored: What it returned, if that should not stay in memory.
     """
 
     def __init__(
@@ -301,6 +303,7 @@ class StepOfRun(RunStep):
         self.earlier: RecordedStep | None = None
         self.replaced: RecordedStep | None = None
         self.given_key: object = None
+        self.stored: StoredValue | None = None
         self.refusal: PflowError | None = None
         self._run = self.run = run
         self.params = params
@@ -362,6 +365,8 @@ class StepOfRun(RunStep):
             return None
         if earlier.state != "skipped":
             store.update(record.outputs(earlier))
+            if self._is_item and record.is_large(earlier):
+                self.stored = StoredValue(partial(_result, record, earlier))
         return earlier
 
     def _has_same_key(self, earlier: RecordedStep) -> bool:
@@ -423,9 +428,15 @@ class StepOfRun(RunStep):
             return
         if not (recorded.shown or recorded.safe):
             recorded.shown = self._run.shown(self.params)
+        self._record(record, store, has_returned=failure is None)
+
+    def _record(self, record: RunRecord, store: NodeAwareSharedStore, *, has_returned: bool) -> None:
+        recorded = self.recorded
         try:
             try:
-                record.ended(recorded, None if recorded.state in UNDECIDED else store.written)
+                is_large = record.ended(recorded, None if recorded.state in UNDECIDED else store.written)
+                if self._is_item and is_large and has_returned:
+                    self.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)
                 self._run.warn(f"The run cannot be resumed past {recorded.place}: {inexact}")
@@ -626,6 +637,11 @@ def _named_node(part: str) -> str:
 
 def _without_pass(place: str) -> str:
     return re.sub(r"(#\d+)?(~\d+)?$", "", place)
+
+
+def _result(record: RunRecord, step: RecordedStep) -> dict[str, Any]:
+    """Return what an item wrote, as the results of its batch have it."""
+    return {key: it for key, it in record.outputs(step).items() if key != "error" or it is not None}
 
 
 def _is_json(head: JSONObject) -> bool:

@@ -39,6 +39,8 @@ _SUMMARY = ".summary"
 _FORMAT = 1
 _INLINE = 1 << 20
 """Bytes of the outputs of a step that the file itself holds; more are a file beside it."""
+LARGE = 64 << 10
+"""Bytes of a result that many items of a batch should not have in memory."""
 _synced: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _TABLES = """
 CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -240,8 +242,11 @@ class RunRecord:
                 step.number = step.number or next(self._numbers)
                 execute(_PUT_STEP, (*_values(step), None))
 
-    def ended(self, step: RecordedStep, outputs: Mapping[str, Any] | None = None) -> None:
+    def ended(self, step: RecordedStep, outputs: Mapping[str, Any] | None = None) -> bool:
         """Record how a step ended, with what it returned; other threads may commit that, a moment later.
+
+        Returns:
+            Whether what it returned is large.
 
         Raises:
             NotKept: JSON cannot represent that exactly; nothing is recorded.
@@ -267,6 +272,7 @@ class RunRecord:
         inline = None if outputs is None or size > _INLINE else b"".join(pieces)
         self._waiting.append((_PUT_STEP, (*_values(step), inline)))
         self._commit()
+        return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
         """Return what a step returned.
@@ -284,6 +290,12 @@ class RunRecord:
             hint = f"Say what it returned: {again}; or run it again: --rerun {step.place}"
             raise damaged(self.path, f"what {step.place} returned is lost", hint) from error
         return outputs
+
+    def is_large(self, step: RecordedStep) -> bool:
+        """Return whether what a step returned is too large to stay in memory beside many others."""
+        with self._transaction() as execute:
+            row = execute("SELECT length(outputs) FROM step WHERE number = ?", (step.number,)).fetchone()
+        return bool(row[0] is None or row[0] > LARGE)
 
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
         """Record what somebody has decided about a step."""

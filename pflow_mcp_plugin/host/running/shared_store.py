@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+import re
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +14,74 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 Fit = Callable[[str, Any], Any]
 """Converts a value read from the shared store to the type that the node expects under its name."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class StoredValue:
+    """A value that is kept on the disk, and read from there each time it is needed.
+
+    Attributes:
+        load: Reads it; raises PflowError if it is not there any more.
+    """
+
+    load: Callable[[], Any]
+
+
+class BatchOutputs(dict[str, Any]):
+    """The outputs of a batch whose results are `StoredValue`s: who reads one gets the results themselves."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return [_loaded(it) for it in value] if isinstance(value, list) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()  # without it, `dict(...)` would copy the stored values
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return an output, or the default if there is none."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def items(self) -> Any:
+        """Return all outputs with their names."""
+        return {key: self[key] for key in self}.items()
+
+    def values(self) -> Any:
+        """Return all outputs."""
+        return {key: self[key] for key in self}.values()
+
+    def read_by(self, node_id: str, text: str) -> dict[str, Any]:
+        """Return the outputs that an expression may read; without the results if it only names others."""
+        names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
+        if all(names) and not _READS_MORE.search(text):
+            return {
+                key: value for key, value in super().items() if not isinstance(value, list) or key == "errors"
+            }
+        return dict(self)
+
+    def member(self, path: Sequence[str | int], reached: str) -> Any:
+        """Follow the path of a `${...}`; of a list of results, only the one that it names is read."""
+        value = super().get(str(path[0])) if len(path) > 1 else None
+        if isinstance(value, list) and str(path[1]).removeprefix("-").isdecimal():
+            index = int(path[1])
+            if -len(value) <= index < len(value):
+                return follow(_loaded(value[index]), path[2:], f"{reached}.{path[0]}[{path[1]}]")
+        found = follow(self, path, reached)
+        return dict(found) if found is self else found
+
+
+_READS_MORE = re.compile(r"[@*\\]|\$(?!\.)")
+"""What may name a node without its id in an expression: the current value, all values, an escaped letter."""
+
+
+def _loaded(value: Any) -> Any:
+    """Return a result of a batch, or the entry of an item with it."""
+    if isinstance(value, dict) and isinstance(value.get("result"), StoredValue):
+        return {**value, "result": value["result"].load()}
+    return value.load() if isinstance(value, StoredValue) else value
+
 
 _NOTHING = object()
 """Marks a name that had no value in the shared store."""
@@ -34,6 +103,9 @@ class Values:
     def note(self, node_id: str, written: dict[str, Any]) -> None:
         """Add to the values of the run what a node has written."""
         self.written.pop(node_id, None)
+        results = written.get("results")
+        if isinstance(results, list) and any(isinstance(it, StoredValue) for it in results):
+            written = BatchOutputs(written)
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
@@ -42,7 +114,10 @@ class Values:
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
         if name in self.written:
-            return follow(self.written[name], reference.path[1:], name)
+            written = self.written[name]
+            if isinstance(written, BatchOutputs):
+                return written.member(reference.path[1:], name)
+            return follow(written, reference.path[1:], name)
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
@@ -54,10 +129,19 @@ class Values:
             raise MissingValue("", self.names())
         return self.lookup(TemplateReference(name, path))
 
-    def everything(self) -> dict[str, Any]:
-        """Return all values that the run has at this point, by name, as expressions see them."""
+    def everything(self, text: str) -> dict[str, Any]:
+        """Return all values that the run has at this point, by name, as an expression sees them.
+
+        Results of a batch that are not in memory are among them only if the expression may read them.
+        """
         root = {name: value for name, value in self.root.items() if not is_reserved(name)}
-        return {**self.written, **root}
+        written: dict[str, Any] = self.written
+        if any(isinstance(outputs, BatchOutputs) for outputs in written.values()):
+            written = {
+                name: outputs.read_by(name, text) if isinstance(outputs, BatchOutputs) else outputs
+                for name, outputs in written.items()
+            }
+        return {**written, **root}
 
     def names(self) -> list[str]:
         """Return every name under which the run has a value for templates at this point."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import ValuePath
+from pflow_mcp_plugin.contract import PflowError, ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
+from pflow_mcp_plugin.host.running.shared_store import StoredValue
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
+from pflow_mcp_plugin.storage import StoreError, make_folder, read_bytes, write_atomic
 
 LONGEST_TEXT = 2_000
 """Characters that an excerpt keeps of one string."""
@@ -59,6 +62,8 @@ class ValueFiles:
         """Return a file that holds a value whose excerpt is cut; None if it cannot be written."""
         if isinstance(value, str) and (named := self.named(value)):
             return named
+        if isinstance(value, list) and any(isinstance(it, StoredValue) for it in value):
+            return self._holding_results(value)
         if isinstance(value, str):
             text, suffix = value, ".txt"
         else:
@@ -74,6 +79,28 @@ class ValueFiles:
             if path not in self._written or not path.is_file():
                 write_atomic(path, content, follow=False, durable=False)
         except StoreError:
+            return None
+        self._written[path] = known
+        return path
+
+    def _holding_results(self, values: list[object]) -> Path | None:
+        """Return a file that holds the results of a batch, of which one at a time is in memory."""
+        known, digest = self._redactor.known, sha256()
+        make_folder(self._folder)
+        part = self._folder / f".{os.urandom(8).hex()}.tmp"
+        try:
+            with open(part, "wb", opener=partial(os.open, mode=0o600)) as file:
+                for number, value in enumerate(values):
+                    result = value.load() if isinstance(value, StoredValue) else value
+                    text = self._redactor.text(json.dumps(result, ensure_ascii=False))
+                    piece = f"{',' if number else '['}{text}".encode("utf-8", "surrogatepass")
+                    digest.update(piece)
+                    file.write(piece)
+                file.write(b"]")
+            path = self._folder / f"{digest.hexdigest()[:24]}.json"
+            part.replace(path)
+        except (OSError, PflowError):
+            part.unlink(missing_ok=True)
             return None
         self._written[path] = known
         return path
@@ -112,7 +139,7 @@ class Excerpt:
         if depth == 0:
             self._member = value
         try:
-            return self._read(value, depth)
+            return self._read(value.load() if isinstance(value, StoredValue) else value, depth)
         except BaseException as error:  # noqa: BLE001  # a node's own object may raise anything; the trace goes on
             end_if_interrupted(error)
             return self._text(f"<{type(value).__name__}>")

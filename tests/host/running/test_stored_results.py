@@ -1,0 +1,142 @@
+"""Large results of a batch are read from the record where they are needed, and nobody sees the difference."""
+
+import json
+
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.host.running import run_record
+from pflow_mcp_plugin.host.running.shared_store import BatchOutputs, StoredValue
+
+READS = {
+    "all": "${many.results}",
+    "one": "${many.results[1].value}",
+    "the last": "${many.results[-1].value}",
+    "an item": "${many.items[0].result.value}",
+    "whole": "${many}",
+    "in a text": "they are ${many.results}",
+    "inside json": "${many.results[1].value.n}",
+    "failed": "${many.errors}",
+    "count": "${many.succeeded}",
+}
+EXPRESSIONS = {
+    "each": "many.results[*].value.n",
+    "sum": "sum(many.results[?@].value.n)",
+    "by index": "many.results[1]",
+    "the node": "keys(many)",
+    "nested": "{a: many, b: many.items[0]}",
+    "everything": "length($.many.results)",
+    "only a count": "many.succeeded",
+    "a count of everything": "$.many.failed",
+    "a count and a result": "[many.succeeded, many.results[0].value.n]",
+    "by a pipe": "many | results[0].value.n",
+    "in quotes": '"many".results[0].value.n',
+    "by escaped letters": '"m\\u0061ny".results[0].value.n',
+    "by the current value": "@.many.results[0].value.n",
+    "all nodes": "*.count",
+    "a name that ends so": "[many.errors, keys(many)]",
+}
+
+
+@pytest.fixture
+def batch(bench):
+    """A node that returns an object with a number, and fails for the number 2."""
+
+    @bench.acts("t-many", ["n"], ["value"])
+    def many(shared, params):
+        if params["n"] == 2:
+            raise ValueError("no twos")
+        shared["value"] = {"n": params["n"], "long": "x" * 5_000}
+
+    return step(
+        "many", "t-many", {"n": "${item}"}, batch={"items": [0, 1, 2, 3], "error_handling": "continue"}
+    )
+
+
+def read(bench, batch, last, large, monkeypatch):
+    """Return what the last step has, with results above so many bytes kept on the disk, and the trace."""
+    monkeypatch.setattr(run_record, "LARGE", large)
+    outcome = bench.run(flow(batch, last, edges=[edge("many", "last")]))
+    assert outcome.success, outcome.error
+    trace = json.loads(outcome.trace_path.read_text())
+    shown = [
+        (it["params"], it["outputs"], it["details"].get("batch", {}).get("errors")) for it in trace["steps"]
+    ]
+    return outcome.outputs, json.loads(json.dumps(shown).replace(outcome.run_id, "RUN"))
+
+
+@pytest.mark.parametrize("template", READS.values(), ids=READS)
+def test_a_template_reads_what_it_would_read_in_memory(bench, batch, monkeypatch, template):
+    last = step("last", "echo", {"message": template})
+    stored, shown = read(bench, batch, last, 0, monkeypatch)
+    assert (stored, shown) == read(bench, batch, last, 1 << 30, monkeypatch)
+    assert "StoredValue" not in str(stored)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
+def test_an_expression_reads_what_it_would_read_in_memory(bench, batch, monkeypatch, expression):
+    last = step("last", "transform", {"expression": expression})
+    stored, shown = read(bench, batch, last, 0, monkeypatch)
+    assert (stored, shown) == read(bench, batch, last, 1 << 30, monkeypatch)
+    assert "StoredValue" not in str(stored)
+
+
+def test_outputs_of_a_run_that_ends_with_a_batch_are_whole(bench, batch, monkeypatch):
+    monkeypatch.setattr(run_record, "LARGE", 0)
+    outcome = bench.run(flow(batch))
+    assert outcome.outputs["results"][3] == {"value": {"n": 3, "long": "x" * 5_000}}
+    assert json.loads(json.dumps(outcome.outputs)) == outcome.outputs
+
+
+def test_what_the_trace_leaves_out_is_whole_in_its_file(bench, monkeypatch):
+    monkeypatch.setattr(run_record, "LARGE", 0)
+    bench.acts("t-long", ["n"], ["value"])(lambda shared, params: shared.update(value=[params["n"]] * 3_000))
+    long = step("many", "t-long", {"n": "${item}"}, batch={"items": [5, 6, 7, 8, 9]})
+    outcome = bench.run(flow(long, outputs={"n": "${many.succeeded}"}))
+    files = {
+        file: json.loads(file.read_text()) for file in (bench.host.paths.state / "artifacts").rglob("*.json")
+    }
+    (file,) = (
+        name for name, held in files.items() if held == [{"value": [n] * 3_000} for n in (5, 6, 7, 8, 9)]
+    )
+    assert str(file) in outcome.trace_path.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "copied", [dict, lambda it: {**it}, lambda it: it | {}, lambda it: json.loads(json.dumps(it))]
+)
+def test_no_copy_of_the_outputs_has_a_stored_value(copied):
+    value = StoredValue(lambda: {"value": 1})
+    outputs = BatchOutputs({"results": [value, None], "items": [{"index": 0, "result": value}], "count": 2})
+    assert copied(outputs) == {
+        "results": [{"value": 1}, None],
+        "items": [{"index": 0, "result": {"value": 1}}],
+        "count": 2,
+    }
+    assert next(iter(outputs.values())) == outputs.get("results") == [{"value": 1}, None]
+    assert outputs.get("other", 3) == 3
+
+
+def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch):
+    from pflow_mcp_plugin.host.cli.resume_command import resume
+
+    monkeypatch.setattr(run_record, "LARGE", 0)
+    failing = [True]
+
+    @bench.acts("t-part", ["n"], ["value"])
+    def part(shared, params):
+        if params["n"] == 1 and failing:
+            raise ValueError("no")
+        shared["value"] = params["n"]
+
+    workflow = flow(
+        step("many", "t-part", {"n": "${item}"}, batch={"items": [0, 1, 2], "error_handling": "fail_fast"}),
+        step("last", "echo", {"message": "${many.results}"}),
+        edges=[edge("many", "last")],
+    )
+    assert not bench.run(workflow).success
+    failing.clear()
+    report = resume.main([], "resume", standalone_mode=False, obj=bench.host)
+    assert report.error is None
+    assert [it["value"] for it in report.data["outputs"]["message"]] == [0, 1, 2]
