@@ -23,7 +23,7 @@ from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, StoredValue, Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
@@ -51,15 +51,13 @@ class Result:
     """How the attempts at a node ended.
 
     The flow routes by `action`; for a failure that no edge handles, it is the node's own. `failure` is set if
-    the node failed, whether or not an edge handles it. A node is `skipped` if its condition is false. What an
-    item of a batch wrote may be `stored`, so that it need not stay in memory.
+    the node failed, whether or not an edge handles it. A node is `skipped` if its condition is false.
     """
 
     action: str
     failure: PflowError | None = None
     retries: int = 0
     skipped: bool = False
-    stored: StoredValue | None = None
 
     @property
     def reason(self) -> str | None:
@@ -98,7 +96,7 @@ class Attempts:
         above, item = self.run.above, self.item
         with record.step(planned, known, store, above, item) if record else nullcontext() as step:
             if step is not None and (earlier := step.replayed(store)) is not None:
-                return attrs.evolve(_of_earlier(planned, earlier), stored=step.stored)
+                return _of_earlier(planned, earlier)
             failing = partial(node_failure, planned.ref)
             pauses, retries = _waits(retry), 0
             while True:
@@ -116,7 +114,7 @@ class Attempts:
                 pause = next(pauses, None)
                 has_key = step is not None and step.recorded.key != ""
                 if pause is None or not _may_retry(planned, result.failure, has_key=has_key):
-                    return attrs.evolve(result, retries=retries, stored=step.stored if step else None)
+                    return attrs.evolve(result, retries=retries)
                 # The failure may ask for a longer wait; at most an hour.
                 wanted = result.failure.retry_after if result.failure else None
                 self.run.pause(max(pause, min(wanted or 0.0, LONGEST_WAIT)))

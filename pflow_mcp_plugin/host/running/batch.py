@@ -25,7 +25,7 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, StoredValue, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -41,13 +41,14 @@ _NAP = 0.25
 _Item = tuple[int, object]
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class _Done:
     """How one item ended: with the times of its beginning and end, and its step for the trace."""
 
     index: int
     item: object
     outputs: Mapping[str, object]
+    stored: StoredValue | None
     result: Result
     began: float
     ended: float
@@ -114,7 +115,17 @@ def _run_item(
     step.error = result.reason
     step.outputs = {key: value for key, value in store.written.items() if key != "error"}
     run.recorder.end_item(step)
-    return _Done(index, item, store.written, result, began, time.perf_counter(), step)
+    ended = time.perf_counter()
+    return _Done(
+        index=index,
+        item=item,
+        outputs=store.written,
+        stored=store.stored,
+        result=result,
+        began=began,
+        ended=ended,
+        step=step,
+    )
 
 
 def _of_item(
@@ -225,7 +236,7 @@ class _Tally:
         if done.result.failure is None:
             self.succeeded += 1
             succeeded = {key: it for key, it in done.outputs.items() if key != "error" or it is not None}
-            stored = done.result.stored if self.stores else None
+            stored = done.stored if self.stores else None
             self.results[done.index] = entry["result"] = stored or succeeded
             return
         entry["error"] = done.result.reason

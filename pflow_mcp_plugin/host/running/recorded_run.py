@@ -286,7 +286,6 @@ class StepOfRun(RunStep):
         replaced: The step of an earlier part of the run that this one does again.
         given_key: The value that its node was given as idempotency key.
         refusal: Why it must not act, so that the run ends.
-        stored: What it returned, if that should not stay in memory.
     """
 
     def __init__(
@@ -303,7 +302,6 @@ class StepOfRun(RunStep):
         self.earlier: RecordedStep | None = None
         self.replaced: RecordedStep | None = None
         self.given_key: object = None
-        self.stored: StoredValue | None = None
         self.refusal: PflowError | None = None
         self._run = self.run = run
         self.params = params
@@ -366,7 +364,7 @@ class StepOfRun(RunStep):
         if earlier.state != "skipped":
             store.update(record.outputs(earlier))
             if self._is_item and record.is_large(earlier):
-                self.stored = StoredValue(partial(_result, record, earlier))
+                store.stored = StoredValue(partial(_result, record, earlier))
         return earlier
 
     def _has_same_key(self, earlier: RecordedStep) -> bool:
@@ -436,7 +434,7 @@ class StepOfRun(RunStep):
             try:
                 is_large = record.ended(recorded, None if recorded.state in UNDECIDED else store.written)
                 if self._is_item and is_large and has_returned:
-                    self.stored = StoredValue(partial(_result, record, recorded))
+                    store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)
                 self._run.warn(f"The run cannot be resumed past {recorded.place}: {inexact}")

@@ -190,8 +190,9 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     it last ran. It reads and writes under its own names; mappings translate them.
 
     `namespaced` keeps what is `written` out of the root, except under mapped names. `before` is what the node
-    wrote when it last ran. `lookup` finds the value for a mapped name, by default among the root's keys, and
-    raises LookupError; `fit` converts a value read from the root to the type that the node expects.
+    wrote when it last ran. `stored` is what it has written, if that is on the disk, too. `lookup` finds the
+    value for a mapped name, by default among the root's keys, and raises LookupError; `fit` converts a value
+    read from the root to the type that the node expects.
     """
 
     _shared: MutableMapping[str, Any]
@@ -202,6 +203,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     _lookup: Callable[[str], Any] = attrs.field(kw_only=True)
     _fit: Fit = attrs.field(default=lambda _, value: value, kw_only=True)
     written: dict[str, Any] = attrs.field(init=False, factory=dict)
+    stored: StoredValue | None = attrs.field(init=False, default=None)
     _former: dict[str, Any] = attrs.field(init=False, factory=dict)
 
     @_lookup.default
@@ -247,6 +249,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     def take_back(self) -> None:
         """Undo in the shared store what the node has written and removed, before it is retried."""
         self.written.clear()
+        self.stored = None
         for name, value in self._former.items():
             if value is _NOTHING:
                 self._shared.pop(name, None)

@@ -49,6 +49,7 @@ class ValueFiles:
     _redactor: Redactor
     _named: dict[tuple[int, int], Path] = attrs.field(init=False, factory=dict)
     _written: dict[Path, frozenset[str]] = attrs.field(init=False, factory=dict)
+    _results: tuple[list[object], Path | None] = attrs.field(init=False, factory=lambda: ([], None))
 
     def name(self, value: str, file: Path) -> None:
         """Name a file wherever the excerpt of a string is cut."""
@@ -85,6 +86,8 @@ class ValueFiles:
 
     def _holding_results(self, values: list[object]) -> Path | None:
         """Return a file that holds the results of a batch, of which one at a time is in memory."""
+        if values is self._results[0]:
+            return self._results[1]
         known, digest = self._redactor.known, sha256()
         make_folder(self._folder)
         part = self._folder / f".{os.urandom(8).hex()}.tmp"
@@ -103,6 +106,7 @@ class ValueFiles:
             part.unlink(missing_ok=True)
             return None
         self._written[path] = known
+        self._results = (values, path)
         return path
 
     def redact_again(self) -> None:
