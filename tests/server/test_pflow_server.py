@@ -21,7 +21,7 @@ PARAMETERS = {
     "workflow_discover": {"query": True},
     "registry_discover": {"task": True, "full": False},
     "registry_run": {"node_type": True, "parameters": False},
-    "workflow_execute": {"workflow": True, "parameters": False},
+    "workflow_execute": {"workflow": False, "parameters": False, "resume": False, "decisions": False},
     "workflow_validate": {"workflow": True},
     "workflow_save": {"workflow_file": True, "name": True, "description": True},
     "registry_describe": {"nodes": True},
