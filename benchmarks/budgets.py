@@ -11,11 +11,13 @@ from statistics import median
 import attrs
 
 from benchmarks.paired_runs import Comparison, compare, in_turn, run
+from pflow_mcp_plugin.contract.json_types import JSONObject
 
 _HERE = Path(__file__).resolve().parent
 _STEPS = 10
 _TOOLS = 100
 _SERVED_CALLS = 100
+_RECORDED_CALLS = 3_000
 
 
 @attrs.frozen(kw_only=True)
@@ -356,6 +358,33 @@ def _approvals(bench: Bench, what: str, limit: int, least: int, *words: str) -> 
     )
 
 
+def records(bench: Bench) -> Iterator[Line]:
+    """Compare the processor time of runs with that of the same runs without a record."""
+    bench.add("recorded", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+    add = {"type": "mcp-recorded-add", "params": {"a": 1, "b": 2}}
+    steps = {"nodes": [{**add, "id": f"n{at}"} for at in range(_STEPS)]}
+    items = {"items": list(range(_RECORDED_CALLS)), "parallel": True, "max_concurrent": 32}
+    count = {"outputs": {"done": "${all.succeeded}"}}
+    calls = {"nodes": [{**add, "id": "all", "batch": items}], **count}
+    yield _recorded(bench, f"a cold run of {_STEPS} steps", 1.04, steps)
+    yield _recorded(bench, f"{_RECORDED_CALLS:,} calls, 32 at a time", 1.08, calls)
+
+
+def _recorded(bench: Bench, what: str, limit: float, workflow: JSONObject) -> Line:
+    path = bench.folder / "recorded.json"
+    path.write_text(json.dumps(workflow), encoding="utf-8")
+    programs = ("-m", "pflow_mcp_plugin"), ("-P", str(_HERE / "unrecorded.py"))
+    ours, theirs = ([sys.executable, *program, "run", str(path)] for program in programs)
+
+    def processor(command: Sequence[str]) -> float:
+        return run(command, bench.env, bench.folder).processor
+
+    for command in (ours, theirs):
+        processor(command)  # compiles the modules
+    found = in_turn(lambda: processor(ours), lambda: processor(theirs), bench.pairs)
+    return _ratio(f"processor time of {what}, with a record / without", found, limit)
+
+
 def validation(bench: Bench) -> Iterator[Line]:
     """Compare the validation of a chain of 2,000 nodes with one of 1,000."""
     many, few = (bench.pflow("validate", _chain(bench, count)) for count in (2000, 1000))
@@ -479,6 +508,7 @@ LINES = {
     "serve-start": serve_start,
     "long-line": long_line,
     "trust": trust,
+    "records": records,
     "validation": validation,
     "large-registry": large_registry,
     "completion": completion,

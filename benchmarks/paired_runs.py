@@ -39,9 +39,10 @@ class Comparison:
 
 @attrs.frozen(kw_only=True)
 class Done:
-    """The duration of a command in seconds, and its output."""
+    """The duration of a command and its processor time, with that of its programs, in seconds; its output."""
 
     seconds: float
+    processor: float
     stdout: str
     stderr: str
 
@@ -96,7 +97,7 @@ def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Done:
     Raises:
         SystemExit: The command failed; the message includes its output.
     """
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), os.times()
     done = subprocess.run(
         command,
         env={**os.environ, **env},
@@ -107,7 +108,8 @@ def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Done:
         timeout=_RUN_SECONDS,
         check=False,
     )
-    seconds = time.perf_counter() - begin
+    seconds, after = time.perf_counter() - begin, os.times()
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} exited {done.returncode}:\n{done.stdout}{done.stderr}")
-    return Done(seconds=seconds, stdout=done.stdout, stderr=done.stderr)
+    return Done(seconds=seconds, processor=processor, stdout=done.stdout, stderr=done.stderr)
