@@ -2,13 +2,18 @@
 
 Such code may raise anything, also what is no `Exception` (`SystemExit`, `asyncio.CancelledError`,
 `GeneratorExit`, `BaseExceptionGroup`), and exceptions that cannot be formatted. Only KeyboardInterrupt, and
-what replaces it on its way, is an interruption; everything else is a failure of that code.
+what replaces it on its way, is an interruption; everything else is a failure of that code. While it runs,
+the signals that end a program interrupt it, too.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Self
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import is_interruption
@@ -69,3 +74,44 @@ def _read(error: PflowError) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{type(error).__name__} has fields of the wrong type")
     _ = error.to_dict(), error.exit_code
+
+
+# Windows has no SIGHUP.
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class EndingSignals:
+    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
+
+    Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
+    the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under
+    `nohup`, or that the program handles itself, is left alone. `exit_code` is that of a program ended by the
+    signal received, None if none was.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self.over = False
+        self._taken: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Python sets handlers in the main thread only.
+            self._taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
+        if not self.over:
+            self.over = True
+            # The shell's convention for a program ended by a signal.
+            self.exit_code = 128 + number
+            raise KeyboardInterrupt

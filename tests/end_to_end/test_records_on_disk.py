@@ -1,10 +1,12 @@
-"""A harmful call waits until the disk has its record; one that is safe to repeat does not."""
+"""A harmful call waits until the disk has its record, and what steps returned does not stay in memory."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,18 @@ from workflow_parts import edge, flow, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
+RESULTS = int(os.environ.get("PFLOW_LARGE_RESULTS", "150"))
+"""How many results of two MB a batch returns."""
+MOST_MB = 300
+"""What pflow may take, however many they are."""
+
+MEASURED = """
+import resource, sys
+from pflow_mcp_plugin.__main__ import program
+code = program()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
 
 
 @pytest.fixture
@@ -47,3 +61,15 @@ def test_the_disk_has_the_record_of_each_harmful_call_before_it_is_sent(traced):
 
 def test_nothing_waits_for_the_disk_before_a_call_that_is_safe_to_repeat(traced):
     assert [sync or call for sync, call in traced("look")] == ["tools/call"] * 4
+
+
+def test_a_batch_of_large_results_does_not_stay_in_memory(configured, started, tmp_path):
+    env = {"EFFECTS": str(tmp_path / "effects"), "SIZE": "2000000"}
+    configured("counting", script_server(COUNTING, env=env))
+    items = {"items": list(range(RESULTS)), "parallel": True, "max_concurrent": 4}
+    path = tmp_path / "wf.json"
+    path.write_text(json.dumps(flow(step("all", "mcp-counting-send", {"value": "${item}"}, batch=items))))
+    run = started("run", path, program=(sys.executable, "-P", "-c", MEASURED))
+    _, said = run.communicate(timeout=110)
+    assert run.returncode == 0, said
+    assert int(said.split()[-1]) / 1024 < MOST_MB

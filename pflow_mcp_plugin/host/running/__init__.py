@@ -8,7 +8,8 @@
   outputs of either; importing it imports pocketflow.
 - `attempts`: run a node on its params, and retry it where that is safe.
 - `batch`: runs a node for each item of a list.
-- `recorded_run`, `run_record`: what each step sent and returned, and how a run that is resumed finds it;
+- `recorded_run`, `run_record`: what each step sent and returned; `earlier_steps`: how a run that is resumed
+  finds it;
   `resumption`: an earlier run, opened to go on with it; `verification`: whether an open step of it happened.
 - `recorded_trace`: the trace of a run that was killed.
 - `question`: what a node `ask` asks.

@@ -1,19 +1,12 @@
-"""A run and its record: each step is recorded as it goes on, and answered if it was done before a crash.
-
-A step of an earlier part of the run is matched by what it does, its `identity`, and by how often the same
-was done before; where it stands in the workflow only decides between equals. So a workflow may be edited
-before its run is resumed. A step that may do harm is not begun while a recorded one of the same type has no
-counterpart that may still come: it could be the same, renamed or changed.
-"""
+"""A run and its record: each step is recorded as it goes on, and answered if it was done before a crash."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
-import re
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -26,6 +19,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
+from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps
 from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, TraceEntry
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
@@ -37,8 +31,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.trace_recorder import Recorder
     from pflow_mcp_plugin.redaction import Redactor
 
-_ASK = "ask"
-"""The node type of a question: at one place there is only the last."""
 _NO_LIMITS: Mapping[str, Mapping[str, int]] = {}
 _NOT_ARGUMENTS = frozenset({"__node_id__"})
 _NAMED = 5
@@ -104,7 +96,7 @@ class RecordedRun:
         self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
         self.question: PflowError | None = None
-        self._asked = {step.place: step.number for step in steps if step.type == _ASK}
+        self._asked = {step.place: step.number for step in steps if step.type == ASK}
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
         self.refusal: PflowError | None = None
         if record:
@@ -442,112 +434,6 @@ class StepOfRun(RunStep):
             self._run.warn(f"The run cannot be resumed past {recorded.place}: {error.message}")
 
 
-class EarlierSteps:
-    """The steps of the earlier parts of a run, each of which answers for one step.
-
-    Args:
-        steps: The steps.
-        compiled: The workflow as it is now.
-        only_failed: Whether failed items of batches run again.
-    """
-
-    def __init__(self, steps: Sequence[RecordedStep], compiled: Compiled, *, only_failed: bool) -> None:
-        self.known = bool(steps)
-        self._lock = threading.Lock()
-        self._waiting: defaultdict[str, list[RecordedStep]] = defaultdict(list)
-        self._again: defaultdict[str, list[RecordedStep]] = defaultdict(list)
-        self._forgotten: defaultdict[str, list[RecordedStep]] = defaultdict(list)
-        self._places = {step.place: step.number for step in steps if step.type != _ASK}
-        self._expected: Counter[str] = Counter()
-        self._visited: set[str] = set()
-        self._counts: dict[str, int] = {}
-        self._nodes = {node.ref.id for node in compiled.every()} if steps else set()
-        self._after = _following(compiled) if steps else {}
-        for step in steps:
-            answers = step.state in ("done", "skipped") or (
-                step.state == "failed" and step.routed and not (only_failed and "[" in step.place)
-            )
-            found = self._waiting if answers else self._again
-            (self._forgotten if step.state == "forgotten" else found)[step.identity].append(step)
-
-    def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
-        """Return the step that did the same, if it is not taken yet; else the one that is to do it again.
-
-        The latter is replaced, and its key is sent again.
-        """
-        if not self.known:
-            return None, None
-        with self._lock:
-            self._visited.add(_without_pass(step.place))
-            if self._expected[step.identity] > 0:
-                self._expected[step.identity] -= 1
-            if not step.identity:
-                return None, None
-            waiting, again = self._waiting[step.identity], self._again[step.identity]
-            begun = step.key and any(it.key == step.key for it in again)
-            if not begun and (answer := _taken(waiting, step)):
-                return answer, None
-            if replaced := _taken(again, step):
-                step.number, step.reruns = replaced.number, replaced.reruns
-                step.attempts = replaced.attempts
-                step.key = replaced.key or step.key
-                return None, replaced
-            # What was forgotten is not done again, should it come after all.
-            return _taken(self._forgotten[step.identity], step), None
-
-    def free_place(self, step: RecordedStep) -> str:
-        """Return the place of a step, with a number if an earlier one, whose node was moved, has the same."""
-        places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
-        return next(it for it in places if self._places.get(it, step.number) == step.number)
-
-    def expect(self, place: str, identities: Sequence[str], count: int) -> None:
-        """Take note of the items of a batch that are going to run."""
-        if self.known:
-            with self._lock:
-                self._expected.update(identities)
-                self._visited.update(f"{place}[{index}]" for index in range(count) if identities)
-                self._counts[place] = count
-
-    def left(self) -> list[RecordedStep]:
-        """Return the steps that may have done harm, and have no counterpart yet."""
-        done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
-        begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
-        return [it for it in done + begun if not it.safe]
-
-    def unmatched(self, step: RecordedStep) -> list[RecordedStep]:
-        """Return the steps of the same type whose counterpart has been passed, or does not exist any more."""
-        if not self.known:
-            return []
-        with self._lock:
-            alike = [it for it in self.left() if it.type == step.type]
-            waiting = Counter(self._expected)
-            found = []
-            for it in alike:
-                if waiting[it.identity] > 0:  # an item of the batch that runs now does the same
-                    waiting[it.identity] -= 1
-                elif not self._may_come(it, step):
-                    found.append(it)
-            return found
-
-    def _may_come(self, earlier: RecordedStep, now: RecordedStep) -> bool:
-        place = _without_pass(earlier.place)
-        if earlier.node not in self._nodes or place in self._visited:
-            return False
-        for batch, count in self._counts.items():
-            index = re.match(rf"{re.escape(batch)}\[(\d+)\]", place)
-            if index and int(index[1]) >= count:
-                return False
-        above = ""
-        for theirs, ours in zip(earlier.place.split("/"), now.place.split("/"), strict=False):
-            names = _named_node(theirs), _named_node(ours)
-            if names[0] != names[1]:  # here their ways part: the one must lead to the other
-                return f"{above}{names[0]}" in self._after[f"{above}{names[1]}"]
-            if theirs != ours:
-                return True  # another item of a batch around both, or another pass
-            above += f"{names[0]}/"
-        return True
-
-
 def runs_folder(host: Host) -> Path:
     """Return the folder with the records of runs."""
     return host.paths.state / "runs"
@@ -598,43 +484,6 @@ def _without_key(run_id: str, step: RecordedStep) -> PflowError:
         suggestions=decisions(run_id, [step]),
         ran="not ran",
     )
-
-
-def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None:
-    """Take one of several steps that did the same as a step, if possible with its key, or at its place."""
-    if not alike:
-        return None
-    of_place = next((it for it in alike if it.place == step.place), alike[0])
-    taken = next((it for it in alike if step.key and it.key == step.key), of_place)
-    alike.remove(taken)
-    return taken
-
-
-def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
-    """Return the nodes that may run after each node, itself among them in a loop."""
-    direct = {node.id: set(node.successors.values()) for node in compiled.nodes}
-    found: dict[str, set[str]] = {}
-    for node in compiled.nodes:
-        seen: set[str] = set()
-        waiting = [*direct[node.id]]
-        while waiting:
-            following = waiting.pop()
-            if following not in seen:
-                seen.add(following)
-                waiting += direct.get(following, ())
-        found[f"{above}{node.id}"] = {f"{above}{name}" for name in seen}
-        if node.sub:
-            found |= _following(node.sub, f"{above}{node.id}/")
-    return found
-
-
-def _named_node(part: str) -> str:
-    """Return the id of the node in a part of a place, without item and pass."""
-    return re.sub(r"\[\d+\]$", "", _without_pass(part))
-
-
-def _without_pass(place: str) -> str:
-    return re.sub(r"(#\d+)?(~\d+)?$", "", place)
 
 
 def _result(record: RunRecord, step: RecordedStep) -> dict[str, Any]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -28,7 +25,7 @@ from pflow_mcp_plugin.contract import (
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
-from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
+from pflow_mcp_plugin.host.foreign_code import EndingSignals, foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.run_limits import read_limits
@@ -78,8 +75,6 @@ if TYPE_CHECKING:
 
 
 _Context = AbstractContextManager[object]
-# Windows has no SIGHUP.
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class WorkflowRunner(Runner):
@@ -564,40 +559,3 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowErr
 
 def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
     return PflowError(f"Plugin {plugin.label} {doing}: {said(error)}", details={"plugin": plugin.name})
-
-
-class EndingSignals:
-    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
-
-    Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
-    the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under
-    `nohup`, or that the program handles itself, is left alone. `exit_code` is that of a program ended by the
-    signal received, None if none was.
-    """
-
-    def __init__(self) -> None:
-        self.exit_code: int | None = None
-        self.over = False
-        self._taken: list[signal.Signals] = []
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            # Python sets handlers in the main thread only.
-            self._taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-        for number in self._taken:
-            signal.signal(number, self._end)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number in self._taken:
-            signal.signal(number, signal.SIG_DFL)
-
-    def _end(self, number: int, _frame: FrameType | None) -> None:
-        # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
-        if not self.over:
-            self.over = True
-            # The shell's convention for a program ended by a signal.
-            self.exit_code = 128 + number
-            raise KeyboardInterrupt
