@@ -68,8 +68,13 @@ def test_a_batch_of_large_results_does_not_stay_in_memory(configured, started, t
     configured("counting", script_server(COUNTING, env=env))
     items = {"items": list(range(RESULTS)), "parallel": True, "max_concurrent": 4}
     path = tmp_path / "wf.json"
-    path.write_text(json.dumps(flow(step("all", "mcp-counting-send", {"value": "${item}"}, batch=items))))
+    send = step("all", "mcp-counting-send", {"value": "${item}"}, batch=items)
+    last = step("last", "echo", {"message": "${all.results[-1].value}"})
+    outputs = {"done": "${all.succeeded}", "last": "${last.message}"}
+    path.write_text(json.dumps(flow(send, last, edges=[edge("all", "last")], outputs=outputs)))
     run = started("run", path, program=(sys.executable, "-P", "-c", MEASURED))
-    _, said = run.communicate(timeout=110)
+    shown, said = run.communicate(timeout=110)
     assert run.returncode == 0, said
+    assert f"done: {RESULTS}" in shown
+    assert f"last: {RESULTS - 1}" in shown
     assert int(said.split()[-1]) / 1024 < MOST_MB
