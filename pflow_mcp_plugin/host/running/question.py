@@ -40,13 +40,13 @@ def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attemp
 
 def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
     """Return what a node will be given, params and what it reads; templates that need the answer stay."""
-    batch, values = node.constructs.batch, attempts.values
-    written = {**node.ref.params, **({"batch.items": batch.items} if batch else {})}
+    values = attempts.values
+    written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates()}}
     later = {asking, *node.constructs.names}
     store = NodeAwareSharedStore(
         values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)
     )
-    if batch is None and not any(part.root in later for part in named(written)):
+    if not node.constructs.repeats and not any(part.root in later for part in named(written)):
         try:
             params = attempts.params(node, store)
         except PflowError:  # the step will say why

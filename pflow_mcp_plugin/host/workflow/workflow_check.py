@@ -307,9 +307,9 @@ class _Check:
         check_skipped(node, entry, self.nodes, self.findings)
         if is_branch(entry):
             check_cases(node, self.findings)
-        elif is_ask(entry) and node.constructs.batch:
+        elif is_ask(entry) and node.constructs.repeats:
             step = "Ask once before it, or in a workflow that a node runs for each item"
-            self.findings.error(node.constructs.batch.path, "An ask cannot have a batch", step)
+            self.findings.error(f"{node.path}.batch", "An ask cannot have a batch", step)
         elif is_transform(entry):
             check_outputs(node, self.findings)
         for place in param_expressions(node, entry):
