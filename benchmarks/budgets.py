@@ -373,8 +373,8 @@ def records(bench: Bench) -> Iterator[Line]:
 def _recorded(bench: Bench, what: str, limit: float, workflow: JSONObject) -> Line:
     path = bench.folder / "recorded.json"
     path.write_text(json.dumps(workflow), encoding="utf-8")
-    programs = ("-m", "pflow_mcp_plugin"), ("-P", str(_HERE / "unrecorded.py"))
-    ours, theirs = ([sys.executable, *program, "run", str(path)] for program in programs)
+    program = [sys.executable, "-P", str(_HERE / "record_cost.py")]
+    ours, theirs = ([*program, record, "run", str(path)] for record in ("with", "without"))
 
     def processor(command: Sequence[str]) -> float:
         return run(command, bench.env, bench.folder).processor

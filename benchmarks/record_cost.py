@@ -1,4 +1,4 @@
-"""Run pflow without a record of its runs, to measure what the record costs: `unrecorded.py ARGS...`."""
+"""Run pflow with or without a record of its runs, to measure what that costs: `record_cost.py with ARGS...`."""
 
 import sys
 
@@ -8,5 +8,6 @@ from pflow_mcp_plugin.host.running import runner
 if __name__ == "__main__":
     if "_is_worth_recording" not in vars(runner):
         sys.exit("The runner decides in another way what is recorded: mend this program")
-    runner._is_worth_recording = lambda _: False  # noqa: SLF001 - there is no option for this
+    if sys.argv.pop(1) == "without":
+        runner._is_worth_recording = lambda _: False  # noqa: SLF001 - there is no option for this
     sys.exit(main())
