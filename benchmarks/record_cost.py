@@ -1,4 +1,4 @@
-"""Run pflow with or without a record of its runs, to measure what that costs: `record_cost.py with ARGS...`."""
+"""Run pflow with or without a record of its runs: `record_cost.py with ARGS...`; measures what it costs."""
 
 import sys
 
