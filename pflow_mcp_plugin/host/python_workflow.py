@@ -76,7 +76,7 @@ class Script:
                 other word for a class of the script's own.
             node_class: The class to instantiate, without arguments, instead of the registry's.
             params: Its params, which may hold templates.
-            settings: Its other keys: `when`, `batch`, `retry`, `cache`, `verify`.
+            settings: Its other keys: `when`, `batch`, `retry`, `cache`, `verify`, `keep`.
         """
         given, made = dict(params or {}), cast("Any", node_type)
         if not isinstance(node_type, str):

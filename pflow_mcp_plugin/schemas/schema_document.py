@@ -438,3 +438,15 @@ def table_of(value: JSON) -> JSONObject:
 def list_of(value: JSON) -> list[JSON]:
     """Return what should be a list in a schema, an empty one if it is something else."""
     return value if isinstance(value, list) else []
+
+
+def placed_at(schema: JSON, place: str, depth: int = DEEPEST) -> JSON:
+    """Return a schema that becomes a part of another, with its references to its own parts."""
+    if depth == 0 or not isinstance(schema, dict | list):
+        return schema
+    if isinstance(schema, list):
+        return [placed_at(part, place, depth - 1) for part in schema]
+    moved = {key: placed_at(part, place, depth - 1) for key, part in schema.items()}
+    ref = schema.get("$ref")
+    is_own = isinstance(ref, str) and ref.startswith("#")
+    return {**moved, "$ref": f"{place}{str(ref)[1:]}"} if is_own else moved

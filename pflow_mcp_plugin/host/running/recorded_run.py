@@ -354,7 +354,13 @@ class StepOfRun(RunStep):
         if earlier is None or record is None:
             return None
         if earlier.state != "skipped":
-            store.update(record.outputs(earlier))
+            try:
+                store.update(record.outputs(earlier))
+            except PflowError as lost:
+                if not self.recorded.safe:
+                    raise self._run.refuse(lost) from lost
+                self.recorded.number = earlier.number
+                return None
             if self._is_item and record.is_large(earlier):
                 store.stored = StoredValue(partial(_result, record, earlier))
         return earlier
@@ -424,7 +430,8 @@ class StepOfRun(RunStep):
         recorded = self.recorded
         try:
             try:
-                is_large = record.ended(recorded, None if recorded.state in UNDECIDED else store.written)
+                kept = recorded.state not in UNDECIDED and self.planned.constructs.keep is None
+                is_large = record.ended(recorded, store.written if kept else None)
                 if self._is_item and is_large and has_returned:
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:

@@ -286,9 +286,16 @@ class RunRecord:
             found = from_pieces(self._file(step).read_bytes() if data is None else data)
             outputs: dict[str, Any] = {**found}
         except (OSError, TypeError, ValueError) as error:
-            again = f"pflow resume {self.path.stem} --assume-done {step.place}=RESULT"
-            hint = f"Say what it returned: {again}; or run it again: --rerun {step.place}"
-            raise damaged(self.path, f"what {step.place} returned is lost", hint) from error
+            resume = f"pflow resume {self.path.stem}"
+            raise PflowError(
+                f"{step.place} was done, and the record does not have what it returned",
+                details={"step": step.to_dict()},
+                suggestions=(
+                    f"If you know it: {resume} --assume-done {step.place}=RESULT",
+                    f"To do it again: {resume} --rerun {step.place}",
+                ),
+                ran="not ran",
+            ) from error
         return outputs
 
     def is_large(self, step: RecordedStep) -> bool:

@@ -5,6 +5,7 @@
     "retry": {"max": 3, "wait": 1, "backoff": 2}
     "cache": {"ttl": 3600}
     "verify": {"node": "find", "params": {"id": "arguments.id"}, "happened": "result != null"}
+    "keep": false
 
 A construct says here what it reads, which names its node sees, what it makes of the node's outputs, what is
 wrong with it, and how it is drawn. The reader, the checks, the data flows, the drawings and the export ask
@@ -28,7 +29,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
-from pflow_mcp_plugin.schemas.schema_document import DEEPEST
+from pflow_mcp_plugin.schemas.schema_document import placed_at
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_ITEMS = 1_000
@@ -324,21 +325,9 @@ def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
     known: dict[str, JSON] = {}
     for field in entry.interface.outputs:
         key = quote(field.key.replace("~", "~0").replace("/", "~1"), safe="~")
-        known[field.key] = _moved(field.schema, f"{place}/{key}") or {"type": list(field.types)}
+        known[field.key] = placed_at(field.schema, f"{place}/{key}") or {"type": list(field.types)}
     more: dict[str, JSON] = {"additionalProperties": True} if entry.interface.open_outputs else {}
     return {"properties": {"error": {}, **known}, **more}
-
-
-def _moved(schema: JSON, place: str, depth: int = DEEPEST) -> JSON:
-    """Return a schema that becomes a part of another, with its references to its own parts."""
-    if depth == 0 or not isinstance(schema, dict | list):
-        return schema
-    if isinstance(schema, list):
-        return [_moved(part, place, depth - 1) for part in schema]
-    moved = {key: _moved(part, place, depth - 1) for key, part in schema.items()}
-    ref = schema.get("$ref")
-    is_own = isinstance(ref, str) and ref.startswith("#")
-    return {**moved, "$ref": f"{place}{str(ref)[1:]}"} if is_own else moved
 
 
 @attrs.frozen(kw_only=True)
@@ -398,6 +387,26 @@ class Verify(Construct):
         return cls(recipe=Recipe(**table) if is_whole else None, path=path)
 
 
+@attrs.frozen(kw_only=True)
+class NotKept(Construct):
+    """The member `keep` of a node if it is false: the record of a run does not keep what the node returns."""
+
+    path: str
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the member; None if what the node returns is kept."""
+        if value is not None and not isinstance(value, bool):
+            findings.error(path, f"Expected true or false, found {shown(value)}", "Write false")
+        return cls(path=path) if value is False else None
+
+    def check(self, user: str, entry: Entry, findings: Findings) -> None:
+        """Warn where it has no effect."""
+        if entry.node.partition(":")[0] == "workflow":
+            message = f"{user} returns what its steps return, which are kept"
+            findings.warning(self.path, message, "Set keep at the nodes of that workflow")
+
+
 def is_cacheable(entry: Entry) -> bool:
     """Return whether results of a node may be kept where its `cache`, or the run, asks for that."""
     return entry.purity == "flow_safe" and entry.cacheable
@@ -412,6 +421,7 @@ class Constructs:
     retry: Retry | None = None
     cache: Caching | None = None
     verify: Verify | None = None
+    keep: NotKept | None = None
 
     @classmethod
     def read(cls, node: JSONObject, path: str, findings: Findings) -> Constructs:
@@ -422,6 +432,7 @@ class Constructs:
             retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
             cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
             verify=Verify.read(node.get("verify"), f"{path}.verify", findings),
+            keep=NotKept.read(node.get("keep"), f"{path}.keep", findings),
         )
         if made.batch and made.retry:
             message = "A batch is not retried as a whole"
@@ -429,7 +440,11 @@ class Constructs:
         return made
 
     def __iter__(self) -> Iterator[Construct]:
-        return (it for it in (self.when, self.batch, self.retry, self.cache, self.verify) if it is not None)
+        return (
+            it
+            for it in (self.when, self.batch, self.retry, self.cache, self.verify, self.keep)
+            if it is not None
+        )
 
     @property
     def may_skip(self) -> bool:

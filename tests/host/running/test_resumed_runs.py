@@ -359,7 +359,7 @@ def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, r
     bench.failing = {"b": ValueError("no")}
     bench.run(flow(step("o", "t-object"), step("b", "t-send", {"value": "b"}), edges=[edge("o", "b")]))
     assert any("cannot be resumed past o" in it.message for it in bench.warnings)
-    with pytest.raises(PflowError, match="o returned is lost"):
+    with pytest.raises(PflowError, match="o was done, and the record does not have what it returned"):
         raise resumed().error
 
 

@@ -1,0 +1,82 @@
+"""What a node returns can be left out of the record; then nothing is done twice for it, either."""
+
+import attrs
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.cli.resume_command import resume
+
+SECRET = "planted-4711"
+
+
+@pytest.fixture
+def sent(bench):
+    """Nodes that make a token, and one that sends what it is given and fails once."""
+    done = []
+
+    @bench.acts("t-token", (), ["token"])
+    def token(shared, params):
+        done.append("token")
+        shared["token"] = SECRET
+
+    @bench.acts("t-send", ["value"], ["value"])
+    def send(shared, params):
+        done.append(params["value"])
+        if done.count(params["value"]) == 1:
+            raise ValueError("not now")
+
+    return done
+
+
+@pytest.fixture
+def resumed(bench):
+    def go_on(*words):
+        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
+
+    return go_on
+
+
+WORKFLOW = flow(
+    step("log-in", "t-token", keep=False),
+    step("send", "t-send", {"value": "${log-in.token}"}),
+    edges=[edge("log-in", "send")],
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "sends"),
+    [
+        (["--rerun", "log-in"], ["token", SECRET, "token", SECRET]),
+        (["--assume-done", f'log-in={{"token": "{SECRET}"}}'], ["token", SECRET, SECRET]),
+    ],
+)
+def test_a_run_is_not_resumed_past_what_may_have_done_harm_without_its_result(
+    bench, sent, resumed, words, sends
+):
+    failed = bench.run(WORKFLOW)
+    assert failed.exit_code == 1
+    refused = resumed()
+    assert (refused.exit_code, sent) == (1, ["token", SECRET])
+    assert refused.error.message.startswith("log-in was done, and the record does not have what it returned")
+    options = ("--assume-done log-in=RESULT", "--rerun log-in")
+    assert all(one in shown for one, shown in zip(options, refused.error.suggestions, strict=True))
+    assert resumed(*words).error is None
+    assert sent == sends
+
+
+def test_what_only_reads_is_run_again(bench, sent, resumed):
+    bench.known["t-token"] = attrs.evolve(bench.known["t-token"], purity="flow_safe")
+    bench.run(WORKFLOW)
+    assert resumed().error is None
+    assert sent == ["token", SECRET, "token", SECRET]
+
+
+def test_it_has_no_effect_on_a_workflow_that_a_node_runs_which_is_said(bench, sent):
+    problems = bench.host.runner.validate(flow(step("outer", "workflow", {"workflow": WORKFLOW}, keep=False)))
+    assert ["which are kept" in it.message for it in problems] == [True]
+
+
+def test_another_value_is_refused(bench, sent):
+    with pytest.raises(PflowError, match="Expected true or false"):
+        bench.run(flow(step("log-in", "t-token", keep="no")))
