@@ -349,7 +349,7 @@ class StepOfRun(RunStep):
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self._run.refuse_unmatched(self.recorded, self.params)
             if self.replaced and self.replaced.state in UNDECIDED and not self._has_same_key(self.replaced):
-                raise _without_key(self._run.run_id, self.replaced)
+                raise self._run.refuse(_without_key(self._run.run_id, self.replaced))
         record = self._run.record() if earlier else None
         if earlier is None or record is None:
             return None

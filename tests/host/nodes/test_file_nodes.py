@@ -197,6 +197,7 @@ def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, tmp_p
     assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
 
 
+@pytest.mark.usefixtures("pflow_home")
 @pytest.mark.parametrize("names", ["one", "linked"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, names):
     disk = tmp_path / "disk"
@@ -214,6 +215,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, names):
 
 
 @needs_root
+@pytest.mark.usefixtures("pflow_home")
 def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
     script = FULL.replace("500_000", "3").replace("outcome.error.message", "outcome.success")
     file = tmp_path / "a"
