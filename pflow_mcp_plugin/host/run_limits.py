@@ -19,6 +19,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 TABLE = "limits"
@@ -80,7 +81,7 @@ class RunLimits:
 def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowError:
     """Return the error of a run that stops before a call; `resuming` is the command that goes on with it."""
     of, key, most = limit
-    what = f"{most:,} {'writing calls' if key == 'max_writes' else 'calls'}"
+    what = count_text(most, "writing call" if key == "max_writes" else "call")
     flag = f"--{key.replace('_', '-')} {max(2 * most, 1)}"
     steps = (f"To allow more: {resuming} {flag}",)
     if of:
