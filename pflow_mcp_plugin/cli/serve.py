@@ -278,6 +278,13 @@ def serve(
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
         return Report(exit_code=_serve_http(host, offer, options, inherited, served))
+    return Report(exit_code=_serve_stdio(host, offer, root, inherited, served))
+
+
+def _serve_stdio(
+    host: Host, offer: Offer, root: Path | None, inherited: str | None, served: ServingOptions
+) -> int:
+    """Serve over standard input and output until the client leaves; return the exit code."""
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -291,7 +298,7 @@ def serve(
             keeper=lambda: keeper,
             secrets=frozenset({inherited} if inherited else ()),
         )
-        return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+        return serve_stdio(build_server(host, offer.tools, served))
 
 
 def _allowed_by_config(host: Host) -> Callable[[str], bool]:

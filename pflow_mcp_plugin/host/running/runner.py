@@ -237,14 +237,7 @@ class WorkflowRunner(Runner):
             control=control,
             run_id=run_id,
         )
-        recorder = run.recorder
-        values, _ = bind_inputs(compiled.document, inputs)
-        run.add_secrets(secret_values(compiled.document, values))
-        if not trace:
-            recorder.files = None  # nothing shows its values
-        recorder.given(values)
-        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
-        recorder.enter = run.record.enter if run.record else None
+        values = self._begin(run, compiled, inputs, resumed, trace=trace)
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
@@ -268,7 +261,7 @@ class WorkflowRunner(Runner):
                 outputs, error = {}, interrupted(run) if run.cancelled() else failure
             except KeyboardInterrupt:
                 outputs, error = {}, interrupted(run)
-            recorder.returned(outputs)
+            run.recorder.returned(outputs)
             signals.over = True
             if reuse is not None:
                 reuse.close()
@@ -276,6 +269,25 @@ class WorkflowRunner(Runner):
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace, left=left)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
+
+    def _begin(
+        self,
+        run: CurrentRun,
+        compiled: Compiled,
+        inputs: Mapping[str, object],
+        resumed: Resumed | None,
+        *,
+        trace: bool,
+    ) -> Mapping[str, Any]:
+        """Let a run record what it is going to do; return the values of its inputs."""
+        values, _ = bind_inputs(compiled.document, inputs)
+        run.add_secrets(secret_values(compiled.document, values))
+        if not trace:
+            run.recorder.files = None  # nothing shows its values
+        run.recorder.given(values)
+        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        run.recorder.enter = run.record.enter if run.record else None
+        return values
 
     def _report_findings(self, compiled: Compiled) -> None:
         """Report the warnings about a plan; raise if it certainly comes to a node that lacks something."""
