@@ -62,9 +62,12 @@ def test_runs_in_a_row_some_of_them_killed_leave_nothing_behind(
     assert ends["killed"]
     assert _end(started("run", path)) == 0
     assert {each: each.read_bytes() for each in files} == files
-    assert {each for each in _files(pflow_home) if "cache" not in each.parts} == set(files)
+    # Those that were killed left their records, so that they can be resumed.
+    left = {each for each in _files(pflow_home) if not {"cache", "runs"} & {*each.parts}}
+    assert left == {each for each in files if "runs" not in each.parts}
     traces = list((pflow_home / "state" / "traces").iterdir())
     assert all(json.loads(trace.read_bytes())["run_id"] for trace in traces if trace.suffix == ".json")
+    assert pflow("resume", "--list").exit_code == 0  # whoever reads a record completes it
     assert [each for each in pflow_home.rglob("*") if each.name.endswith((".tmp", "-journal", "-wal"))] == []
     assert pflow("mcp", "tools", "--json").envelope["data"][0]["node"] == "mcp-odd-act"
     print(f"{RUNS} runs: {dict(ends)}; {len(traces)} traces, {len(files)} files, all whole; nothing left")

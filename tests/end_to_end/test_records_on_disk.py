@@ -21,10 +21,12 @@ MOST_MB = 300
 """What pflow may take, however many they are."""
 
 MEASURED = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from pflow_mcp_plugin.__main__ import program
 code = program()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+# Not `ru_maxrss`: a process inherits that of the one that started it.
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1], file=sys.stderr)
 sys.exit(code)
 """
 
