@@ -7,6 +7,7 @@ import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Problem, hookimpl
+from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.running import WorkflowRunner
@@ -107,3 +108,13 @@ def bench(pflow_home, monkeypatch):
         made.host = host
         yield made
         host.registry.close()
+
+
+@pytest.fixture
+def resumed(bench):
+    """Run `pflow resume` in this process; return its report."""
+
+    def run(*words):
+        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
+
+    return run

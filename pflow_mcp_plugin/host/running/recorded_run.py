@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
@@ -20,7 +19,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps
-from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
+from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, exact_pieces, identity_of
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, TraceEntry
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.redaction import Redactor
 
 _NO_LIMITS: Mapping[str, Mapping[str, int]] = {}
-_NOT_ARGUMENTS = frozenset({"__node_id__"})
 _NAMED = 5
 """How many steps a message names."""
 _LONGEST_SHOWN = 2_000
@@ -153,7 +151,7 @@ class RecordedRun:
 
     def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
         """Return what tells a step from those that do something else."""
-        left_out = {*_NOT_ARGUMENTS, planned.ref.entry.idempotency_argument}
+        left_out = {*OWN_PARAMS, planned.ref.entry.idempotency_argument}
         names = {*planned.ref.entry.interface.reads, *planned.mapping.inputs} - left_out
         reads = {name: store[name] for name in sorted(names) if name in store}
         given = {name: it for name, it in params.items() if name not in left_out and not callable(it)}
@@ -505,10 +503,3 @@ def _is_json(head: JSONObject) -> bool:
     except NotKept:
         return False
     return True
-
-
-def folder_now() -> str:
-    """Return the current folder, to which files in params are relative."""
-    with suppress(OSError):  # it was deleted
-        return os.getcwd()  # noqa: PTH109 - no path is needed
-    return ""

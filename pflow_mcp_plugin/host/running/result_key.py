@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ FORMAT = 1
 """Increased when keys are computed differently, so that older results are not used."""
 MOST_VALUES = 1_000_000
 """The most values in a key or a result; a character counts as a sixteenth of one."""
+OWN_PARAMS = frozenset({"__node_id__"})
+"""Params that say where in a workflow a node is; what it does and returns does not depend on them."""
 _DEEPEST = 100
 _AT_ONCE = 4_000_000
 """Characters up to which a value is written as one piece."""
@@ -128,6 +132,13 @@ def result_key(
     """
     data = sha256(exact_json(dict(reads), "an input")).hexdigest()
     return sha256(exact_json([FORMAT, code, dict(place), dict(params), data], "a parameter")).hexdigest()
+
+
+def folder_now() -> str:
+    """Return the current folder, to which files in params are relative."""
+    with suppress(OSError):  # it was deleted
+        return os.getcwd()  # noqa: PTH109 - no path is needed
+    return ""
 
 
 def _require_exact(value: object, what: str, most: int | None = None) -> int:

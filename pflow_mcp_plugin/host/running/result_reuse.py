@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
@@ -21,15 +19,20 @@ from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, ResultCache, open_cache
-from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
+from pflow_mcp_plugin.host.running.result_key import (
+    OWN_PARAMS,
+    NotKept,
+    code_of,
+    exact_json,
+    folder_now,
+    result_key,
+)
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError
 
-_OWN_PARAMS = frozenset({"__node_id__"})
-"""Params that say where in a workflow a node is; its result does not depend on them."""
 _HANDLES = frozenset({"__run__"})
 """Reserved keys of the shared store that every node may read."""
 
@@ -59,11 +62,8 @@ class ResultReuse:
     @cached_property
     def place(self) -> dict[str, Any]:
         """What distinguishes this run from others that would reuse its results."""
-        folder = ""
-        with suppress(OSError):  # it was deleted
-            folder = os.getcwd()  # noqa: PTH109 - no path is needed
         plugins = sorted(plugin.label for plugin in self._plugins.loaded)
-        return {"owner": self.run.origin.owner, "folder": folder, "plugins": plugins}
+        return {"owner": self.run.origin.owner, "folder": folder_now(), "plugins": plugins}
 
     def of(self, planned: PlannedNode) -> NodeReuse:
         """Return the reuse of results in one step of the run."""
@@ -202,7 +202,7 @@ class NodeReuse:
     def _given(self, params: Mapping[str, object], store: NodeAwareSharedStore) -> _Given:
         """Return the params, and what the node can read from the shared store."""
         reads = sorted(name for name in self._reads if name in store)
-        own = {name: value for name, value in params.items() if name not in _OWN_PARAMS}
+        own = {name: value for name, value in params.items() if name not in OWN_PARAMS}
         return own, {name: store[name] for name in reads}
 
     def _note(self, *, why: str = "", age: float | None = None, **counts: int) -> None:

@@ -15,7 +15,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import THE_USER, Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.running.recorded_run import folder_now, undecided
+from pflow_mcp_plugin.host.running.recorded_run import undecided
+from pflow_mcp_plugin.host.running.result_key import folder_now
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
     RecordedStep,

@@ -317,7 +317,8 @@ class WorkflowRunner(Runner):
         kept = resumed is not None or (trace and _is_worth_recording(compiled))
         if not (kept or limits):
             return None
-        from pflow_mcp_plugin.host.running.recorded_run import RecordedRun, folder_now
+        from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
+        from pflow_mcp_plugin.host.running.result_key import folder_now
 
         secret = [name for name, spec in compiled.document.inputs.items() if spec.secret and name in values]
         head: dict[str, Any] = {

@@ -8,7 +8,6 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
@@ -31,11 +30,6 @@ def sent(bench):
 
     bench.known["t-pay"] = attrs.evolve(bench.known["t-pay"], idempotency_argument="key")
     return arrived
-
-
-@pytest.fixture
-def resumed(bench):
-    return lambda *words: resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
 
 
 def paying(*values, prefix="s-", **params):

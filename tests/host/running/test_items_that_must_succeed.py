@@ -4,7 +4,6 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, RunOptions
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.cli.run_commands import run
 from pflow_mcp_plugin.host.cli.trace_commands import show
 
@@ -27,14 +26,6 @@ def sent(bench):
         shared["value"] = value
 
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    def go_on(*words):
-        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
-
-    return go_on
 
 
 def then_last(edges=("default",), **settings):

@@ -9,7 +9,6 @@ import pytest
 from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import Decision, PflowError
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.cli.trace_commands import show
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
@@ -28,14 +27,6 @@ def sent(bench):
         shared["value"] = params["value"]
 
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    def go_on(*words):
-        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
-
-    return go_on
 
 
 def approved(value="${value}", when="", **params):

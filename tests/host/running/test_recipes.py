@@ -7,7 +7,6 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, Recipe, RunOptions
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
@@ -42,11 +41,6 @@ def sent(bench):
     bench.known["t-put"] = attrs.evolve(bench.known["t-put"], verify=recipe)
     bench.known["t-get"] = attrs.evolve(bench.known["t-get"], purity="flow_safe")
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    return lambda *words: resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
 
 
 def recipe(bench, **changes):

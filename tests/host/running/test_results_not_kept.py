@@ -5,7 +5,6 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.cli.resume_command import resume
 
 SECRET = "planted-4711"
 
@@ -27,14 +26,6 @@ def sent(bench):
             raise ValueError("not now")
 
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    def go_on(*words):
-        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
-
-    return go_on
 
 
 WORKFLOW = flow(

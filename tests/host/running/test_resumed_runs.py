@@ -12,7 +12,6 @@ import pytest
 from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 
@@ -34,16 +33,6 @@ def sent(bench):
         shared["value"] = value
 
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    """Run `pflow resume` in this process; return its report."""
-
-    def run(*words):
-        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
-
-    return run
 
 
 def sending(*values, **settings):

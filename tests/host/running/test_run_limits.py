@@ -6,7 +6,6 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunOptions
 from pflow_mcp_plugin.host.cli.config_commands import check_own_config
-from pflow_mcp_plugin.host.cli.resume_command import resume
 
 
 @pytest.fixture
@@ -26,14 +25,6 @@ def sent(bench):
         bench.acts(name, ["value"], ["value"])(came)
     bench.known["t-look"] = attrs.evolve(bench.known["t-look"], purity="flow_safe")
     return done
-
-
-@pytest.fixture
-def resumed(bench):
-    def go_on(*words):
-        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
-
-    return go_on
 
 
 @pytest.fixture

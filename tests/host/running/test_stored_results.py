@@ -118,9 +118,7 @@ def test_no_copy_of_the_outputs_has_a_stored_value(copied):
     assert outputs.get("other", 3) == 3
 
 
-def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch):
-    from pflow_mcp_plugin.host.cli.resume_command import resume
-
+def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch, resumed):
     monkeypatch.setattr(run_record, "LARGE", 0)
     failing = [True]
 
@@ -137,6 +135,6 @@ def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch):
     )
     assert not bench.run(workflow).success
     failing.clear()
-    report = resume.main([], "resume", standalone_mode=False, obj=bench.host)
+    report = resumed()
     assert report.error is None
     assert [it["value"] for it in report.data["outputs"]["message"]] == [0, 1, 2]
