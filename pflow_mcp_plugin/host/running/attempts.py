@@ -181,7 +181,9 @@ class Attempts:
         redactor = self.run.redactor
         secrets = Secrets(lambda: redactor.known, redactor.text, self.run.add_secrets)
         everything = self.values.everything(text)
-        return parsed(text).value(everything, *(current or (everything,)), secrets=secrets)
+        return parsed(text).value(
+            everything, *(current or (everything,)), secrets=secrets, now=self.run.began
+        )
 
     def _lookup(self, user: str) -> Lookup:
         def lookup(reference: TemplateReference) -> Any:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,11 @@ class CurrentRun(Run):
         self._stops: list[Callable[[], object]] = []
         self._states: dict[str, list[Callable[[], str]]] = {}
         control.on_cancel(self._stop)
+
+    @property
+    def began(self) -> str:
+        """When the run first began, in UTC (ISO 8601): its id says so, which it keeps when it is resumed."""
+        return datetime.fromisoformat(f"{self.run_id[:15].replace('-', 'T')}Z").isoformat()
 
     def cancelled(self) -> bool:
         """Return whether the run has been stopped, by the user or through its control."""

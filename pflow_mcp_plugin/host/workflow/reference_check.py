@@ -272,7 +272,7 @@ class ReferenceCheck:
             current = Shape(path=reference.path) if reference and known else Shape()
         reading = Reading.of(expression, lambda path: scope.declared(TemplateReference("", path)), current)
         for path in reading.longest_paths:
-            self._check_path(path, reading, place)
+            self._check_path(path, reading, place, expression.syntax.hyphenated.get(str(path[0]), ""))
         for message, step in dict.fromkeys(reading.mistakes):
             self.findings.error(place.path, f"In {cut(place.text)!r}, {message}", step)
         for name in expression.syntax.quoted:
@@ -282,9 +282,17 @@ class ReferenceCheck:
             message = f"The condition {cut(place.text)!r} is a number, so it is always true"
             self.findings.error(place.path, message, f"Compare it, as in {cut(place.text)} > 0")
 
-    def _check_path(self, path: Path, reading: Reading, place: ExpressionPlace) -> None:
+    def _check_path(self, path: Path, reading: Reading, place: ExpressionPlace, hyphenated: str) -> None:
         scope, name = self.scope, str(path[0])
         is_known = scope.root(name) is not None or name in self.node_ids
+        meant = hyphenated.removeprefix(".")
+        is_name = meant != hyphenated or meant in self.node_ids or scope.root(meant) is not None
+        if hyphenated and is_name and not (is_known or scope.uncertain or scope.open):
+            message = (
+                f"In {cut(place.text)!r}, {meant} is a difference, and {name} is not the name of a value"
+            )
+            self.findings.error(place.path, message, f'Put a name with a hyphen in double quotes: "{meant}"')
+            return
         if len(path) == 1 and name in reading.compared and not is_known and not scope.uncertain:
             message = f"In {cut(place.text)!r}, {name} is not the name of a value"
             self.findings.error(place.path, message, f"Write '{name}' if the string is meant")

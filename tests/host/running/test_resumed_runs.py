@@ -535,3 +535,19 @@ def test_the_record_of_a_run_that_goes_on_is_among_those_that_are_kept(bench, se
     assert list((folder / "open").iterdir()) == []
     resumed(run, "--abandon")
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_now_is_when_the_run_first_began(bench, sent, resumed):
+    bench.failing = {"b": ValueError("not now")}
+    steps = [step("early", "transform", {"expression": "now()"}), *sending("a", "b")["nodes"]]
+    steps += [step("late", "transform", {"expression": "now()"}, when="now() == early.result")]
+    failed = bench.run(flow(*steps, outputs={"early": "${early.result}", "late": "${late.result}"}))
+    assert failed.exit_code == 1
+    bench.failing = {}
+    long_ago = f"20010203-040506-{failed.run_id[-8:]}"
+    for path in (bench.host.paths.state / "runs").rglob(f"{failed.run_id}*"):
+        path.rename(path.with_name(path.name.replace(failed.run_id, long_ago)))
+    report = resumed(long_ago)
+    assert sent == ["a", "b"]
+    assert report.data["outputs"]["late"] == "2001-02-03T04:05:06+00:00"
+    assert report.data["outputs"]["early"] == report.data["outputs"]["late"]

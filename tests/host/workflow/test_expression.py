@@ -112,15 +112,16 @@ def test_an_expression_has_its_value(text, expected):
         ("", "it is empty", "Write one"),
         ("count ==", "it ends too early at character 9", ""),
         ("count = 3", "unexpected = at character 7", "Compare with =="),
-        ("count + 1", "unexpected + at character 7", "There is no arithmetic"),
-        ("read-file.content", "unexpected -file.content at character 5", "in double quotes"),
+        ("count ** 2", "unexpected 2 at character 10", "There are no powers"),
+        ("+ count", "unexpected + at character 1", "Something is missing"),
+        ("{read-file: 1}", "unexpected -file: at character 6", "in double quotes"),
         ("${count} > 1", "unexpected {count} at character 2", "without ${}"),
         ("count > 'x", "at character 9", "single quotes"),
         ("`{`", "`{` is not JSON at character 1", ""),
         ("`NaN`", "is not JSON", ""),
         ("lenght(files)", "there is no function lenght", "Did you mean length?"),
         ("a && files[?lenght(name) > 3]", "there is no function lenght", "Did you mean length?"),
-        ("chunk(files)", "there is no function chunk", "The functions are abs, avg, "),
+        ("chunk(files)", "there is no function chunk", "The functions are abs, add_days, avg, "),
         ("length()", "length() takes 1 argument, not 0", "Write length("),
         ("sort_by(files, size)", "argument 2 of sort_by() is an expression with & before it", "&expression"),
         ("length(&size)", "argument 1 of length() is an expression without &", ""),
@@ -359,7 +360,25 @@ data = st.recursive(
 )
 pieces = st.sampled_from(
     [*"abc.*@$[]{}()|&!<>=,:?'`\"- \n", "[]", "[?", "[*]", "[0]", "[::-1]", "==", "&&", "||", "'x'", "`1`"]
-    + ["`[1,{}]`", "1", "2.5", "-1", "true", "null", "a: b", "&a", '"a b"', "é", "\\", "99999999999", "\x00"]
+    + [
+        "`[1,{}]`",
+        "1",
+        "2.5",
+        "-1",
+        "+",
+        "//",
+        "%",
+        "true",
+        "null",
+        "a: b",
+        "&a",
+        '"a b"',
+        "é",
+        "\\",
+        "99999999999",
+        "\x00",
+    ]
+    + [*"+/%", "//"]
     + [f"{name}(" for name in signatures()]
 )
 soup = st.lists(pieces, max_size=14).map("".join)
@@ -372,16 +391,23 @@ def _call(name, arguments):
     return f"{name}({', '.join(given[:count])})"
 
 
+SIGNS = ["==", "<", "&&", "||", "|", "!=", "+", "-", "*", "/", "//", "%"]
 sound = st.recursive(
     st.sampled_from(["a", "b", "@", "$", "$.c", "1", "2.5", "'x'", "true", "null", "`[1, [2]]`", "`{}`"]),
     lambda inner: st.one_of(
         st.builds(_call, st.sampled_from(sorted(signatures())), st.tuples(inner, inner, inner)),
-        st.builds("({}) {} ({})".format, inner, st.sampled_from(["==", "<", "&&", "||", "|", "!="]), inner),
+        st.builds(
+            "({}) {} ({})".format,
+            inner,
+            st.sampled_from(["==", "<", "&&", "||", "|", "!=", "+", "-", "*", "/", "//", "%"]),
+            inner,
+        ),
         st.builds("({})[?{}]".format, inner, inner),
         st.builds("({}).{{a: {}, b: {}}}".format, inner, inner, inner),
         st.builds("({})[*].[{}, {}]".format, inner, inner, inner),
         st.builds("({})[]".format, inner),
         st.builds("!({})".format, inner),
+        st.builds("-({})".format, inner),
         st.builds("({}).*".format, inner),
         st.builds("({})[1:]".format, inner),
     ),
@@ -418,3 +444,94 @@ def test_the_error_of_an_expression_contains_no_data(text, canary):
         text, {"a": ["CANARY", canary], "b": {"key": "CANARY"}, "c": 'CANARY,CANARY\n"CANARY'}
     )
     assert failure is None or "CANARY" not in failure
+
+
+HOSTILE = ["|", "a|b", "`", "``x`", "\\", "\\|", "a\nb", "a\r\nb\rc", "*x*", "_x_", "[x](y)", "<b>", "&amp;"]
+HOSTILE += ["~~x~~", "$x$", "![x](y)", "--- | ---", "| --- |", "# x", "- x", "<!-- x", "x\\", "", "é", "=1+1"]
+
+
+def markdown_cells(text):
+    """Return what a reader of Markdown with GitHub's tables shows: each row's cells."""
+    markdown_it = pytest.importorskip("markdown_it")
+    tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    assert [it.type for it in tokens if it.level == 0] in (["table_open", "table_close"], [])
+    shown = []
+    for token in tokens:
+        if token.type == "tr_open":
+            shown.append([])
+        elif token.type == "inline":
+            assert {it.type for it in token.children} <= {"text", "text_special", "html_inline"}
+            assert {it.content for it in token.children if it.type == "html_inline"} <= {"<br>"}
+            shown[-1].append("".join(it.content for it in token.children))
+    return shown
+
+
+def test_cells_of_a_markdown_table_show_the_text_itself():
+    rows = [[f"column {text}", f"{text} {text}"] for text in HOSTILE]
+    as_shown = [
+        [cell.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "<br>").strip() for cell in row]
+        for row in rows
+    ]
+    assert markdown_cells(value("to_markdown(@)", VALUES, rows)) == as_shown
+    objects = [{"name|x": text} for text in HOSTILE]
+    assert markdown_cells(value("to_markdown(@)", VALUES, objects))[0] == ["name|x"]
+
+
+@given(rows=st.lists(st.lists(st.text(max_size=6), min_size=1, max_size=3), max_size=4))
+def test_a_markdown_table_has_all_rows_and_as_many_cells_in_each(rows):
+    text = value("to_markdown(@)", VALUES, rows)
+    assert text.count("\n") == (len(rows) + 1 if rows else 0)
+    assert not {"\r"} & {*text}
+    lines = [re.sub(r"\\.", "", line) for line in text.split("\n")[:-1]]
+    assert {line.count("|") for line in lines} <= {max(map(len, rows), default=0) + 1}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("to_markdown(files[*].{name: name, size: size})",
+         "| name | size |\n| --- | --- |\n| a.md | 3 |\n| b.py | 9 |\n"),
+        ('to_markdown(`[["a", "b"], [1], [null, true, {"k": [1]}]]`)',
+         '| a | b |  |\n| --- | --- | --- |\n| 1 |  |  |\n|  | true | {"k":\\[1\\]} |\n'),
+        ("to_markdown(empty)", ""),
+        ("to_markdown([empty])", ""),
+        ("to_markdown(`[{}]`)", ""),
+        ('to_markdown([`{"b": 1}`, `{"a": 2}`])', "| b | a |\n| --- | --- |\n| 1 |  |\n|  | 2 |\n"),
+        ("to_csv([['=1+1', 'a,b', 'say \"x\"', null], ['c\nd', true, `[1]`, 2.5]])",
+         '=1+1,"a,b","say ""x""",\n"c\nd",true,[1],2.5\n'),
+        ("lines(said.lines)", ["a", "b", "", "c"]),
+        ("lines('')", []),
+        ("sort_by(files, &size, 'desc')[*].size", [9, 3]),
+        ("sort_by(files, &size, 'asc')[*].size", [3, 9]),
+        ("sort_by(`[[1, 0], [2, 1], [1, 2], [2, 3]]`, &[0], 'desc')[*][1]", [1, 3, 0, 2]),
+        ("sort_by(`[[1, 0], [2, 1], [1, 2], [2, 3]]`, &[0])[*][1]", [0, 2, 1, 3]),
+        ("sort_by(empty, &size, 'desc')", []),
+    ],
+)  # fmt: skip
+def test_tables_and_orders(expression, expected):
+    assert value(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("to_markdown(`[1]`)", "to_markdown() takes a list of objects, or a list of lists"),
+        ("to_markdown(`[{}, []]`)", "to_markdown() takes a list of objects, or a list of lists"),
+        ("to_markdown('a')", "to_markdown() takes a list, not a string"),
+        ("sort_by(files, &size, 'down')", "the third argument of sort_by() is 'asc' or 'desc'"),
+        ("sort_by(files, &size, count)", "sort_by() takes a string, not a number"),
+        ("sort_by(files, &tags, 'desc')", "that is a string, or a number, for every item, not a list"),
+        ("sort_by(files)", "sort_by() takes 2 arguments, not 1"),
+        ("now(1)", "now() takes 0 arguments, not 1"),
+        ("parse_date()", "parse_date() takes 1 argument, not 0"),
+    ],
+)
+def test_tables_and_orders_of_what_is_none_fail(expression, message):
+    assert message in failure_of(expression, VALUES)
+
+
+def test_what_a_table_makes_of_a_secret_is_a_secret():
+    added = []
+    secrets = Secrets(lambda: frozenset({"a_b\nc"}), lambda text: text.replace("a_b\nc", "***"), added.extend)
+    assert "a\\_b<br>c" in value("to_markdown([['x'], [@]])", {}, "key a_b\nc", secrets=secrets)
+    assert added == ["a\\_b<br>c"]

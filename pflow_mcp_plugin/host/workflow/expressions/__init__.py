@@ -4,6 +4,7 @@ Importing this room imports jmespath, so the rest of the host imports it only wh
 expression.
 
 - `functions`: every function beyond those of JMESPath, and what each returns.
+- `arithmetic`, `dates`: operators between numbers; texts that are dates.
 - `expression`: text to a syntax tree, where mistakes have a position, and its evaluation within limits on
   work and size. It reads values and nothing else. Start reading here.
 - `shapes`: what is known of values before a run: which an expression reads, and what type it has.

@@ -1,9 +1,9 @@
 """Expressions: their syntax, and their evaluation with limits on work and on the size of what is made.
 
 The syntax is JMESPath, where numbers, `true`, `false` and `null` need no backticks. `$` stands for all values
-in scope, also within a filter. Both are additions: every JMESPath expression without deprecated literals
-means the same here, except one that reads a key named `true`, `false` or `null`, which is written in double
-quotes.
+in scope, also within a filter, and numbers can be added, subtracted, multiplied and divided. All are
+additions: every JMESPath expression without deprecated literals means the same here, except one that reads a
+key named `true`, `false` or `null`, which is written in double quotes.
 
 What JMESPath itself does not bound is counted here: each visit of a node, each item that is copied, and
 the size that each new value would have if it were written out. Lists that share their items are small in
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,16 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.workflow.coercion import json_in, refuse_number
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
+from pflow_mcp_plugin.host.workflow.expressions.arithmetic import (
+    BINDING_POWER,
+    OPERATORS,
+    UNARY,
+    Token,
+    calculated,
+    hyphenated,
+    with_operators,
+)
+from pflow_mcp_plugin.host.workflow.expressions.dates import this_moment
 from pflow_mcp_plugin.host.workflow.expressions.functions import (
     ExpressionFunctions,
     NullArgument,
@@ -46,10 +56,10 @@ DEEPEST = 60
 
 Node = dict[str, Any]
 """A node of the syntax tree, as jmespath makes it."""
-Token = dict[str, Any]
 
 _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 _COMPARATORS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
+_AFTER_NUMBER = _COMPARATORS | {"comma", *OPERATORS}
 MOST_WORK = 2_000_000
 """Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
 LARGEST = 2_000_000
@@ -66,12 +76,13 @@ class Syntax:
     """A parsed expression: its tree, and remarks for its author.
 
     `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
-    compared with, where a string may have been meant.
+    compared with, where a string may have been meant; see `arithmetic` for those that are `hyphenated`.
     """
 
     tree: Node
     positions: Mapping[str, int]
     quoted: tuple[str, ...] = ()
+    hyphenated: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def read_syntax(text: str) -> Syntax:
@@ -99,13 +110,17 @@ def read_syntax(text: str) -> Syntax:
     positions = {token["value"]: token["start"] + 1 for token in names}  # the first of each name counts
     compared = (other for one, other in pairwise(tokens) if one["type"] in _COMPARATORS)
     quoted = (token["value"] for token in compared if token["type"] == "quoted_identifier")
-    return Syntax(tree, positions, tuple(quoted))
+    return Syntax(tree, positions, tuple(quoted), hyphenated(text))
 
 
 class _Lexer(lexer.Lexer):
-    """Adds `$`, and accepts only JSON between backticks."""
+    """Adds `$` and the signs of arithmetic, and accepts only JSON between backticks."""
 
-    SIMPLE_TOKENS = {**lexer.Lexer.SIMPLE_TOKENS, "$": "root"}  # noqa: RUF012 - as in the base class
+    SIMPLE_TOKENS = {  # noqa: RUF012 - as in the base class
+        **lexer.Lexer.SIMPLE_TOKENS,
+        "$": "root",
+        **{sign: sign for sign in "+-/%"},
+    }
 
     def _consume_literal(self) -> Token:
         start = self._position
@@ -120,7 +135,7 @@ class _Lexer(lexer.Lexer):
 
 def _tokens(text: str) -> list[Token]:
     """Return the tokens of an expression, with constants and decimal numbers as literals."""
-    found = list(_Lexer().tokenize(text))
+    found = list(with_operators(_Lexer().tokenize(text)))
     tokens: list[Token] = []
     for token, following in pairwise([*found, {"type": ""}]):
         kind, before = token["type"], [it["type"] for it in tokens[-2:]]
@@ -138,7 +153,7 @@ def _tokens(text: str) -> list[Token]:
             whole = tokens[-2]["start"]
             number = float(text[whole : token["end"]])
             tokens[-2:] = [{**token, "type": "literal", "value": number, "start": whole}]
-        elif kind == "number" and following["type"] == "comma":  # in a list, so not an index
+        elif kind == "number" and following["type"] in _AFTER_NUMBER:  # in a list, so not an index
             tokens.append({**token, "type": "literal"})
         else:
             tokens.append(token)
@@ -146,13 +161,16 @@ def _tokens(text: str) -> list[Token]:
 
 
 class _Parser(parser.Parser):
-    """The parser of jmespath, for `$` and bare numbers; without its cache."""
+    """The parser of jmespath, for `$`, bare numbers and arithmetic; without its cache."""
 
-    BINDING_POWER = {**parser.Parser.BINDING_POWER, "root": 0}  # noqa: RUF012 - as in the base class
+    BINDING_POWER = {**parser.Parser.BINDING_POWER, "root": 0, **BINDING_POWER}  # noqa: RUF012 - as there
 
     def __init__(self, tokens: list[Token]) -> None:
         super().__init__()
         self._tokens = tokens
+        for sign in OPERATORS:  # it looks for a method by the type of a token
+            setattr(self, f"_token_led_{sign}", partial(self._operation, sign))
+        setattr(self, "_token_nud_-", self._negative)
 
     def tree(self) -> Node:
         tree: Node = self._expression(binding_power=0)
@@ -166,6 +184,13 @@ class _Parser(parser.Parser):
 
     def _token_nud_number(self, token: Token) -> Node:
         return ast.literal(token["value"])
+
+    def _operation(self, sign: str, left: Node) -> Node:
+        right = self._expression(self.BINDING_POWER[sign])
+        return {"type": "arithmetic", "value": sign, "children": [left, right]}
+
+    def _negative(self, _: Token) -> Node:
+        return {"type": "arithmetic", "value": "-", "children": [self._expression(UNARY)]}
 
 
 def path_text(node: Node) -> str:
@@ -202,7 +227,7 @@ def _check_calls(text: str, tree: Node) -> None:
             step = did_you_mean(name, known, f"The functions are {', '.join(known)}")
             raise _refused(text, f"there is no function {name}", step)
         if not known[name].takes(len(arguments)):
-            least = count_text(len(known[name].parameters), "argument")
+            least = count_text(known[name].least, "argument")
             message = f"{name}() takes {least}, not {len(arguments)}"
             raise _refused(text, message, f"Write {known[name].usage}")
         for number, argument in enumerate(arguments):
@@ -232,11 +257,11 @@ def _step(text: str, place: int) -> str:
         return 'Put names with a hyphen in double quotes, as in "read-file".content'
     if text[place - 1 : place + 1] == "${" or text[place : place + 2] == "${":
         return "An expression names values without ${}: write fetch.result"
-    if char in "+-/*%":
-        return "There is no arithmetic; see the functions, such as sum() and length()"
+    if "**" in text[:place]:
+        return "There are no powers: write size * size"
     if char == "=":
         return "Compare with =="
-    if text[place - 1 : place + 1] in ("&&", "||"):
+    if char in OPERATORS or text[place - 1 : place + 1] in ("&&", "||"):
         return "Something is missing beside it"
     return r'Strings are in single quotes; one with a backslash is JSON in backticks: `"a\\b"`'
 
@@ -264,7 +289,8 @@ class Secrets:
 class Evaluation(visitor.TreeInterpreter):
     """One evaluation of an expression, in which `$` stands for `everything`."""
 
-    def __init__(self, everything: Mapping[str, Any], secrets: Secrets | None = None) -> None:
+    def __init__(self, everything: Mapping[str, Any], secrets: Secrets | None = None, now: str = "") -> None:
+        self.now = now or this_moment()
         self._callable = ExpressionFunctions(self)
         super().__init__(visitor.Options(custom_functions=self._callable))
         self._everything = everything
@@ -383,6 +409,11 @@ class Evaluation(visitor.TreeInterpreter):
             return None
         return self.COMPARATOR_FUNC[node["value"]](left, right)
 
+    def visit_arithmetic(self, node: Node, value: Any) -> Any:
+        """Evaluate an operator between numbers, or a minus before one."""
+        values = [self.visit(child, value) for child in node["children"]]
+        return calculated(node["value"], values, [path_text(child) for child in node["children"]])
+
     def _opened(self, value: Any) -> Any:
         """Return what a path continues in: a tuple as a list, and a text that is JSON parsed."""
         if isinstance(value, tuple):
@@ -424,13 +455,19 @@ class Expression:
     syntax: Syntax
 
     def value(
-        self, everything: Mapping[str, Any], current: Any = None, *, secrets: Secrets | None = None
+        self,
+        everything: Mapping[str, Any],
+        current: Any = None,
+        *,
+        secrets: Secrets | None = None,
+        now: str = "",
     ) -> Any:
         """Evaluate the expression; it reads these values and nothing else, and changes none of them.
 
-        It may fail, or take too much work or memory: PflowError.
+        `now` is what `now()` returns, by default the time. It may fail, or take too much work or memory:
+        PflowError.
         """
-        evaluation = Evaluation(everything, secrets)
+        evaluation = Evaluation(everything, secrets, now)
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
             return evaluation.visit(self.syntax.tree, current)
 

@@ -20,6 +20,12 @@ from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.coercion import json_in, lines_of, refuse_number
+from pflow_mcp_plugin.host.workflow.expressions.dates import (
+    days_later,
+    formatted_date,
+    parsed_date,
+    read_date,
+)
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
 
 RETURNS: Mapping[str, str] = {
@@ -27,7 +33,8 @@ RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("abs", "sum"), "float"),
     **dict.fromkeys(("contains", "ends_with", "starts_with"), "bool"),
     **dict.fromkeys(("join", "lower", "replace", "to_csv", "to_json", "to_string", "trim", "type"), "str"),
-    **dict.fromkeys(("remove_prefix", "remove_suffix", "upper"), "str"),
+    **dict.fromkeys(("remove_prefix", "remove_suffix", "upper", "to_markdown"), "str"),
+    **dict.fromkeys(("now", "parse_date", "format_date", "add_days"), "str"),
     **dict.fromkeys(("from_csv", "items", "keys", "lines", "map", "range", "sort", "sort_by"), "list"),
     **dict.fromkeys(("split", "to_array", "unique", "values", "words", "zip"), "list"),
     **dict.fromkeys(("from_items", "group_by", "merge"), "dict"),
@@ -35,7 +42,7 @@ RETURNS: Mapping[str, str] = {
 """The type that each function always returns; others may return several."""
 _FREE = frozenset({"length", "type", "not_null", "to_array"})
 """Functions whose work does not grow with what they are given."""
-_WHOLE = frozenset({"to_string", "to_json", "to_csv", "unique", "contains"})
+_WHOLE = frozenset({"to_string", "to_json", "to_csv", "to_markdown", "unique", "contains"})
 """Functions that read all that is inside of what they are given."""
 _CHANGE_TEXT = frozenset(
     {"lower", "upper", "reverse", "replace", "remove_prefix", "remove_suffix", "split", "lines", "words"}
@@ -57,11 +64,18 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 _NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?\s*", re.ASCII)
 
 
+_ESCAPES = {ord(sign): f"\\{sign}" for sign in "\\`*_[]<>&~|$"} | {ord("\n"): "<br>", ord("\r"): None}
+"""So that text in the cell of a Markdown table is shown as it is."""
+
+
 _TEXT: dict[str, Any] = {"types": ["string"]}
+_OPTIONAL_TEXT: dict[str, Any] = {**_TEXT, "optional": True}
 
 
 class Limits(Protocol):
-    """What functions ask before they work."""
+    """What functions ask before they work; `now` is the time that they are told."""
+
+    now: str
 
     def spend(self, work: int) -> None:
         """Count work; raises PflowError where it is too much."""
@@ -92,7 +106,13 @@ class Signature:
         """The function as it is called."""
         words = ["/".join(parameter["types"]) or "any" for parameter in self.parameters]
         shown_words = ["&expression" if word == "expref" else word for word in words]
+        shown_words[self.least :] = [f"[{word}]" for word in shown_words[self.least :]]
         return f"{self.name}({', '.join(shown_words)}{', ...' if self.is_variadic else ''})"
+
+    @property
+    def least(self) -> int:
+        """How many arguments it needs."""
+        return sum(not parameter.get("optional") for parameter in self.parameters)
 
     @property
     def is_variadic(self) -> bool:
@@ -101,13 +121,14 @@ class Signature:
 
     def types_at(self, number: int) -> Sequence[str]:
         """Return the types that an argument may have, by its place; empty if any."""
+        if not self.parameters:
+            return ()
         types: Sequence[str] = self.parameters[min(number, len(self.parameters) - 1)]["types"]
         return types
 
     def takes(self, count: int) -> bool:
         """Return whether the function may be called with a number of arguments."""
-        least = len(self.parameters)
-        return count == least or (self.is_variadic and count > least)
+        return self.least <= count and (count <= len(self.parameters) or self.is_variadic)
 
 
 @cache
@@ -160,6 +181,10 @@ class ExpressionFunctions(functions.Functions):
             raise _problem(f"{name}() compares strings, or numbers, not one with the other") from error
         except OverflowError as error:
             raise _problem(f"{name}() was given a number that is too large") from error
+
+    def _validate_arguments(self, args: list[Any], signature: Sequence[Any], function_name: str) -> Any:
+        given = [it for number, it in enumerate(signature) if number < len(args) or not it.get("optional")]
+        return super()._validate_arguments(args, given, function_name)
 
     # Those that are one step in Python; `call_function` counts their work.
     _func_lower = functions.signature(_TEXT)(lambda _, text: text.lower())
@@ -240,6 +265,25 @@ class ExpressionFunctions(functions.Functions):
 
     @functions.signature({"types": ["array"]})
     def _func_to_csv(self, rows: list[Any]) -> str:
+        written = io.StringIO(newline="")
+        csv.writer(written, lineterminator="\n").writerows(self._cells("to_csv", rows))
+        return written.getvalue()
+
+    @functions.signature({"types": ["array"]})
+    def _func_to_markdown(self, rows: list[Any]) -> str:
+        table = self._cells("to_markdown", rows)
+        width = max(map(len, table), default=0)
+        if not width:
+            return ""
+        self._limits.spend(width * len(table))
+        escape = lambda text: text.replace("\r\n", "\n").replace("\r", "\n").translate(_ESCAPES)  # noqa: E731
+        self._limits.derived("\n".join(cell for row in table for cell in row), escape)
+        lines = [[*map(escape, row), *[""] * (width - len(row))] for row in table]
+        lines.insert(1, ["---"] * width)
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def _cells(self, name: str, rows: list[Any]) -> list[list[str]]:
+        """Return the texts of a table's cells; that of objects begins with their names."""
         if all(isinstance(row, list) for row in rows):
             table = rows
         elif all(isinstance(row, dict) for row in rows):
@@ -247,10 +291,8 @@ class ExpressionFunctions(functions.Functions):
             self._limits.spend(len(head) * len(rows))
             table = [head, *([row.get(key) for key in head] for row in rows)]
         else:
-            raise _problem("to_csv() takes a list of objects, or a list of lists")
-        written = io.StringIO(newline="")
-        csv.writer(written, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in table)
-        return written.getvalue()
+            raise _problem(f"{name}() takes a list of objects, or a list of lists")
+        return [[_cell(cell) for cell in row] for row in table]
 
     @functions.signature(_TEXT, _TEXT)
     def _func_split(self, text: str, separator: str) -> list[str]:
@@ -283,6 +325,31 @@ class ExpressionFunctions(functions.Functions):
     def _func_zip(self, *lists: list[Any]) -> list[list[Any]]:
         self._limits.spend(len(lists) * min(map(len, lists)))
         return [list(row) for row in zip(*lists, strict=False)]
+
+    @functions.signature({"types": ["array"]}, {"types": ["expref"]}, _OPTIONAL_TEXT)
+    def _func_sort_by(self, items: list[Any], key: Any, order: str = "asc") -> list[Any]:
+        if order not in ("asc", "desc"):
+            raise _problem("the third argument of sort_by() is 'asc' or 'desc'")
+        step = -1 if order == "desc" else 1  # backwards twice, so that equal items keep their order
+        in_order: list[Any] = super()._func_sort_by(items[::step], key)[::step]
+        return in_order
+
+    @functions.signature()
+    def _func_now(self) -> str:
+        return self._limits.now
+
+    @functions.signature(_TEXT, _OPTIONAL_TEXT)
+    def _func_parse_date(self, text: str, form: str | None = None) -> str:
+        return (read_date("parse_date", text) if form is None else parsed_date(text, form)).isoformat()
+
+    @functions.signature(_TEXT, _TEXT)
+    def _func_format_date(self, text: str, form: str) -> str:
+        self._limits.require_length(5 * len(form))
+        return formatted_date(text, form)
+
+    @functions.signature(_TEXT, {"types": ["number"]})
+    def _func_add_days(self, text: str, days: float) -> str:
+        return days_later(text, days)
 
     @functions.signature({"types": ["array"]}, {"types": ["expref"]})
     def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
@@ -322,7 +389,8 @@ def _json(value: Any) -> str:
 
 def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
     name = error.function_name
-    if name.endswith("_by"):
+    beside_key = (*arguments[:1], *arguments[2:])
+    if name.endswith("_by") and not any(argument is error.current_value for argument in beside_key):
         found = _WORDS.get(error.actual_type, error.actual_type)
         return f"{name}() takes an expression that is a string, or a number, for every item, not {found}"
     takes = " or ".join(_WORDS[kind] for kind in error.expected_types)

@@ -13,6 +13,7 @@ import attrs
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
+from pflow_mcp_plugin.host.workflow.expressions.arithmetic import steps
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
 
@@ -264,6 +265,20 @@ class Reading:
                 "Compare two numbers, or two strings; to_number(value) makes a number of a string",
             )
         return Shape(types=frozenset({"bool", "None"}))
+
+    def _arithmetic(self, node: Node, current: Shape) -> Shape:
+        sign, children = node["value"], node["children"]
+        given = [self._types(self._used(child, current)) for child in children]
+        for types in given:
+            if types and types.isdisjoint(_NUMBERS):
+                samples: dict[str, object] = {"str": "", "list": [], "None": None}
+                step = next(filter(None, steps(sign, (samples.get(it, 0) for it in sorted(types)))), "")
+                self._mistake(f"{sign} takes numbers, and is given {_words(types)}", step or "Take a number")
+        if sign in ("/", "//", "%") and children[1]["type"] == "literal" and children[1]["value"] == 0:
+            self._mistake(f"{sign} divides by zero", "Divide by another number")
+        if sign == "/" or any(types == {"float"} for types in given):
+            return Shape(types=frozenset({"float"}))
+        return Shape(types=frozenset({"int"}) if all(types == {"int"} for types in given) else _NUMBERS)
 
     def _expref(self, _: Node, __: Shape) -> Shape:
         return Shape()  # `_function_expression` reads it, with the item that it is evaluated on

@@ -1,0 +1,297 @@
+"""Numbers in expressions: what operators mean, beside the wildcards and hyphens that look like them."""
+
+import math
+
+import jmespath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workflow_parts import flow, step
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+VALUES = {
+    "a": 7,
+    "b": 2,
+    "zero": 0,
+    "list": [1, 2, 3],
+    "text": "5",
+    "nothing": None,
+    "yes": True,
+    "half": 0.5,
+    "object": {"p": 4, "q-r": 1},
+    "items": [{"size": 2}, {"size": 5}],
+    "huge": 10**300,
+    "infinite": math.inf,
+}
+
+
+def value(text):
+    return parsed(text).value(VALUES, VALUES)
+
+
+numbers = st.one_of(
+    st.integers(0, 12).map(str), st.sampled_from(["2.5", "0.1", "a", "b", "half", "list[1]", "object.p"])
+)
+formulas = st.recursive(
+    numbers,
+    lambda inner: st.one_of(
+        st.builds(
+            "{}{}{}{}{}".format,
+            inner,
+            st.sampled_from(["", " "]),
+            st.sampled_from(["+", "-", "*", "/", "//", "%"]),
+            st.sampled_from(["", " "]),
+            inner,
+        ),
+        st.builds("({})".format, inner),
+        st.builds("-({})".format, inner),
+        numbers.map("-{}".format),
+    ),
+    max_leaves=12,
+)
+
+
+class Fields(dict):
+    """Members as attributes, so that Python reads the same text."""
+
+    __getattr__ = dict.get
+
+
+@given(text=formulas)
+def test_a_formula_means_what_it_means_in_python(text):
+    names = {**VALUES, "object": Fields(VALUES["object"])}
+    try:
+        expected = eval(text, {"__builtins__": {}}, names)
+    except ZeroDivisionError:
+        with pytest.raises(PflowError, match="divides by zero"):
+            value(text)
+        return
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@given(
+    one=formulas,
+    sign=st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    other=formulas,
+    last=st.sampled_from(["&& yes", "|| yes", "| @"]),
+)
+def test_comparisons_bind_less_than_arithmetic(one, sign, other, last):
+    def found(text):
+        try:
+            return value(text)
+        except PflowError as error:
+            return error.message.partition(" failed: ")[2]
+
+    assert found(f"{one} {sign} {other} {last}") == found(f"(({one}) {sign} ({other})) {last}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A minus that begins a number, and one between values.
+        ("list[-1]", 3),
+        ("list[0]-1", 0),
+        ("list[1:-1]", [2]),
+        ("list[::-1]", [3, 2, 1]),
+        ("list[] | [-1]", 3),
+        ("[-1]", None),
+        ("[a-1, -1, -b, 1-1, 1+2]", [6, -1, -2, 0, 3]),
+        ("{x: -1, y: a -1}", {"x": -1, "y": 6}),
+        ("a - -1", 8),
+        ("a--1", 8),
+        ("- - a", 7),
+        ("`1`-`2`", -1),
+        ("-list[0]", -1),
+        ("-object.p * 2", -8),
+        ('object."q-r" - 1', 0),
+        ("sort_by(items, &-size)[0].size", 5),
+        ("length(list)-length(items)", 1),
+        ("items[?size == -1 + 3].size", [2]),
+        ("-not_null(nothing, 1)", -1),
+        # A star that is a wildcard, and one between values.
+        ("object.*", [4, 1]),
+        ("object.* | [0] * 2", 8),
+        ("object.*|[0]*2", 8),
+        ("list[*]", [1, 2, 3]),
+        ("[*]", None),
+        ("* | [0]", 7),
+        ("*.p", [4]),
+        ("length(*) * 2", 22),
+        ("sum(object.*) * sum(list[*])", 30),
+        ("a*b", 14),
+        ("list[0]*list[1]", 2),
+        ("(a)*(b)", 14),
+        ("@.a * $.b", 14),
+        ("a | @ * @", 49),
+        ("items[*].{double: size*2 - 1}", [{"double": 3}, {"double": 9}]),
+        ("items[?size * 2 > 5].size", [5]),
+        ("map(&size * 2, items)", [4, 10]),
+        ("sum(list[]) / length(list)", 2.0),
+        ("7 // -2", -4),
+        ("-7 % 3", 2),
+        ("a == 3 + 4 && !nothing", True),
+        ("huge * 10", 10**301),
+    ],
+)
+def test_operators_stand_beside_wildcards_and_signs(text, expected):
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "step"),
+    [
+        ("text + 1", "+ takes numbers, and text is a string", "join('', [one, other])"),
+        ("1 - text", "- takes numbers, and text is a string", "to_number(value)"),
+        ("list + list", "+ takes numbers, and list is a list", "[one, other][]"),
+        ("items[*].size * 2", "* takes numbers, and it was given a list", "map(&(size * 2), items)"),
+        ("nothing * 2", "* takes numbers, and nothing is null", "not_null(value, 0)"),
+        ("object.q-r", "- takes numbers, and object.q is null", 'in double quotes, as in "read-file"'),
+        ("-yes", "- takes numbers, and yes is true or false", ""),
+        ("object % 2", "% takes numbers, and object is an object", ""),
+        ("a / zero", "/ divides by zero: zero is 0", "[?count != 0]"),
+        ("a // (b - 2)", "// divides by zero", ""),
+        ("a % 0.0", "% divides by zero", ""),
+        ("huge * huge", "the result of * is too large", ""),
+        ("huge * 1.0 * huge", "the result of * is too large", ""),
+        ("huge * huge / huge", "the result of * is too large", ""),
+        ("infinite - infinite", "the result of - is too large", ""),
+        ("`1" + "0" * 400 + "` / 3.5", "the result of / is too large", ""),
+    ],
+)
+def test_what_cannot_be_calculated_fails_with_the_operand_and_a_step(text, message, step):
+    with pytest.raises(PflowError) as caught:
+        value(text)
+    assert message in caught.value.message
+    assert step in "".join(caught.value.suggestions)
+    assert "" not in caught.value.suggestions
+
+
+leaves = st.sampled_from(
+    ["a", "b", "c", "@", "*", "[*]", "[-1]", "[0]", "[::-1]", "[-2:]", "[]", "`-1`", "a[-1]"]
+)
+standard = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds("({}).*".format, inner),
+        st.builds("{}.*".format, st.sampled_from(["a", "b", "a.b", "@"])),
+        st.builds("{}[*]".format, st.sampled_from(["a", "b", "a.b", "@"])),
+        st.builds("{} | {}".format, inner, inner),
+        st.builds("[{}, {}]".format, inner, inner),
+        st.builds("[{},*]".format, inner),
+        st.builds("{{x:*,y:{}}}".format, inner),
+        st.builds("{} || {}".format, inner, inner),
+        st.builds("@[?{} == `-1`]".format, inner),
+        st.builds("values(@)[?*]{}".format, st.sampled_from(["", "[-1]", ".*"])),
+    ),
+    max_leaves=6,
+)
+plain = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-2, 2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(text=standard, values=st.dictionaries(st.sampled_from("abc"), plain, max_size=3))
+def test_what_is_jmespath_means_what_it_means_there(text, values):
+    try:
+        expected = jmespath.search(text, values)
+    except jmespath.exceptions.JMESPathError:
+        return
+    assert parsed(text).value(values, values) == expected
+
+
+def checked(bench, expression, *nodes, **inputs):
+    """Return the severity, message and step of each problem of a workflow with one expression."""
+    last = {"id": "last", "type": "transform", "params": {"expression": expression}}
+    found = bench.host.runner.validate({"inputs": inputs, "nodes": [*nodes, last]})
+    return [(it.severity, it.message, it.suggestion) for it in found if "is not used" not in it.message]
+
+
+TEXT, NUMBER = {"type": "str"}, {"type": "int"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "message", "step"),
+    [
+        ("'x' + 1", "+ takes numbers, and is given a string", "join('', [one, other])"),
+        ("word * 2", "* takes numbers, and is given a string", "to_number(value)"),
+        ("count - `[]`", "- takes numbers, and is given a list", "map("),
+        ("-null", "- takes numbers, and is given null", "not_null(value, 0)"),
+        ("lines(word) + 1", "+ takes numbers, and is given a list", "[one, other][]"),
+        ("!count + 1", "+ takes numbers, and is given true or false", "Take a number"),
+        ("count % 0", "% divides by zero", "another number"),
+        ("count + 1 == 'x'", "a number is compared with a string", ""),
+    ],
+)
+def test_validation_names_what_can_never_be_calculated(bench, expression, message, step):
+    ((severity, found, next_step),) = checked(bench, expression, word=TEXT, count=NUMBER)
+    assert severity == "error"
+    assert message in found
+    assert step in next_step
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted", "severity"),
+    [
+        ("n + 1", "int", None),
+        ("-n // 2", "int", None),
+        ("some + 1", "int", None),
+        ("n + ratio", "int", None),
+        ("n / 2", "list", "error"),
+        ("n + 1", "bool", "error"),
+    ],
+)
+def test_the_type_of_a_result_is_known(bench, expression, wanted, severity):
+    bench.declare("t-take", [f"value: {wanted}"])
+    made = {"id": "made", "type": "transform", "params": {"expression": expression}}
+    take = {"id": "take", "type": "t-take", "params": {"value": "${made.result}"}}
+    inputs = {"n": NUMBER, "ratio": {"type": "float"}, "some": {}}
+    found = bench.host.runner.validate({"inputs": inputs, "nodes": [made, take]})
+    assert [it.severity for it in found if "is not used" not in it.message] == [severity] * bool(severity)
+
+
+def test_a_condition_that_is_a_difference_is_always_true(bench):
+    node = {"id": "a", "type": "echo", "when": "n - 1", "params": {"message": "x"}}
+    (found,) = bench.host.runner.validate({"inputs": {"n": NUMBER}, "nodes": [node]})
+    assert "is a number, so it is always true" in found.message
+
+
+@pytest.mark.parametrize("known", ["read-file", "fetch-2", "a-b-c"])
+def test_a_name_with_a_hyphen_is_not_taken_for_a_difference(bench, known):
+    node = {"id": known, "type": "echo", "params": {"message": "x"}}
+    for severity, message, next_step in checked(bench, f"{known}.message", node):
+        assert severity == "error"
+        assert f"{known} is a difference" in message
+        assert next_step == f'Put a name with a hyphen in double quotes: "{known}"'
+    assert checked(bench, f"{known}.message", node) != []
+    assert checked(bench, f'"{known}".message', node) == []
+
+
+def test_a_difference_of_known_names_is_a_difference(bench):
+    inputs = {"read": NUMBER, "file": NUMBER, "read-file": NUMBER}
+    assert checked(bench, "read-file", **inputs) == []
+    assert bench.run(
+        flow(step("d", "transform", {"expression": "read-file"}), inputs=inputs), **dict.fromkeys(inputs, 3)
+    )
+
+
+def test_a_member_with_a_hyphen_gets_the_same_hint(bench):
+    fetch = {"id": "fetch", "type": "echo", "params": {"message": "x"}}
+    found = checked(bench, "fetch.message.content-type", fetch)
+    assert [step for *_, step in found] == ['Put a name with a hyphen in double quotes: "content-type"']
+
+
+def test_a_division_by_zero_fails_the_node(bench):
+    node = {"id": "share", "type": "transform", "params": {"expression": "1 / n"}}
+    outcome = bench.run({"inputs": {"n": NUMBER}, "nodes": [node]}, n=0)
+    assert "Node share" in outcome.error.message
+    assert "/ divides by zero: n is 0" in outcome.error.message

@@ -1,0 +1,170 @@
+"""Dates in expressions, which do not depend on the locale or the time zone of the machine."""
+
+import locale
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+
+def value(expression, **values):
+    return parsed(expression).value(values, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-31", "2026-01-31T00:00:00+00:00"),
+        (" 2026-01-31T10:30 ", "2026-01-31T10:30:00+00:00"),
+        ("2026-01-31 10:30:05.25+05:30", "2026-01-31T10:30:05.250000+05:30"),
+        ("2026-01-31T10:00:00Z", "2026-01-31T10:00:00+00:00"),
+        ("Sat, 31 Jan 2026 10:00:00 -0500", "2026-01-31T10:00:00-05:00"),
+        ("31 Jan 2026 10:00 GMT", "2026-01-31T10:00:00+00:00"),
+        ("2026-01-31T10:00:00+00:00:30", "2026-01-31T10:00:00+00:00"),
+    ],
+)
+def test_text_in_a_usual_form_is_a_date(text, expected):
+    assert value("parse_date(text)", text=text) == expected
+    assert value("parse_date(parse_date(text))", text=text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "expected"),
+    [
+        ("31.1.2026", "%d.%m.%Y", "2026-01-31T00:00:00+00:00"),
+        ("3 MARCH 26, 11:05 pm", "%d %B %y, %I:%M %p", "2026-03-03T23:05:00+00:00"),
+        ("12 am 1/2/1969", "%I %p %m/%d/%Y", "1969-01-02T00:00:00+00:00"),
+        ("12 PM 1/2/69", "%I %p %m/%d/%y", "1969-01-02T12:00:00+00:00"),
+        ("Tue May 5 2026 100%", "%a %b %d %Y 100%%", "2026-05-05T00:00:00+00:00"),
+        ("2026-060", "%Y-%j", "2026-03-01T00:00:00+00:00"),
+        ("2026 +0530", "%Y %z", "2026-01-01T00:00:00+05:30"),
+        ("2026 -01:30", "%Y %z", "2026-01-01T00:00:00-01:30"),
+        ("20260131 101112.5", "%Y%m%d %H%M%S.%f", "2026-01-31T10:11:12.500000+00:00"),
+        ("(2026) [x]", "(%Y) [x]", "2026-01-01T00:00:00+00:00"),
+    ],
+)
+def test_text_in_a_form_of_its_own_is_a_date(text, form, expected):
+    assert value("parse_date(text, form)", text=text, form=form) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("parse_date('')", "text that is not a date"),
+        ("parse_date('next week')", "text that is not a date"),
+        ("parse_date('2026-02-30')", "text that is not a date"),
+        ("parse_date(long)", "text that is not a date"),
+        ("parse_date('Sat, 31 Jan 99999 10:00:00 -0500')", "text that is not a date"),
+        ("parse_date('32.1.2026', '%d.%m.%Y')", "not a date"),
+        ("parse_date('9999-999', '%Y-%j')", "not a date"),
+        ("parse_date('2026-367', '%Y-%j')", "not a date"),
+        ("parse_date('2026 366', '%Y %j')", "not a date"),
+        ("parse_date('13 2026', '%I %Y')", "does not have this form"),
+        ("parse_date('2026 +9999', '%Y %z')", "not a date"),
+        ("parse_date('0000', '%Y')", "not a date"),
+        ("parse_date('31.1.2026x', '%d.%m.%Y')", "does not have this form"),
+        ("parse_date('٢٠٢٦', '%Y')", "does not have this form"),
+        ("parse_date(long, '%Y')", "does not have this form"),
+        ("parse_date('1', '%d')", "a form without a year"),
+        ("parse_date('2026', '%Y %-d')", "does not know"),
+        ("parse_date('2026 2025', '%Y %Y')", "names something twice"),
+        ("format_date('2026-01-31', '%Z')", "does not know"),
+        ("format_date('2026-01-31', '%')", "does not know"),
+        ("format_date(5, '%Y')", "takes a string, not a number"),
+        ("add_days('2026-01-31', 10000000)", "leads to no date"),
+        ("add_days('2026-01-31T00:00Z', -10000000)", "leads to no date"),
+        ("add_days('2026-01-31T00:00Z', huge)", "leads to no date"),
+        ("add_days('2026-01-31', huge)", "leads to no date"),
+        ("add_days('2026-01-31', infinite)", "leads to no date"),
+        ("add_days('2026-01-31', odd)", "leads to no date"),
+        ("add_days('2026-01-31', 0.5)", "a fraction of a day"),
+        ("add_days('soon', 1)", "text that is not a date"),
+        ("add_days('2026-01-31', '1')", "takes a number, not a string"),
+        ("add_days(null, 1)", "takes a string, not null"),
+    ],
+)
+def test_what_is_no_date_fails_the_expression(expression, message):
+    values = {"long": "2026" * 100_000, "huge": 10**400, "infinite": float("inf"), "odd": float("nan")}
+    with pytest.raises(PflowError) as caught:
+        value(expression, **values)
+    reason = caught.value.message.partition(" failed: ")[2]
+    assert message in reason
+    assert "2026" not in reason  # no data
+
+
+@pytest.mark.parametrize(
+    ("date", "days", "expected"),
+    [
+        ("2026-01-31", 1, "2026-02-01"),
+        ("2024-02-28", 1.0, "2024-02-29"),
+        ("2026-01-31", -31, "2025-12-31"),
+        ("2026-01-31T10:00:00+02:00", 0.5, "2026-01-31T22:00:00+02:00"),
+        ("2026-01-31T10:00", -0.25, "2026-01-31T04:00:00+00:00"),
+        ("Sat, 31 Jan 2026 10:00:00 -0500", 0, "2026-01-31T10:00:00-05:00"),
+    ],
+)
+def test_days_are_added(date, days, expected):
+    assert value("add_days(date, days)", date=date, days=days) == expected
+
+
+@given(moment=st.datetimes(timezones=st.just(UTC)), days=st.integers(-9, 9))
+def test_a_date_survives_its_way_through_text(moment, days):
+    date = moment.isoformat()
+    assert value("parse_date(date)", date=date) == date
+    form = "%A, %d %B %Y %H:%M:%S.%f %z"
+    assert value("parse_date(format_date(date, form), form)", date=date, form=form) == date
+    assert value("format_date(date, form)", date=date, form="%a %b %d %I %p %j") == moment.strftime(
+        "%a %b %d %I %p %j"
+    )
+    try:
+        later = (moment + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return
+    assert value("add_days(date, days)", date=date, days=days) == later
+
+
+def test_names_are_english_in_every_locale():
+    before = locale.setlocale(locale.LC_TIME)
+    for name in ("de_DE.UTF-8", "fr_FR.UTF-8", "ja_JP.UTF-8", "C"):
+        try:
+            locale.setlocale(locale.LC_TIME, name)
+        except locale.Error:
+            continue
+        try:
+            assert value("format_date('2026-03-03', '%A %B %a %b')") == "Tuesday March Tue Mar"
+            assert value("parse_date('Tuesday March 3 2026', '%A %B %d %Y')") == "2026-03-03T00:00:00+00:00"
+        finally:
+            locale.setlocale(locale.LC_TIME, before)
+
+
+def test_now_is_the_time_of_the_evaluation_where_no_run_says_it():
+    before = datetime.now(UTC).replace(microsecond=0)
+    found = datetime.fromisoformat(value("now()"))
+    assert before <= found <= datetime.now(UTC)
+    assert parsed("[now(), now()]").value({}, {}, now="then") == ["then", "then"]
+
+
+def test_now_is_when_the_run_began_in_every_step(bench):
+    inner = {
+        "nodes": [{"id": "late", "type": "transform", "params": {"expression": "now()"}}],
+        "outputs": {"at": "${late.result}"},
+    }
+    outcome = bench.run(
+        {
+            "nodes": [
+                {"id": "first", "type": "transform", "params": {"expression": "now()"}},
+                {"id": "inside", "type": "workflow", "params": {"workflow": inner}},
+                {"id": "same", "type": "echo", "when": "first.result == now()", "params": {"message": "yes"}},
+            ],
+            "outputs": {"first": "${first.result}", "inside": "${inside.at}", "same": "${same.message}"},
+        }
+    )
+    assert outcome.success, outcome.error
+    assert outcome.outputs["same"] == "yes"
+    assert outcome.outputs["first"] == outcome.outputs["inside"]
+    assert re.sub(r"[-:]", "", outcome.outputs["first"][:19]).replace("T", "-") == outcome.run_id[:15]
