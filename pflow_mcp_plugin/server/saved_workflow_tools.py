@@ -28,7 +28,12 @@ from pflow_mcp_plugin.server.workflow_tools import ended
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
-_STAYS_HERE = frozenset({"ask", "branch", "echo", "read-file", "transform", "write-file"})
+_STAYS_HERE = frozenset(
+    {
+        *("write-file", "read-file", "list-files", "copy-file", "move-file", "delete-file"),
+        *("ask", "branch", "echo", "fail", "transform"),
+    }
+)
 """The nodes of pflow itself that do not reach beyond this machine."""
 _SHOWN = 200
 

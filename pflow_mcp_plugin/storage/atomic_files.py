@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
@@ -34,6 +34,7 @@ LOCK_WAIT = 30.0
 _TEMP_NAME = r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp"
 _TEMP_LENGTH = 50
 """Characters of a file's name in the name of its temporary file."""
+_PIECE = 1 << 20
 _TEMP_AGE = 86_400.0
 """Seconds after which a temporary file is removed even if a process has its writer's id."""
 
@@ -157,6 +158,29 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
     return reason
 
 
+def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int:
+    """Copy a regular file with its permissions and times; return its size.
+
+    Raises `NotRegular`, or `OSError` with the target unchanged. A symlink at the target is replaced.
+    """
+    with open(path, "rb", 0, opener=open_regular) as source:
+        status = os.fstat(source.fileno())
+
+        def fill(descriptor: int) -> None:
+            while data := source.read(_PIECE):
+                _write_all(descriptor, data)
+            os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        _replace(target, fill, stat.S_IMODE(status.st_mode), durable=durable)
+    return target.stat().st_size
+
+
+def temporary_name(target: Path) -> Path:
+    """Return a name to make a file or folder under, beside it; `sweep` removes what a dead writer left."""
+    name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
+    return target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
+
+
 def append_regular(path: Path, data: bytes) -> None:
     """Add to the end of a regular file; if that fails (`OSError`), remove what was added."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -228,7 +252,12 @@ def sweep(folder: Path, name: str = "") -> None:
             match = item.name.startswith(beginning) and re.fullmatch(_TEMP_NAME, item.name)
             with suppress(OSError):  # another process has removed it
                 if match and _is_left_over(item, int(match["pid"])):
-                    Path(item.path).unlink()
+                    if item.is_dir(follow_symlinks=False):
+                        from shutil import rmtree
+
+                        rmtree(item.path)
+                    else:
+                        Path(item.path).unlink()
 
 
 def set_aside(path: Path) -> Path:
@@ -253,15 +282,23 @@ def _target(path: Path) -> Path:
 
 
 def _replace(
-    target: Path, data: bytes, mode: int | None, *, like: Path | None = None, durable: bool = True
+    target: Path,
+    data: bytes | Callable[[int], None],
+    mode: int | None,
+    *,
+    like: Path | None = None,
+    durable: bool = True,
 ) -> None:
-    name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
-    temporary = target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    """Replace a file by one with this content, which may be a function that writes it to a descriptor."""
+    temporary = temporary_name(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666 if mode is None and like is None else 0o600)
         try:
-            _write_all(descriptor, data)
+            if callable(data):
+                data(descriptor)
+            else:
+                _write_all(descriptor, data)
             if like is not None:
                 _make_like(descriptor, like)
             if mode is not None:

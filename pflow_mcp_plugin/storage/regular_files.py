@@ -36,13 +36,13 @@ class NotRegular(OSError):
 def open_regular(path: str | Path, flags: int) -> int:
     """Open a regular file, never waiting for it; an `opener` for `open`. Anything else is `NotRegular`."""
     try:
-        _require_regular(path, Path(path).stat().st_mode)  # even to open a device can have effects
+        refuse_special(path, Path(path).stat().st_mode)  # even to open a device can have effects
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        _require_regular(path, os.fstat(descriptor).st_mode)
+        refuse_special(path, os.fstat(descriptor).st_mode)
     except OSError:
         os.close(descriptor)
         raise
@@ -84,7 +84,8 @@ def too_large(path: Path, most: int) -> OSError:
     return OSError(errno.EFBIG, f"it is larger than {size}", str(path))
 
 
-def _require_regular(path: str | Path, mode: int) -> None:
+def refuse_special(path: str | Path, mode: int) -> None:
+    """Refuse by its mode what is not a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):

@@ -1,7 +1,8 @@
 """The host's own nodes.
 
 - `own_nodes`: their registry entries. Start reading here.
-- `value_nodes`, `file_nodes`, `shell`, `llm_node`, `ask_node`: the classes, and what they share.
+- `value_nodes`, `file_nodes`, `folder_nodes`, `shell`, `llm_node`, `ask_node`: the classes, and what they
+  share.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Register the built-in nodes `echo`, `read-file`, `write-file`, `shell`, `ask` and `llm`."""
+    """Register the built-in nodes, such as `echo`, `read-file`, `shell` and `llm`."""
     from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
     return [OwnNodes()]

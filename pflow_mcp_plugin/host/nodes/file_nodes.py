@@ -82,11 +82,11 @@ class ReadFile(pocketflow.Node):
             hints = _hints(error, file.path)
             if error.errno == errno.EFBIG:
                 hints = ("Raise max_mb if it is meant",)
-            raise _file_problem("read", file.path, error.strerror or str(error), *hints) from error
+            raise file_problem("read", file.path, error.strerror or str(error), *hints) from error
         except UnicodeError as error:
-            raise _file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
+            raise file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
-            raise _file_problem("read", file.path, f"unknown encoding {encoding}", "Use utf-8") from error
+            raise file_problem("read", file.path, f"unknown encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, int], exec_res: str) -> str:
         """Write `content` and `file_path`, and return the action."""
@@ -105,12 +105,7 @@ class WriteFile(pocketflow.Node):
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False, indent=2) + "\n"
         file, run = _file(self.params, shared), shared.get("__run__")
-        # A workflow must not change what decides what pflow runs and approves: an agent could write one.
-        for folder in (run.host.paths.config, run.host.paths.data) if run else ():
-            # `Path.resolve` raises where links lead in a circle.
-            if Path(os.path.realpath(file.path)).is_relative_to(os.path.realpath(folder)):
-                hint = "Use the command that changes it; `pflow config path` lists pflow's files"
-                raise _file_problem("write", file.path, f"pflow keeps its own files in {folder}", hint)
+        refuse_own("write", file.path, run)
         return file, text, append, run
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
@@ -120,7 +115,7 @@ class WriteFile(pocketflow.Node):
             size, warning = file.write(text.encode(), append=append)
         except OSError as error:
             hints = _hints(error, file.path)
-            failure = _file_problem("write", file.path, error.strerror or str(error), *hints)
+            failure = file_problem("write", file.path, error.strerror or str(error), *hints)
             failure.retryable = not (append or file.special)  # a part may have been written
             raise failure from error
         if warning and run is not None:
@@ -155,7 +150,21 @@ def _hints(error: OSError, path: Path) -> tuple[str, ...]:
     return ("Set special_files to true if it is meant",) if isinstance(error, NotRegular) else ()
 
 
-def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:
+def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) -> None:
+    """Refuse to change pflow's own files; with `whole` also a folder that holds them."""
+    # A workflow must not change what decides what pflow runs and approves: an agent could write one.
+    for folder in (run.host.paths.config, run.host.paths.data) if run else ():
+        # `Path.resolve` raises where links lead in a circle.
+        place, own = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+        if place.is_relative_to(own) or (whole and own.is_relative_to(place)):
+            hint = "Use the command that changes it; `pflow config path` lists pflow's files"
+            problem = file_problem(doing, path, f"pflow keeps its own files in {folder}", hint)
+            problem.ran = "not ran"
+            raise problem
+
+
+def file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:
+    """Return the error about a file that a node cannot use."""
     return PflowError(
         f"Cannot {doing} {path}: {reason}", details={"file_path": str(path)}, suggestions=suggestions
     )

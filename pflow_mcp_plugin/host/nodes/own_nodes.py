@@ -6,7 +6,16 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, NodeUse, Problem
+from pflow_mcp_plugin.contract import (
+    EXIT_CODES,
+    UNKNOWN,
+    Entry,
+    Field,
+    Interface,
+    NodeSource,
+    NodeUse,
+    Problem,
+)
 from pflow_mcp_plugin.contract.problems import problem_of
 
 if TYPE_CHECKING:
@@ -35,6 +44,19 @@ def _own(
 _FILE_PATH = _field("file_path", "str", "The file; `~` and relative paths are fine", required=True)
 _SPECIAL = _field("special_files", "bool", "Whether it may be a pipe, a terminal or another device")
 _SPECIAL_TIMEOUT = _field("timeout", "float", "Seconds that such a file may take, 60 by default")
+_FILES: dict[str, JSON] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "name": {"type": "string"},
+            "size": {"type": "integer"},
+            "modified": {"type": "string"},
+        },
+        "additionalProperties": False,
+    },
+}
 _CASES: dict[str, JSON] = {
     "type": "array",
     "minItems": 1,
@@ -45,6 +67,24 @@ _CASES: dict[str, JSON] = {
         "additionalProperties": False,
     },
 }
+
+
+def _moving(done: str) -> Interface:
+    return Interface(
+        inputs=("source", "destination"),
+        params=(
+            _field("source", "str", "The file or folder; of a link the link itself", required=True),
+            _field("destination", "str", "Its new path, or a folder to put it into", required=True),
+            _field("overwrite", "bool", "Whether a file that is there may be replaced"),
+        ),
+        outputs=(
+            _field("file_path", "str", "Where it is now"),
+            _field("size", "int", f"The bytes that were {done}; of a folder those of all files in it"),
+        ),
+        result="file_path",
+    )
+
+
 _ENTRIES = (
     _own(
         "echo",
@@ -100,6 +140,73 @@ _ENTRIES = (
             outputs=(
                 _field("file_path", "str", "The file that was written"),
                 _field("size", "int", "Its length in bytes"),
+            ),
+            result="file_path",
+        ),
+    ),
+    _own(
+        "list-files",
+        "ListFiles",
+        "nodes.folder_nodes",
+        "List the files that match a pattern, with their sizes and times",
+        purity="flow_safe",
+        cacheable=False,
+        interface=Interface(
+            inputs=("pattern", "folder"),
+            params=(
+                _field(
+                    "pattern",
+                    "str",
+                    "Such as `*.csv` or `src/**/*.py`; `**` stands for any folders, and hidden files "
+                    "match only a pattern with a name that begins with a dot",
+                    required=True,
+                ),
+                _field("folder", "str", "Where to look, by default the current folder"),
+            ),
+            outputs=(
+                _field(
+                    "files",
+                    "list",
+                    "path, name, size in bytes and modified (ISO 8601, UTC) of each, by path",
+                    schema=_FILES,
+                ),
+                _field("count", "int", "How many there are"),
+            ),
+            result="files",
+        ),
+    ),
+    _own(
+        "copy-file",
+        "CopyFile",
+        "nodes.folder_nodes",
+        "Copy a file, or a folder with all that is in it",
+        effects=("destructive",),
+        interface=_moving("copied"),
+    ),
+    _own(
+        "move-file",
+        "MoveFile",
+        "nodes.folder_nodes",
+        "Move or rename a file or a folder",
+        effects=("destructive",),
+        interface=_moving("moved"),
+    ),
+    _own(
+        "delete-file",
+        "DeleteFile",
+        "nodes.folder_nodes",
+        "Delete a file, or with `recursive` a folder with all that is in it",
+        effects=("destructive",),
+        interface=Interface(
+            inputs=("file_path",),
+            params=(
+                _field("file_path", "str", "The file or folder", required=True),
+                _field("recursive", "bool", "Whether it may be a folder"),
+                _field("missing_ok", "bool", "Whether it need not exist"),
+            ),
+            outputs=(
+                _field("file_path", "str", "What was deleted"),
+                _field("deleted", "bool", "False if it did not exist"),
             ),
             result="file_path",
         ),
@@ -196,6 +303,26 @@ _ENTRIES = (
             outputs=(_field("result", "any", "The value of `expression`"),),
             result="result",
             piped="data",
+        ),
+    ),
+    _own(
+        "fail",
+        "Fail",
+        "nodes.value_nodes",
+        "Fail with a message, on purpose: end the run or the item, or take the edge for errors",
+        purity="flow_safe",
+        cacheable=False,
+        retryable=False,
+        interface=Interface(
+            params=(
+                _field("message", "any", "Why; all but strings as JSON", required=True),
+                _field(
+                    "kind",
+                    "str",
+                    "Decides the exit code; `execution` by default",
+                    schema={"type": "string", "enum": [it for it in EXIT_CODES if it != "interrupted"]},
+                ),
+            ),
         ),
     ),
     _own(

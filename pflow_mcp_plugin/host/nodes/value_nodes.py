@@ -1,4 +1,4 @@
-"""The nodes `echo`, `branch` and `transform`, which only work on values."""
+"""The nodes `echo`, `branch`, `transform` and `fail`, which only work on values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 _REQUIRED = object()
@@ -124,3 +125,16 @@ class Transform(pocketflow.Node):
         """Write the outputs of a `transform` and return the action."""
         shared.update(exec_res)
         return "default"
+
+
+class Fail(pocketflow.Node):
+    """The node `fail` fails with its message, on purpose."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> PflowError:
+        """Return the error of a `fail`."""
+        message = as_text(argument(self.params, shared, "message"))
+        return PflowError(message, kind=self.params.get("kind", "execution"))
+
+    def exec(self, prep_res: PflowError) -> None:
+        """Raise the error of a `fail`."""
+        raise prep_res

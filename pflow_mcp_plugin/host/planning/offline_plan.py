@@ -104,7 +104,12 @@ _TEXT_FILE = re.compile(
     r"|ts|tsv|txt|xml|ya?ml)",
     re.IGNORECASE,
 )
-_NOT_SEARCHED = frozenset({"write-file", "read-file", "llm", "echo", "shell", "transform", "branch", "ask"})
+_NOT_SEARCHED = frozenset(
+    {
+        *("write-file", "read-file", "list-files", "copy-file", "move-file", "delete-file"),
+        *("llm", "echo", "shell", "transform", "branch", "ask", "fail"),
+    }
+)
 _BY_NAME = {
     "echo": re.compile(r"\becho\b", re.IGNORECASE),
     "llm": re.compile(r"\bllm\b", re.IGNORECASE),

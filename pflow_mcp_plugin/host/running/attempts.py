@@ -4,7 +4,7 @@ A node is attempted once. Where the workflow asks for more (`retry` of a node, `
 batch), a failure is retried only if that does no harm:
 
 - the error is `retryable`: the work was not started, or the other side asks to retry later; or
-- the node's entry is `flow_safe`: running it twice does no harm;
+- the node's entry is `flow_safe`: running it twice does no harm (unless a retry is never of use);
 
 and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`). With an idempotency
 key, any failure may be retried: the other side does the work once.
@@ -211,7 +211,8 @@ class Attempts:
 def _may_retry(planned: PlannedNode, failure: PflowError | None, *, has_key: bool) -> bool:
     if failure is None or (failure.ran == "unknown" and not has_key):
         return False
-    return has_key or failure.retryable or planned.ref.entry.purity == "flow_safe"
+    entry = planned.ref.entry
+    return has_key or failure.retryable or (entry.purity == "flow_safe" and entry.retryable)
 
 
 def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:

@@ -196,8 +196,9 @@ class Retry(Construct):
 
     def check_effect(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
         """Warn, with a next step, where nothing is retried."""
-        if self.max and not entry.retryable and entry.purity != "flow_safe":
-            message = f"{user} is never retried: retrying it could do harm"
+        if self.max and not entry.retryable:
+            why = "could do harm" if entry.purity != "flow_safe" else "would change nothing"
+            message = f"{user} is never retried: retrying it {why}"
             findings.warning(self.path, message, step)
 
 

@@ -1,0 +1,391 @@
+"""The nodes `list-files`, `copy-file`, `move-file` and `delete-file`.
+
+A symbolic link is copied, moved and deleted itself, never what it leads to.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pocketflow
+
+from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
+from pflow_mcp_plugin.host.nodes.value_nodes import argument
+from pflow_mcp_plugin.storage import NotRegular, copy_regular, refuse_special, sweep, temporary_name
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+
+MOST_FILES = 100_000
+"""The files that one `list-files` may find."""
+_MAGIC = re.compile(r"[*?[]")
+
+
+class ListFiles(pocketflow.Node):
+    """The node `list-files` lists the regular files that match a pattern."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, str]:
+        """Return the folder and the pattern, which may be an absolute one."""
+        folder = os.path.expanduser(argument(self.params, shared, "folder", "."))
+        pattern = os.path.expanduser(argument(self.params, shared, "pattern"))
+        if not pattern.strip(os.sep):
+            raise PflowError("parameter pattern is empty", suggestions=("Write *, or **/* with subfolders",))
+        return (os.sep if pattern.startswith(os.sep) else folder), pattern
+
+    def exec(self, prep_res: tuple[str, str]) -> list[dict[str, object]]:
+        """Return the path, name, size and time of each file, sorted by path."""
+        folder, pattern = prep_res
+        _status("list", Path(folder))
+        if not os.path.isdir(folder):
+            raise _refusal("list", Path(folder), "it is not a folder", "Name a folder")
+        parts = [part for part in pattern.split(os.sep) if part not in ("", ".")]
+        if parts[-1] == "**":
+            parts.append("*")
+        files: dict[str, dict[str, object]] = {}
+        try:
+            for path in _matching("" if folder == "." else folder, parts):
+                with suppress(FileNotFoundError):  # removed meanwhile, or a link that leads nowhere
+                    status = os.stat(path)
+                    if stat.S_ISREG(status.st_mode):
+                        files[path] = _description(path, status)
+                if len(files) > MOST_FILES:
+                    hint = "Narrow the pattern, or list the folders one by one"
+                    reason = f"more than {MOST_FILES:,} files match {pattern}"
+                    raise file_problem("list", Path(folder), reason, hint)
+        except (OSError, ValueError) as error:
+            place = Path(getattr(error, "filename", None) or folder)
+            raise file_problem("list", place, _reason(error)) from error
+        return [files[path] for path in sorted(files)]
+
+    def post(
+        self,
+        shared: MutableMapping[str, Any],
+        prep_res: tuple[str, str],
+        exec_res: list[dict[str, object]],
+    ) -> str:
+        """Write `files` and `count`, and return the action."""
+        shared["files"] = exec_res
+        shared["count"] = len(exec_res)
+        return "default"
+
+
+def _matching(folder: str, parts: Sequence[str]) -> Iterator[str]:
+    """Yield the paths that match a pattern's parts, perhaps one twice; `**` follows no links."""
+    pending, seen = [(folder, 0)], {(folder, 0)}
+    while pending:
+        here, index = pending.pop()
+        part, is_last = parts[index], index == len(parts) - 1
+        if part == "**":
+            found = [(here, index + 1), *((path, index) for path in _entries(here, _is_plain_folder))]
+        else:
+            found = [(path, index + 1) for path in _named(here, part, is_last=is_last)]
+        for state in found:
+            if state[1] == len(parts):
+                yield state[0]
+            elif state not in seen:
+                seen.add(state)
+                pending.append(state)
+
+
+def _named(folder: str, part: str, *, is_last: bool) -> list[str]:
+    """Return what in a folder matches one part of a pattern; of any but the last, only folders."""
+    if not _MAGIC.search(part):
+        path = os.path.join(folder, part)
+        return [path] if os.path.lexists(path) else []
+    matches, hidden = re.compile(fnmatch.translate(part)).match, part.startswith(".")
+
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        is_shown = hidden or not entry.name.startswith(".")
+        return is_shown and matches(entry.name) is not None and (is_last or entry.is_dir())
+
+    return _entries(folder, wanted)
+
+
+def _is_plain_folder(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+
+
+def _entries(folder: str, wanted: Callable[[os.DirEntry[str]], bool]) -> list[str]:
+    try:
+        with os.scandir(folder or ".") as entries:
+            return [os.path.join(folder, entry.name) for entry in entries if wanted(entry)]
+    except (FileNotFoundError, NotADirectoryError):  # removed meanwhile, or a file where a folder was meant
+        return []
+
+
+def _description(path: str, status: os.stat_result) -> dict[str, object]:
+    try:
+        modified = datetime.fromtimestamp(int(status.st_mtime), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError):  # beyond the year 9999
+        modified = ""
+    return {"path": path, "name": os.path.basename(path), "size": status.st_size, "modified": modified}
+
+
+class _Transfer(pocketflow.Node):
+    """What the nodes that copy and move have in common."""
+
+    doing = ""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, Path]:
+        """Return the source and its new path; what must not be done is refused."""
+        source, target = (_path(self.params, shared, key) for key in ("source", "destination"))
+        into_folder = str(argument(self.params, shared, "destination")).endswith(os.sep)
+        status = _status(self.doing, source)
+        try:
+            if into_folder or target.is_dir():
+                target /= Path(os.path.abspath(source)).name
+            self.refuse(source, target, shared.get("__run__"))
+            reason, step = self._conflict(source, status, target, shared)
+        except (OSError, ValueError) as error:
+            reason, step = f"{target}: {_reason(error)}", "Check the destination"
+        if reason:
+            raise _refusal(self.doing, source, reason, step)
+        return source, target
+
+    def _conflict(
+        self, source: Path, status: os.stat_result, target: Path, shared: MutableMapping[str, Any]
+    ) -> tuple[str, str]:
+        """Return why the source cannot be put there, and what to do; empty if it can."""
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if is_folder and _real(target).is_relative_to(_real(source)):
+            return f"{target} is inside of it", "Name a place outside of it"
+        if not os.path.lexists(target):
+            return "", ""
+        there = target.lstat()
+        if os.path.samestat(there, status) or _is_same(source, target):
+            return f"{target} is the same file", "Name another destination"
+        if is_folder or stat.S_ISDIR(there.st_mode):
+            return f"{target} exists already", "Delete it first, or name another destination"
+        _require_plain("replace", target, there)
+        if not argument(self.params, shared, "overwrite", default=False):
+            return f"{target} exists already", "Set overwrite to true, or name another destination"
+        return "", ""
+
+    def refuse(self, source: Path, target: Path, run: Run | None) -> None:
+        """Refuse to change what belongs to pflow."""
+        refuse_own("write", target, run, whole=True)
+        refuse_own("write", target.parent, run)  # the target may be a link, which is replaced itself
+
+    def exec(self, prep_res: tuple[Path, Path]) -> int:
+        """Make the folders that are missing, transfer the file, and return its size."""
+        source, target = prep_res
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return self.transfer(source, target)
+        except (OSError, ValueError) as error:
+            raise _failure(self.doing, source, error, f" (to {target})") from error
+
+    def transfer(self, source: Path, target: Path) -> int:
+        """Do it, or leave everything as it was."""
+        raise NotImplementedError
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, Path], exec_res: int) -> str:
+        """Write `file_path` and `size`, and return the action."""
+        shared["file_path"] = str(prep_res[1])
+        shared["size"] = exec_res
+        return "default"
+
+
+class CopyFile(_Transfer):
+    """The node `copy-file` copies a file, a link or a folder; the copy is whole or not there."""
+
+    doing = "copy"
+
+    def transfer(self, source: Path, target: Path) -> int:
+        """Copy it beside its destination, and then give it its name."""
+        return _copy(source, target)
+
+
+class MoveFile(_Transfer):
+    """The node `move-file` renames a file, a link or a folder; to another file system it is copied."""
+
+    doing = "move"
+
+    def refuse(self, source: Path, target: Path, run: Run | None) -> None:
+        """Refuse to change what belongs to pflow, the user or the system."""
+        super().refuse(source, target, run)
+        _refuse_removal(self.doing, source, run)
+
+    def transfer(self, source: Path, target: Path) -> int:
+        """Rename it, or copy it and remove the source."""
+        size = _size(source)
+        try:
+            source.rename(target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy(source, target)
+            try:
+                _remove(source)
+            except OSError as left:
+                reason = f"it was copied to {target}, but the source cannot be removed: {_reason(left)}"
+                raise file_problem("move", source, reason, "Remove the source or the copy") from left
+        return size
+
+
+class DeleteFile(pocketflow.Node):
+    """The node `delete-file` deletes a file, a link, or if that is allowed a folder."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, bool]:
+        """Return what to delete, and whether it exists; what must not be deleted is refused."""
+        path = _path(self.params, shared, "file_path")
+        if argument(self.params, shared, "missing_ok", default=False):
+            try:
+                path.lstat()
+            except (FileNotFoundError, NotADirectoryError):
+                return path, False
+            except (OSError, ValueError) as error:
+                raise _refusal("delete", path, _reason(error)) from error
+        status = _status("delete", path)
+        _refuse_removal("delete", path, shared.get("__run__"))
+        if stat.S_ISDIR(status.st_mode) and not argument(self.params, shared, "recursive", default=False):
+            raise _refusal(
+                "delete", path, "it is a folder", "Set recursive to true to delete all that is in it"
+            )
+        return path, True
+
+    def exec(self, prep_res: tuple[Path, bool]) -> None:
+        """Delete it; what links in a folder lead to stays."""
+        path, exists = prep_res
+        try:
+            if exists:
+                _remove(path)
+        except OSError as error:
+            part = "" if path.is_symlink() or not path.is_dir() else "; a part of it may be gone"
+            raise _failure("delete", path, error, part) from error
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, bool], exec_res: None) -> str:
+        """Write `file_path` and `deleted`, and return the action."""
+        shared["file_path"] = str(prep_res[0])
+        shared["deleted"] = prep_res[1]
+        return "default"
+
+
+def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) -> Path:
+    given = argument(params, shared, key)
+    if not given:
+        raise PflowError(f"parameter {key} is empty", suggestions=(f"Set {key} in params",), ran="not ran")
+    return Path(given).expanduser()
+
+
+def _status(doing: str, path: Path) -> os.stat_result:
+    """Return the status of a file itself; if it does not exist, name what may be meant.
+
+    What is neither a file nor a folder nor a link, such as a pipe or a device, is refused.
+    """
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        missing, folder = path, path.parent
+        while folder != missing and not folder.exists():
+            missing, folder = folder, folder.parent
+        names: list[str] = []
+        with suppress(OSError):
+            names = os.listdir(folder)
+        reason = "it does not exist" if missing == path else f"{missing} does not exist"
+        raise _refusal(doing, path, reason, did_you_mean(missing.name, names, "Check the path")) from None
+    except (OSError, ValueError) as error:
+        raise _refusal(doing, path, _reason(error)) from error
+    _require_plain(doing, path, status)
+    return status
+
+
+def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
+    """Refuse what is no file, folder or link, such as a pipe or a device."""
+    if not (stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        try:
+            refuse_special(path, status.st_mode)
+        except OSError as error:
+            raise _refusal(doing, path, _reason(error), "Name a regular file or a folder") from error
+
+
+def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
+    """Refuse what holds the home folder, the current folder or pflow's own files."""
+    if path.is_symlink():
+        refuse_own(doing, path.parent, run)
+        return
+    refuse_own(doing, path, run, whole=True)
+    for kept, name in ((Path.home(), "your home folder"), (Path.cwd(), "the current folder")):
+        if _real(kept).is_relative_to(_real(path)):
+            raise _refusal(doing, path, f"it is or holds {name}", "Name a file or a folder in it")
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copy a file, a link or a folder; return the bytes of its files."""
+    sweep(target.parent, target.name)
+    if not (source.is_symlink() or source.is_dir()):
+        return copy_regular(source, target)
+    made = temporary_name(target)
+    try:
+        if source.is_symlink():
+            made.symlink_to(source.readlink())
+        else:
+            shutil.copytree(source, made, symlinks=True, copy_function=_copy_inside)
+        made.replace(target)
+    except BaseException:  # on Ctrl-C too
+        with suppress(OSError):
+            _remove(made)
+        raise
+    return _size(target)
+
+
+def _copy_inside(source: str, target: str) -> None:
+    copy_regular(source, Path(target), durable=False)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+    else:
+        shutil.rmtree(path)
+
+
+def _size(path: Path) -> int:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size
+    with os.scandir(path) as entries:
+        return sum(_size(Path(entry.path)) for entry in entries)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # a link that leads nowhere
+        return False
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, shutil.Error):  # of a folder: each with its source, its target and a reason
+        return re.sub(r"^\[Errno \d+\] ", "", error.args[0][0][2])
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
+def _refusal(doing: str, path: Path, reason: str, *steps: str) -> PflowError:
+    problem = file_problem(doing, path, reason, *steps)
+    problem.ran = "not ran"
+    return problem
+
+
+def _failure(doing: str, path: Path, error: Exception, more: str) -> PflowError:
+    """Return the error of what the system refused; it may be tried again, as nothing is half done."""
+    where = getattr(error, "filename", None)
+    inside = f" ({where})" if where and str(where) != str(path) and ".tmp" not in str(where) else ""
+    steps = ("Name a regular file or a folder",) if isinstance(error, NotRegular) else ()
+    problem = file_problem(doing, path, f"{_reason(error)}{inside}{more}", *steps)
+    problem.retryable = True
+    return problem
