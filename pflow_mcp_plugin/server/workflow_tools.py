@@ -112,6 +112,11 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
             given = f"With their answer, {begin} {json.dumps({asked: {'answer': 'TEXT'}})}"
             then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
             error.suggestions = ("Show details.question and details.preview to the user", *then)
+        else:
+            of_user, of_agent = f"pflow resume {run}", f"call workflow_execute with resume {run}"
+            error.suggestions = tuple(
+                it.replace(of_user, of_agent) if it.endswith(of_user) else it for it in error.suggestions
+            )
         return error
     step = left[0]["step"]
     if request.allow_decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def failed(pflow, configured, table, effects, tmp_path):
         path = written(tmp_path, second)
         ended = pflow("run", path, *words)
         assert ended.exit_code == 1
+        assert re.search(r"To go on where it ended: pflow resume \S+$", ended.stderr, re.MULTILINE)
         assert effects.read_text() == "first\n"
 
     return run

@@ -33,7 +33,9 @@ def failed(served, log):
     error = served.error("workflow_execute", workflow=workflow())
     assert log.read_text() == "a\n"
     (log.parent / "ready").touch()
-    return error["details"]["run_id"]
+    run: str = error["details"]["run_id"]
+    assert error["suggestions"][-1].endswith(f"call workflow_execute with resume {run}")
+    return run
 
 
 @pytest.fixture

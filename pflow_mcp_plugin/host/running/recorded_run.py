@@ -105,6 +105,10 @@ class RecordedRun:
         """Whether an earlier part of the run is known."""
         return self._earlier.known
 
+    def goes_on_after(self, error: PflowError) -> bool:
+        """Whether somebody who reads an error should be told that the run can be resumed."""
+        return self._record is not None and not any(self.resuming in step for step in error.suggestions)
+
     @contextmanager
     def step(
         self,

@@ -361,6 +361,8 @@ class WorkflowRunner(Runner):
             error.details["run_id"] = run.run_id
             error.details["undecided"] = [step.to_dict() for step in left]
             error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
+        elif error is not None and recorder.done and run.record and run.record.goes_on_after(error):
+            error.suggestions = (*error.suggestions, f"To go on where it ended: {run.record.resuming}")
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         trace_path = None
