@@ -76,6 +76,7 @@ class Stage:
         {
             "console": self._console,
             "json": self._json,
+            "markdown": self._markdown,
             "python": self._python,
             "toml": self._toml,
             "yaml": self._yaml,
@@ -94,6 +95,10 @@ class Stage:
         if "nodes" in json.loads(block.text) and not block.excuse:
             workflow = self._written("workflow.json", block)
             self._run(block, "pflow", "validate", str(workflow))
+
+    def _markdown(self, block: Block) -> None:
+        if not block.excuse:
+            self._run(block, "pflow", "workflow", "import", str(self._written("workflow.md", block)))
 
     def _yaml(self, block: Block) -> None:
         if not block.excuse:

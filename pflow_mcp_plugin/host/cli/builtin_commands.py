@@ -40,6 +40,7 @@ _COMMANDS = {
     "registry export": ("Print the whole registry as JSON.", "registry_commands:export"),
     "workflow init": ("Write a small workflow to start from.", "workflow_commands:init"),
     "workflow save": ("Save a workflow under a name.", "workflow_commands:save"),
+    "workflow import": ("Convert a workflow in Markdown.", "workflow_commands:import_markdown"),
     "workflow list": ("List saved workflows.", "workflow_commands:list_saved"),
     "workflow discover": ("Find the saved workflow for a task.", "registry_commands:discover_workflows"),
     "workflow show": ("Show a saved workflow.", "workflow_commands:show"),

@@ -1,13 +1,15 @@
-"""`pflow workflow save | list | show | delete | graph | export-python`."""
+"""`pflow workflow save | import | list | show | delete | graph | export-python`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
 
+import attrs
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
 from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, table_report, write_file
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
@@ -16,6 +18,7 @@ from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, listing, refusal
+from pflow_mcp_plugin.host.workflow.workflow_text import placed, read_text, to_yaml
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
@@ -81,6 +84,67 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
     saved, problems = host.save_workflow(workflow, name, description)
     lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
     return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(tuple(problems))]))
+
+
+@click.command("import")
+@click.argument("file", shell_complete=files)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write, as YAML if it ends in .yaml or .yml; standard output by default.",
+)
+@click.option(
+    "--save",
+    "name",
+    metavar="NAME",
+    shell_complete=saved_names,
+    help="Save it in the library under this name instead.",
+)
+@click.option("--partial", is_flag=True, help="Leave out what has no equivalent, instead of refusing it.")
+@click.pass_obj
+def import_markdown(
+    host: EmbeddedHost, file: str, output: Path | None, name: str | None, *, partial: bool
+) -> Report:
+    """Convert the workflow in FILE, a Markdown file of pflow-cli. Nothing is run.
+
+    Without --partial, a workflow that cannot be converted as a whole, or that is not valid then, is refused.
+    """
+    from pflow_mcp_plugin.host.workflow.markdown_workflow import convert_markdown
+
+    if output and name:
+        raise PflowError("--output and --save exclude each other", kind="usage")
+    converted = convert_markdown(read_text(Path(file)), file)
+    problems = [*converted.problems]
+    if partial or not errors_in(problems):
+        # The files that its nodes name are looked for where it will be.
+        place = place_of(host, str(output if output and output != STDOUT else file))
+        found = host.runner.at(place).validate(converted.workflow)
+        # Those of workflows in other files stay at their places there.
+        problems += [it if Path(it.source).is_file() else placed(it, converted.places) for it in found]
+    # As for `save`: node types that are not there yet are no mistake of the workflow.
+    errors = [it for it in errors_in(problems) if it.kind != "not_found"]
+    if errors and not partial:
+        refused = refusal(file, sorted(errors, key=lambda it: it.line))
+        refused.suggestions = (*refused.suggestions, "To convert the rest all the same: --partial")
+        raise refused
+    shown = [attrs.evolve(it, severity="warning") for it in problems]
+    for line in problem_lines(tuple(sorted(shown, key=lambda it: it.line))):
+        click.echo(line, err=True)
+    data: dict[str, JSON] = {
+        "workflow": converted.workflow,
+        "problems": [it.to_dict() for it in shown],
+    }
+    if name:
+        saved, _ = host.save_workflow(converted.workflow, name)
+        text = f"Saved {name}, version {saved.version}; run it with: pflow run {name}"
+        return Report(data={**data, "path": str(saved.path)}, text=text)
+    if output is None or output == STDOUT:
+        return Report(data=data, text=to_json(converted.workflow), is_data=True)
+    is_json = output.suffix.lower() not in (".yaml", ".yml")
+    return write_file(
+        f"{to_json(converted.workflow)}\n" if is_json else to_yaml(converted.workflow), output, data
+    )
 
 
 @click.command()

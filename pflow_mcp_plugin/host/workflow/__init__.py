@@ -1,6 +1,7 @@
 """Workflows as JSON: reading, checking and compiling them. Nothing here runs a node.
 
 - `workflow_text`: file to text to JSON, and line and column of the problems found.
+- `markdown_sections`, `markdown_workflow`: workflows in Markdown to their parts, and to JSON.
 - `document_reader`, `workflow_document`: JSON to its normal form and to typed parts; the inputs of a run.
 - `constructs`: what a node's `when`, `batch`, `retry` and `cache` are, read, add, change and show; a new
   construct belongs there.

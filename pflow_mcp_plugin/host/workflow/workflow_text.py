@@ -40,6 +40,8 @@ MOST_VALUES = 500_000
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_BREAKS = re.compile("[\x85\u2028\u2029]")
+"""Line breaks of YAML 1.1 beyond those of JSON."""
 _QUOTED = re.compile(r"""'[^']*'|"(\\.|[^"\\])*\"""")
 _WORDS: dict[str, JSON] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -140,6 +142,23 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
     return value
 
 
+def to_yaml(value: JSON) -> str:
+    """Return a value as YAML that `YamlText` reads as the same value."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types
+        """Writes texts of several lines as such, and quotes those that YAML 1.2 takes for numbers."""
+
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_NUMBER.pattern})$"), None)
+
+    def text(dumper: Any, value: str) -> Any:
+        style = '"' if _BREAKS.search(value) else "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110))
+
+
 def _refused(origin: str, message: str, place: Place | None = None, step: str = "") -> PflowError:
     """Return the error of a text that cannot be loaded, with the place of the mistake if it is known."""
     details: dict[str, object] = {"file": origin}
@@ -216,12 +235,17 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
             with suppress(PflowError):  # it cannot be read, or is something else
                 text = read_text(Path(source)) if source else ""
                 known[source] = YamlText(text, source).places if is_yaml(source, text) else json_places(text)
-        path = problem.path
-        while path and path not in known[source]:
-            path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
-        line, column = known[source].get(path, (0, 0))
-        found.append(attrs.evolve(problem, line=line, column=column))
+        found.append(placed(problem, known[source]))
     return tuple(found)
+
+
+def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
+    """Return a problem with the place of its path, or else of what that is in."""
+    path = problem.path
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
+    line, column = places.get(path, (0, 0))
+    return attrs.evolve(problem, line=line, column=column)
 
 
 def locate(error: PflowError, file: Path | None) -> None:
@@ -293,10 +317,10 @@ class YamlText:
 
     Of a member, the place is that of its key. `findings` has duplicate keys, of which all but one value would
     be lost. A text that is not YAML, has what JSON has no form for, or too much, is an error that names line
-    and column.
+    and column. `before` is how many lines of the file stand before the text.
     """
 
-    def __init__(self, text: str, origin: str) -> None:
+    def __init__(self, text: str, origin: str, before: int = 0) -> None:
         self.value: JSON = None
         self.places: dict[str, Place] = {}
         self.findings = Findings()
@@ -304,9 +328,10 @@ class YamlText:
         self._open: list[_Container] = []
         self._anchors: dict[str, tuple[JSON, int]] = {}
         self._documents = 0
+        self._first = before + 1
         for event in self._events(text):
             kind = type(event).__name__
-            place = (event.start_mark.line + 1, event.start_mark.column + 1)
+            place = (event.start_mark.line + self._first, event.start_mark.column + 1)
             if kind == "DocumentStartEvent":
                 self._documents += 1
                 if self._documents > 1:
@@ -335,7 +360,7 @@ class YamlText:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             reason = getattr(error, "problem", None) or str(error)
-            place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            place = (mark.line + self._first, mark.column + 1) if mark else (0, 0)
             line = text.splitlines()[mark.line : mark.line + 1] if mark else []
             unquoted = any("${" in _QUOTED.sub("", each) for each in line)
             step = f'Put quotes around what has ${{...}} in line {place[0]}: "${{name}}"' if unquoted else ""

@@ -1,0 +1,381 @@
+"""Workflows in Markdown: what they become, and where their mistakes are."""
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.markdown_workflow import MOST_MARKDOWN, convert_markdown
+from pflow_mcp_plugin.host.workflow.workflow_text import YamlText, to_yaml
+
+FOLDER = Path(__file__).parents[2] / "data" / "markdown"
+SAY = "# T\n\n## Steps\n\n### say\n- type: shell\n- command: echo hi\n"
+STEP = "# T\n\n## Steps\n\n### say\n"
+
+
+def converted(text):
+    return convert_markdown(text, "wf.md")
+
+
+def document(name):
+    """Return what a workflow of the folder becomes; nothing of it is reported as an error."""
+    found = converted((FOLDER / f"{name}.md").read_text(encoding="utf-8"))
+    assert [it for it in found.problems if it.severity == "error"] == []
+    return found.workflow
+
+
+def params(name):
+    return {node["id"]: node["params"] for node in document(name)["nodes"]}
+
+
+def problems(text, severity="error"):
+    return [(it.line, it.message) for it in converted(text).problems if it.severity == severity]
+
+
+def test_title_prose_inputs_steps_and_outputs_have_their_places_in_the_document():
+    assert document("everyday") == {
+        "name": "Count the words of a folder",
+        "description": "Counts the words of its text files,\nand writes the sum to a file.\n\n"
+        "It changes nothing else.",
+        "inputs": {
+            "folder": {"type": "str", "default": ".", "description": "Where the files are."},
+            "report": {"type": "str", "required": True},
+        },
+        "nodes": [
+            {
+                "id": "count",
+                "type": "shell",
+                "purpose": "Counts them, file by file.",
+                "params": {"command": "cat ${folder}/*.txt | wc -w | tr -d ' '"},
+            },
+            {
+                "id": "save",
+                "type": "write-file",
+                "params": {"file_path": "${report}", "content": "# Words\n\nThere are ${count.stdout}"},
+            },
+        ],
+        "outputs": {
+            "file": {"source": "${save.file_path}", "description": "The report."},
+            "words": {"source": "${count.stdout}"},
+        },
+    }
+
+
+def test_types_of_inputs_are_called_as_here():
+    inputs = document("input_types")["inputs"]
+    assert {name: it.get("type") for name, it in inputs.items()} == {
+        "text": "str",
+        "amount": "float",
+        "times": "int",
+        "loud": "bool",
+        "names": "list",
+        "options": "dict",
+        "either": "str | int",
+        "anything": None,
+    }
+    assert inputs["options"]["default"] == {"depth": 1, "tags": ["a", "b"]}
+    assert document("piped")["inputs"]["data"] == {"type": "str", "stdin": True, "description": "The lines."}
+
+
+def test_a_batch_is_a_member_of_its_node():
+    (shout,) = document("batch_block")["nodes"]
+    assert shout["batch"] == {
+        "items": "${names}",
+        "as": "name",
+        "parallel": True,
+        "max_concurrent": 5,
+        "error_handling": "continue",
+    }
+    (say,) = document("batch_list")["nodes"]
+    assert say["batch"] == {"items": [{"word": "one"}, {"word": "two"}], "parallel": False}
+    (get, each) = document("dotted")["nodes"]
+    assert get["params"] == {
+        "url": "https://example.com",
+        "headers": {"Accept": "text/html", "X-Team": "blue"},
+    }
+    assert each["batch"] == {"items": [1, 2], "parallel": True}
+
+
+def test_nodes_params_and_outputs_that_are_called_otherwise_are_renamed_wherever_they_are_named():
+    assert [node["type"] for node in document("code")["nodes"]] == ["python"]
+    assert params("code")["total"]["inputs"] == {"rows": "${rows}", "factor": 2}
+    assert "# ### no heading\n" in params("code")["total"]["code"]
+    assert params("request")["post"]["query"] == {"draft": "yes"}
+    assert params("request")["post"]["body"] == {"text": "${text}", "tags": ["a", 1]}
+    assert params("request")["show"]["command"] == "echo ${post.body.id} ${post.status} ${post.headers}"
+    assert document("request")["outputs"] == {"answer": {"source": "${post.body}"}}
+    assert document("batch_of_requests")["outputs"] == {
+        "first": {"source": "${fetch.results[0].body}"},
+        "state": {"source": "${fetch.results[0].status}"},
+    }
+    assert params("model")["summary"]["options"] == {"max_tokens": 300}
+    assert params("model")["summary"]["prompt"].startswith("## The text\n\n${text}")
+    assert document("model")["outputs"]["tokens"] == {"source": "${summary.usage}"}
+    assert params("files")["copy"] == {
+        "source": "${folder}/a.txt",
+        "destination": "${folder}/b.txt",
+        "overwrite": True,
+    }
+
+
+def test_what_only_looks_like_a_reference_stays():
+    text = f"{STEP}- type: http\n- url: $${{say.response}}\n### b\n- type: shell\n- command: |\n    "
+    whole = converted(text + "echo $${say.response} ${say.responses} ${other.response}\n").workflow
+    assert whole["nodes"][0]["params"]["url"] == "$${say.response}"
+    assert whole["nodes"][1]["params"]["command"] == (
+        "echo $${say.response} ${say.responses} ${other.response}\n"
+    )
+
+
+def test_a_workflow_of_a_step_gets_its_inputs_as_params_and_its_outputs_by_their_own_names():
+    assert params("parent") == {
+        "greet": {"workflow": "./child.json", "who": "${name}"},
+        "show": {"command": "printf '%s!' ${greet.greeting}"},
+        "again": {"command": "printf '%s?' ${greet.greeting}"},
+    }
+    assert params("saved_parent")["greet"] == {"workflow": "greet", "who": "ann"}
+
+
+def test_headings_and_fences_of_every_form_are_read():
+    assert [node["id"] for node in document("underlined")["nodes"]] == ["say"]
+    assert params("fences") == {
+        "tildes": {"command": '# Steps\necho "### no heading"\n```'},
+        "long": {
+            "file_path": "doc.md",
+            "content": "# A document\n\n## Steps\n\n```shell command\necho hi\n```",
+        },
+        "indented": {"command": "echo three spaces\n  and two more"},
+    }
+
+
+def test_what_is_no_field_is_the_purpose():
+    prose = document("prose")
+    assert prose["description"].endswith("### A heading of the introduction\n\n> quoted")
+    (say,) = prose["nodes"]
+    assert say["params"] == {"command": "echo hi"}
+    assert say["purpose"].split("\n\n") == [
+        "It says **hi**:",
+        "1. one\n2. two",
+        "- no field\n- neither",
+        "#### Why",
+        "Because.",
+        "More about it.",
+    ]
+
+
+def test_comments_and_front_matter_are_no_part_of_it():
+    plain = {"nodes": [{"id": "say", "type": "shell", "params": {"command": "echo hi"}}]}
+    assert document("comments") == {"name": "With comments", **plain}
+    assert document("front_matter") == {"name": "With front matter", **plain}
+    assert document("untitled") == plain
+    found = converted((FOLDER / "front_matter.md").read_text())
+    assert [(it.line, it.severity) for it in found.problems] == [(1, "warning")]
+
+
+def test_texts_in_fields_keep_their_lines():
+    (say,) = document("blocks_in_yaml")["nodes"]
+    assert say["params"] == {
+        "command": "echo one\n\n# ### no heading\necho two\n",
+        "env": {"A": "1", "B": "folded text\n"},
+        "timeout": 5,
+        "check": True,
+    }
+
+
+def test_a_source_without_braces_is_a_reference_if_it_names_a_step():
+    assert document("plain_sources")["outputs"] == {
+        "said": {"source": "${say.stdout}"},
+        "fixed": {"source": "${say.exit_code}"},
+    }
+    assert converted(f"{SAY}\n## Outputs\n### a\n- source: hello\n").workflow["outputs"]["a"] == {
+        "source": "hello"
+    }
+
+
+@pytest.mark.parametrize("text", [SAY.replace("\n", "\r\n"), SAY.replace("\n", "\r"), f"\ufeff{SAY}"])
+def test_line_ends_and_a_byte_order_mark_make_no_difference(text):
+    assert converted(text) == converted(SAY)
+
+
+def test_a_section_that_is_not_known_is_named_and_the_rest_is_converted():
+    found = converted((FOLDER / "sections.md").read_text())
+    assert [node["id"] for node in found.workflow["nodes"]] == ["say"]
+    assert [(it.line, it.severity, it.message) for it in found.problems] == [
+        (3, "warning", "The section Usage is not converted"),
+        (16, "warning", "The section Notes is not converted"),
+    ]
+
+
+def test_what_has_no_equivalent_is_an_error_and_left_out():
+    found = converted((FOLDER / "agent.md").read_text())
+    assert [node["id"] for node in found.workflow["nodes"]] == ["look", "show"]
+    (problem,) = found.problems
+    assert (problem.line, problem.message) == (11, "Step mend: claude-code has no equivalent")
+    assert "llm" in problem.suggestion
+    assert "shell" in problem.suggestion
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "There is no section ## Steps"),
+        ('{"nodes": []}', 1, "There is no section ## Steps"),
+        ("\x00\x01", 1, "There is no section ## Steps"),
+        ("# T\n\nProse.\n\n## Inputs\n", 1, "There is no section ## Steps"),
+        (f"{STEP}Prose.\n", 5, "Step say has no type"),
+        (f"{STEP}- type:\n", 6, "Step say has no type"),
+        (f"{STEP}- type: [a]\n", 6, "Step say has a type that is a list"),
+        (f"{SAY}- type: echo\n", 8, "type is given twice, first in line 6"),
+        (f"{SAY}\n```shell command\nls\n```\n", 9, "command is given twice, first in line 7"),
+        (f"{SAY}\n```sh stdin\n1\n```\n```sh stdin\n2\n```\n", 12, "stdin is given twice, first in line 9"),
+        (f"{SAY}- command.x: echo\n", 8, "command.x is given twice, first in line 7"),
+        (f"{STEP}- type: shell\n  type: echo\n", 7, "Duplicate key type"),
+        (f"{SAY}\n\n# Again\n", 10, "# Again is a second title"),
+        (f"{STEP}\nText\n---\n- type: shell\n", 7, "Text is a heading, as it is underlined with ---"),
+        (f"{SAY}\n```\nls\n```\n", 9, "The code block has no name"),
+        (f"{SAY}\n```python\nls\n```\n", 9, "The code block has no name"),
+        (f"{SAY}\n```sh stdin\nls\n", 9, "The code block does not end"),
+        (f"{SAY}\n~~~ sh stdin\nls\n```\n~~\n", 9, "The code block does not end"),
+        (f"{SAY}\n````sh stdin\nls\n```", 9, "The code block does not end"),
+        (f"{SAY}\n```", 9, "The code block does not end"),
+        (f"{SAY}\n<!-- never\n\n## Outputs\n", 9, "The comment does not end"),
+        (f"{SAY}- stdin: a: b\n", 8, "Not valid YAML: mapping values are not allowed in this context"),
+        (f"{SAY}- env:\n    A: {{b: ${{x}}}}\n", 9, "Not valid YAML"),
+        (f"{SAY}- env:\n\t A: 1\n", 9, "Not valid YAML"),
+        (f"{SAY}- env: &a\n    b: *c\n", 9, "*c refers to no earlier anchor"),
+        (f"{SAY}- env: !x\n    b: 1\n", 8, "Tags such as !x are not supported"),
+        (f"{SAY}- and text\n", 8, "- and text is no field"),
+        (f"{SAY}more\n", 8, "This line belongs to the list item above it"),
+        (f"{SAY}  ```sh stdin\n  1\n  ```\n", 8, "This code block is inside a list item"),
+        (f"{STEP}\n    - type: shell\n\n- type: shell\n", 7, "An indented list is text, not a field"),
+        (f"{SAY}\n```yaml batch\nitems: [1, 2\n```\n", 10, "Not valid YAML"),
+        (f"{SAY}\n```yaml batch\nas: a\nas: b\n```\n", 11, "Duplicate key as"),
+        (f"{SAY}\n```json env\n{{]}}\n```\n", 10, "Not valid YAML"),
+        ("# T\n\n## Steps\n\n- type: shell\n", 5, "This belongs to no entry of ## Steps"),
+        ("# T\n\n## Steps\n```shell command\nls\n```\n", 4, "This belongs to no entry of ## Steps"),
+        ("## Inputs\n### a\n### b\n### a\n## Steps\n", 4, "a is there twice, first in line 2"),
+        (f"{SAY}## Outputs\n### a\n### a\n", 10, "a is there twice, first in line 9"),
+        (f"{STEP}- type: workflow\n- param_mapping: [a]\n", 7, "param_mapping of step say must be an object"),
+        (
+            f"{STEP}- type: workflow\n- who: a\n- param_mapping: {{who: b}}\n",
+            8,
+            "Input who is also a field of step say",
+        ),
+        (
+            f"{STEP}- type: copy-file\n- source: a\n- source_path: b\n",
+            8,
+            "source_path is given twice, also as source",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_named_with_its_line(text, line, message):
+    found = problems(text)
+    assert [(it, said[: len(message)]) for it, said in found] == [(line, message)]
+    assert all(it.suggestion and it.column for it in converted(text).problems)
+
+
+def test_every_mistake_is_named_at_once():
+    text = f"{STEP}- type: a: b\n- env: [1\n\n```\nx\n```\n\n### other\n\n### third\n- type: claude-code\n"
+    assert [line for line, _ in problems(text)] == [6, 7, 9, 13, 16]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (f"---\ntitle: x\n---\n\n{SAY}", 1, "The front matter is not converted"),
+        (
+            "# T\n## Steps\nSome words.\n\n### a\n- type: echo\n",
+            3,
+            "The text under ## Steps is not converted",
+        ),
+        (
+            f"{STEP}- type: delete-file\n- file_path: a\n- confirm_delete: true\n",
+            8,
+            "confirm_delete of step say is left out: it is not needed here",
+        ),
+        (
+            f"{STEP}- type: workflow\n- workflow_ref: a.pflow.md\n",
+            7,
+            "Step say runs a.pflow.md, which has to be converted too, to a.json",
+        ),
+    ],
+)
+def test_what_is_not_converted_and_does_no_harm_is_a_warning(text, line, message):
+    assert problems(text) == []
+    assert problems(text, "warning") == [(line, message)]
+
+
+def test_a_line_between_two_rules_is_no_front_matter():
+    text = f"---\n\n{SAY}\n---\n"
+    assert converted(text).workflow == converted(SAY).workflow
+    assert converted(text).problems == []
+
+
+def test_each_part_of_the_document_has_the_place_of_what_it_was_made_from():
+    places = converted((FOLDER / "request.md").read_text()).places
+    assert {path: places[path] for path in places if path.startswith("$.nodes[0]")} == {
+        "$.nodes[0]": (9, 1),
+        "$.nodes[0].id": (9, 1),
+        "$.nodes[0].params": (9, 1),
+        "$.nodes[0].type": (11, 3),
+        "$.nodes[0].params.method": (12, 3),
+        "$.nodes[0].params.url": (13, 3),
+        "$.nodes[0].params.timeout": (14, 3),
+        "$.nodes[0].params.headers": (15, 3),
+        "$.nodes[0].params.headers.Content-Type": (16, 5),
+        "$.nodes[0].params.headers.X-Team": (17, 5),
+        "$.nodes[0].params.query": (18, 3),
+        "$.nodes[0].params.query.draft": (19, 5),
+        "$.nodes[0].params.body": (21, 1),
+        "$.nodes[0].params.body.text": (23, 3),
+        "$.nodes[0].params.body.tags": (24, 3),
+        "$.nodes[0].params.body.tags[0]": (24, 12),
+        "$.nodes[0].params.body.tags[1]": (24, 17),
+    }
+    assert places["$.inputs.text.type"] == (5, 3)
+    assert places["$.outputs.answer.source"] == (34, 3)
+    shifted = converted((FOLDER / "batch_of_requests.md").read_text()).places
+    assert shifted["$.nodes[0].batch.as"] == (15, 5)
+
+
+def test_a_text_that_is_too_long_is_refused_before_it_is_parsed():
+    with pytest.raises(PflowError, match="too long for a workflow") as refused:
+        converted("x" * (MOST_MARKDOWN + 1))
+    assert refused.value.kind == "validation"
+
+
+_LINES = st.sampled_from(
+    [
+        *("# T", "## Inputs", "## Steps", "## Outputs", "### a", "### b", "- type: shell", "- type: http"),
+        *("- command: ls ${a.response}", "  more: 1", "```shell command", "```", "~~~", "", "text", "---"),
+        *("- batch:", "    items: [1]", "\t- x", "<!--", "-->", "===", "    code", "> - type: x", "1. one"),
+        *("- a.b: 1", "- a: [", "- workflow_ref: x.md", "- type: workflow", "- output_mapping: {a: b}"),
+    ]
+)
+
+
+@given(st.lists(_LINES, max_size=25))
+def test_whatever_lines_there_are_every_problem_has_a_line_of_the_file(lines):
+    found = converted("\n".join(lines))
+    assert all(1 <= it.line <= max(1, len(lines)) for it in found.problems)
+    assert all(1 <= line <= max(1, len(lines)) for line, _ in found.places.values())
+
+
+@given(st.text(alphabet=string.printable + "äß\u2028", max_size=200))
+def test_any_text_is_read(text):
+    assert isinstance(converted(text).workflow["nodes"], list)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+    | st.sampled_from(["1e3", "yes", "007", "2024-01-31", "~", "a\nb\n", "a \nb", ".5", "0x1", "1_0", "- a"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)  # fmt: skip
+
+
+@given(_VALUES)
+def test_yaml_that_is_written_is_read_as_the_same_value(value):
+    assert YamlText(to_yaml(value), "wf.yaml").value == value
