@@ -36,7 +36,7 @@ def written(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not != "agent"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "agent"])
 def test_each_workflow_is_converted_and_valid(pflow, written, name):
     done = pflow("workflow", "import", f"{name}.md")
     assert done.exit_code == 0, done.stderr
