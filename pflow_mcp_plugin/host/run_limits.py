@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,11 @@ def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
     return {of: it for of, it in limits.items() if it}
 
 
-def check_limits(config: Path, *, strict: bool = False) -> Iterator[Problem]:
-    """Yield the mistakes in the table, if the file can be read; raise if it cannot and that is `strict`."""
+def check_limits(config: Path, known: Collection[str] = (), *, strict: bool = False) -> Iterator[Problem]:
+    """Yield the mistakes in the table, if the file can be read; raise if it cannot and that is `strict`.
+
+    If node types are given as `known`, it warns of limits for others.
+    """
     try:
         table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
     except PflowError:
@@ -127,6 +130,16 @@ def check_limits(config: Path, *, strict: bool = False) -> Iterator[Problem]:
     source = str(config / POLICY_FILE)
     for path, message, step in _mistakes(table, TABLE):
         yield Problem(message=message, path=path, suggestion=step, kind="config", source=source)
+    for of, limits in table.items() if known and isinstance(table, dict) else ():
+        if isinstance(limits, dict) and of not in known:
+            yield Problem(
+                message=f"There is no node type {of}, so the limit has no effect",
+                path=f"{TABLE}.{of}",
+                suggestion=did_you_mean(of, known, "See: pflow registry list"),
+                severity="warning",
+                kind="config",
+                source=source,
+            )
 
 
 def _mistakes(table: object, path: str) -> Iterator[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -257,11 +257,12 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
         list(saved.entries())
     except PflowError as error:
         found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
-    tables = (*check_retention(paths.config), *check_limits(paths.config))
-    return [*found, *_policy_mistakes(host), *tables, *_script_clashes()]
+    known = [row.node for row in host.registry.rows("")]
+    tables = (*check_retention(paths.config), *check_limits(paths.config, known))
+    return [*found, *_policy_mistakes(host, known), *tables, *_script_clashes()]
 
 
-def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
+def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Problem]:
     """Yield the mistakes in the policy on data flows, and a warning for each word that matches nothing."""
     try:
         policy = read_policy(host.paths.config)
@@ -270,7 +271,6 @@ def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
         return
     if policy is None:
         return
-    known = [row.node for row in host.registry.rows("")]
     for rule in (*policy.deny, *policy.allow):
         for key, word in (("from", rule.begin), ("to", rule.end)):
             if not (word in RESERVED or matches(word, known, ())):

@@ -158,3 +158,15 @@ def test_a_mistake_is_named_and_no_run_goes_without_its_limits(bench, sent, limi
     with pytest.raises(PflowError, match=says):
         bench.run(batch(1))
     assert sent == []
+
+
+def test_a_limit_for_a_node_type_that_is_not_there_is_a_warning(bench, sent, limits):
+    limits("[limits.shel]\nmax_calls = 3\n[limits.echo]\nmax_calls = 3\n")
+    (problem,) = check_own_config(bench.host)
+    assert (problem.severity, problem.path, problem.suggestion) == (
+        "warning",
+        "limits.shel",
+        "Did you mean shell?",
+    )
+    bench.run(batch(1))
+    assert sent == [0]
