@@ -23,7 +23,6 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 SECTIONS = ("inputs", "steps", "outputs")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _FIELD = re.compile(r"""\s*[-*+]\s+(?:[\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s|$)""")
 _CODE = re.compile(r"\s*(```|~~~)")
@@ -114,10 +113,10 @@ class _Reader:
             first, end = token.map
             if token.type == "heading_open":
                 self._heading(token, (first + 1, 1), tokens[index + 1].content)
-            elif token.type == "html_block" and not _COMMENT.sub("", token.content).strip():
-                continue
-            elif token.type == "html_block" and "<!--" in _COMMENT.sub("", token.content):
+            elif token.type == "html_block" and _ends_inside_a_comment(token.content):
                 self._findings.found((first + 1, 1), "The comment does not end", "Write --> after it")
+            elif token.type == "html_block" and _is_comment(token.content):
+                continue
             elif token.type != "hr":
                 raw = "\n".join(self._lines[first:end]).strip("\n")
                 if self._entry:
@@ -291,6 +290,16 @@ def _items(tokens: Sequence[Token], index: int) -> Iterator[tuple[int, int]]:
     while is_list and (token := tokens[(index := index + 1)]).level:
         if token.type == "list_item_open" and token.level == 1 and token.map:
             yield token.map[0], token.map[1]
+
+
+def _ends_inside_a_comment(html: str) -> bool:
+    return "<!--" in html.rpartition("-->")[2]
+
+
+def _is_comment(html: str) -> bool:
+    """Return whether there is nothing but comments in a block of HTML."""
+    *closed, rest = html.split("-->")
+    return not rest.strip() and all(part.lstrip().startswith("<!--") for part in closed)
 
 
 def _start(token: Token) -> Place:

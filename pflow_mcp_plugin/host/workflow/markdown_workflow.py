@@ -15,7 +15,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON
-from pflow_mcp_plugin.host.workflow.findings import at, cut, shown
+from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.host.workflow.findings import TooManyProblems, at, cut, shown
 from pflow_mcp_plugin.host.workflow.markdown_sections import (
     MarkdownEntry,
     MarkdownParts,
@@ -26,8 +27,8 @@ from pflow_mcp_plugin.host.workflow.templates import lone, with_strings
 from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE
 from pflow_mcp_plugin.host.workflow.workflow_text import Place
 
-MOST_MARKDOWN = 1 << 20
-"""Characters of a workflow in Markdown, whose parser takes seconds for a million."""
+MOST_MARKDOWN = 1 << 19
+"""Characters of a workflow in Markdown, whose parser takes seconds for as many."""
 _KEY = re.compile(r"""\$(?:\.[\w-]+|\["[^"]*"\])""")
 _REFERENCE = re.compile(
     r"(?<!\$)(\$\{\s*)([\w-]+)((?:\.(?:results|items)\[-?\d+\](?:\.result)?)?)(\.[\w-]+)?"
@@ -94,9 +95,12 @@ def convert_markdown(text: str, origin: str) -> Converted:
         step = "Keep large data in files that nodes read"
         raise PflowError(message, suggestions=(step,), kind="validation")
     findings = PlacedFindings()
-    parts = markdown_parts(text, origin, findings)
     conversion = _Conversion(findings)
-    workflow = conversion.document(parts)
+    workflow: dict[str, JSON] = {}
+    try:
+        workflow = conversion.document(markdown_parts(text, origin, findings))
+    except TooManyProblems as error:
+        findings.problems.append(problem_of(error))
     return Converted(workflow=workflow, problems=findings.problems, places=conversion.places)
 
 

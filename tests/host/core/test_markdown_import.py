@@ -76,6 +76,15 @@ def test_batches_inputs_and_outputs_give_the_right_values(pflow, written, name, 
     assert outputs is None or done.envelope["data"]["outputs"] == outputs
 
 
+def test_steps_that_copy_move_and_delete_files_do(pflow, written):
+    (written / "folder").mkdir()
+    (written / "folder" / "a.txt").write_text("hello")
+    assert pflow("workflow", "import", "files.md", "--output", "wf.json").exit_code == 0
+    done = pflow("run", "wf.json", "folder=folder", "--json")
+    assert done.envelope["data"]["outputs"] == {"text": "hello"}
+    assert [path.name for path in (written / "folder").iterdir()] == ["c.txt"]
+
+
 def test_a_workflow_and_those_that_it_runs_are_converted_one_after_the_other(pflow, written):
     first = pflow("workflow", "import", "parent.md", "--output", "parent.json")
     assert first.exit_code == 0

@@ -241,6 +241,7 @@ def test_what_has_no_equivalent_is_an_error_and_left_out():
         (f"{SAY}\n~~~ sh stdin\nls\n```\n~~\n", 9, "The code block does not end"),
         (f"{SAY}\n````sh stdin\nls\n```", 9, "The code block does not end"),
         (f"{SAY}\n```", 9, "The code block does not end"),
+        (f"{SAY}\n<!-- a -->\n<!-- never\n\n## Outputs\n", 10, "The comment does not end"),
         (f"{SAY}\n<!-- never\n\n## Outputs\n", 9, "The comment does not end"),
         (f"{SAY}- stdin: a: b\n", 8, "Not valid YAML: mapping values are not allowed in this context"),
         (f"{SAY}- env:\n    A: {{b: ${{x}}}}\n", 9, "Not valid YAML"),
@@ -345,6 +346,18 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_parsed():
     with pytest.raises(PflowError, match="too long for a workflow") as refused:
         converted("x" * (MOST_MARKDOWN + 1))
     assert refused.value.kind == "validation"
+
+
+def test_thousands_of_mistakes_end_the_conversion_and_are_named():
+    found = converted(f"{STEP}- type: shell\n" + "- type: shell\n" * 10_001)
+    assert len(found.problems) == 10_001
+    assert found.problems[0].line == 7
+    assert "more than 10,000 problems" in found.problems[-1].message
+
+
+def test_comments_that_never_end_take_no_more_time_than_others():
+    found = converted(SAY + "\n" + "<!-- " * 50_000)
+    assert [it.message for it in found.problems] == ["The comment does not end"]
 
 
 _LINES = st.sampled_from(
