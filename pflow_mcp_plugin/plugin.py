@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract import Command, PflowError, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
     from pflow_mcp_plugin.contract import Host, LockCheck, NodeRef, NodeSource, Paths, Problem, Run
+    from pflow_mcp_plugin.network.egress import NetworkRules
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""
@@ -177,9 +178,14 @@ def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the plugin's run context: a traced run's span, and the connections of one that uses tools."""
+    """Offer the plugin's run context: a traced run's span, and the connections of one that uses tools.
+
+    Nodes of the host that connect to anything find the rules of `[network]` in the run.
+    """
+    from pflow_mcp_plugin.network.egress import RESOURCE
     from pflow_mcp_plugin.telemetry.provider import tracer
 
+    run.resources[RESOURCE] = partial(_network_rules, run.host.paths)
     uses_tools = any(map(_server, run.workflow.nodes))
     return _traced(run, uses_tools=uses_tools) if uses_tools or tracer() is not None else None
 
@@ -222,6 +228,12 @@ def _connections(run: Run) -> Iterator[None]:
 
 def _server(node: NodeRef) -> str:
     return str(node.injected.get("__mcp_server__", ""))
+
+
+def _network_rules(paths: Paths) -> NetworkRules:
+    from pflow_mcp_plugin.discovery.servers import servers
+
+    return servers(paths).store.network()
 
 
 def _configured(paths: Paths) -> Iterator[str]:

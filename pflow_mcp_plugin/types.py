@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import attrs
 
 from pflow_mcp_plugin.contract.validators import ByFields
+from pflow_mcp_plugin.network.egress import NetworkRules
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -50,23 +51,6 @@ class ToolFilter(NamedTuple):
         """Whether a tool, by its raw name, becomes a node."""
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
-
-
-class NetworkRules(NamedTuple):
-    """The type of the rules for the hosts that servers are reached at: the `[network]` table of their config.
-
-    Attributes:
-        policy: With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed.
-        allow: Globs over host names, addresses and networks. An address that is not public may be behind a
-            name only if an address or network here names it.
-        deny: Likewise; what it matches is refused in any case.
-        hosts: The hosts that the config writes in the URLs of its servers.
-    """
-
-    policy: Literal["open", "registered"] = "open"
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

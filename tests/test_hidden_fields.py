@@ -28,6 +28,7 @@ SECRET = {
     "contract.runs.LockCheck": {"host"},
     "contract.runs.NodeRef": {"entry", "host", "params", "injected"},
     "exchange.Launch": {"secrets", "report", "redactor"},
+    "host.nodes.http_request.HttpEndpoint": {"url"},
     "host.nodes.shell.ChildCommand": {"env"},
     "presets.collection.InputValues": {"secrets"},
     "server.http.request_tokens.BearerToken": {"value"},
@@ -36,6 +37,7 @@ SECRET = {
 """The fields in which a secret can be, or the parts of a run that has one. A new one has to be listed too."""
 WHOLE = {
     *("host.direct.direct_run.DirectRun", "host.running.attempts.Attempts", "host.running.batch._Tally"),
+    *("host.nodes.http_request.HttpAnswer", "host.nodes.http_request.HttpCall"),
     *("host.running.result_reuse.WatchedStore", "host.running.shared_store.Values"),
     *("host.running.flow.Steps", "host.running.trace_recorder.Preparation"),
     *("host.running.trace_recorder.Step", "host.workflow.compilation.Compiled"),

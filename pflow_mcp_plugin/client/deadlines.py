@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self, TypeVar
@@ -14,6 +12,7 @@ from typing import Self, TypeVar
 import attrs
 
 from pflow_mcp_plugin.client.request_failures import RequestFailed
+from pflow_mcp_plugin.network.http_headers import retry_after
 from pflow_mcp_plugin.types import Server
 
 START_SECONDS = 30.0
@@ -132,16 +131,3 @@ async def with_retry_after(
     if before is not None:
         await before()
     return await request()
-
-
-def retry_after(text: str) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3), None if it is invalid."""
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    if date.tzinfo is None:  # the zone `-0000`: UTC of unknown origin
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())

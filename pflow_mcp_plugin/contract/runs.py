@@ -114,7 +114,9 @@ class Run(ABC):
         host: The host it runs in.
         artifacts_dir: The folder for results that are not text or too large to be shown; created by
             whoever writes the first file.
-        resources: Objects that plugins keep for the run, each under its own key.
+        resources: Objects that plugins keep for the run, each under its own key. Under `network`, if it is
+            there, is a function that returns the rules for the hosts that a node may connect to
+            (`pflow_mcp_plugin.network.egress.NetworkRules`).
         origin: Who asked for the run, and through what.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from pflow_mcp_plugin.network.egress import Endpoint
+from pflow_mcp_plugin.network.egress import Endpoint, is_loopback
 from pflow_mcp_plugin.storage import read_regular, require_regular
 
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -73,6 +74,17 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
     except (OSError, ValueError) as error:
         reason = f"{file or folder}: {error}"
         raise CertificatesUnreadable("certificates to trust", reason, setting) from error
+
+
+def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
+    """Return the TLS context of an endpoint's connections to a URL; for plain http on this machine, any."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
+    context = tls_context(os.environ, endpoint)
+    if endpoint.client_cert:
+        present_certificate(context, endpoint)
+    return context
 
 
 def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:

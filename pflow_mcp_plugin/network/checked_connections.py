@@ -102,6 +102,19 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ProxyError(str(error)) from error
 
 
+async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
+    """Send a request and return the answer, a redirect included, before its body is read.
+
+    httpx2 would take headers such as `X-API-Key` along to another host.
+    """
+    response = await client.send(request, stream=True, follow_redirects=False)
+    jar = client.cookies.jar
+    for cookie in list(jar):
+        if not f"{cookie.name}{cookie.value}".isascii():  # it would make every further request fail
+            jar.clear(cookie.domain, cookie.path, cookie.name)
+    return response
+
+
 def _core_url(url: httpx2.URL) -> httpcore2.URL:
     return httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
 

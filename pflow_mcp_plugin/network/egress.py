@@ -8,7 +8,7 @@ what is not public must be named in the config, as the host of a server's URL or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
 
+RESOURCE = "network"
+"""The key of a run's resources with the function that returns its `NetworkRules`."""
+_PORTS = {"http": 80, "https": 443}
 _UNDENY = "remove that from deny in [network] if the host is needed"
 _METADATA = frozenset(
     {
@@ -37,17 +40,21 @@ _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
 
 
-class _Rules(Protocol):
-    """The rules of `[network]`, as `types.NetworkRules` describes them."""
+class NetworkRules(NamedTuple):
+    """The type of the rules for the hosts that servers are reached at: the `[network]` table of their config.
 
-    @property
-    def policy(self) -> str: ...
-    @property
-    def allow(self) -> tuple[str, ...]: ...
-    @property
-    def deny(self) -> tuple[str, ...]: ...
-    @property
-    def hosts(self) -> tuple[str, ...]: ...
+    Attributes:
+        policy: With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed.
+        allow: Globs over host names, addresses and networks. An address that is not public may be behind a
+            name only if an address or network here names it.
+        deny: Likewise; what it matches is refused in any case.
+        hosts: The hosts that the config writes in the URLs of its servers.
+    """
+
+    policy: Literal["open", "registered"] = "open"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 class Endpoint(Protocol):
@@ -62,7 +69,7 @@ class Endpoint(Protocol):
         """Its own URL, expanded."""
 
     @property
-    def network(self) -> _Rules:
+    def network(self) -> NetworkRules:
         """The rules for hosts and addresses."""
 
     @property
@@ -119,6 +126,15 @@ def plain_http_host(url: str) -> str:
     except ValueError:  # an invalid address, such as http://[::1
         return url
     return "" if "${" in host or is_loopback(host) else host
+
+
+def is_same_origin(one: str, other: str) -> bool:
+    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
+    first, second = (
+        (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
+        for parts in map(urlsplit, (one, other))
+    )
+    return first == second
 
 
 def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:

@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -103,7 +104,8 @@ def write_atomic(
     make_folder(target.parent)
     sweep(target.parent)
     try:
-        _replace(target, data, mode, durable=durable)
+        with _replacing(target, mode, durable=durable) as descriptor:
+            _write_all(descriptor, data)
     except OSError as error:
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
 
@@ -136,7 +138,8 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
     except FileNotFoundError:
         target = path.resolve()
         sweep(target.parent, target.name)
-        _replace(target, data, mode)
+        with _replacing(target, mode) as descriptor:
+            _write_all(descriptor, data)
         return ""
     if re.fullmatch(_DESCRIPTOR, str(path)):  # whoever opened the file goes on writing to it
         _write_over(path, data, None)
@@ -147,7 +150,8 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
         reason = "it has further names, which a new file would not have"
     else:
         try:
-            _replace(target, data, mode, like=target)
+            with _replacing(target, mode, like=target) as descriptor:
+                _write_all(descriptor, data)
         except OSError as error:
             if error.errno not in _IN_PLACE:
                 raise
@@ -165,13 +169,10 @@ def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int
     """
     with open(path, "rb", 0, opener=open_regular) as source:
         status = os.fstat(source.fileno())
-
-        def fill(descriptor: int) -> None:
+        with _replacing(target, stat.S_IMODE(status.st_mode), durable=durable) as descriptor:
             while data := source.read(_PIECE):
                 _write_all(descriptor, data)
             os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-        _replace(target, fill, stat.S_IMODE(status.st_mode), durable=durable)
     return target.stat().st_size
 
 
@@ -179,6 +180,24 @@ def temporary_name(target: Path) -> Path:
     """Return a name to make a file or folder under, beside it; `sweep` removes what a dead writer left."""
     name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
     return target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
+
+
+@contextmanager
+def replaced_regular(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Replace a regular file that the user named by what is written piece by piece in the `with` block.
+
+    If the block raises, the old file stays. A file that is there keeps its permissions and its owner, and a
+    symlink stays. Raises `NotRegular` or `OSError`.
+    """
+    try:
+        os.close(open_regular(path, os.O_WRONLY))  # what may not be written may not be replaced either
+        like: Path | None = path.resolve()
+    except FileNotFoundError:
+        like = None
+    target = path.resolve()
+    sweep(target.parent, target.name)
+    with _replacing(target, None, like=like) as descriptor:
+        yield partial(_write_all, descriptor)
 
 
 def append_regular(path: Path, data: bytes) -> None:
@@ -281,24 +300,17 @@ def _target(path: Path) -> Path:
         raise StoreError(path, "is a link that leads to itself") from error
 
 
-def _replace(
-    target: Path,
-    data: bytes | Callable[[int], None],
-    mode: int | None,
-    *,
-    like: Path | None = None,
-    durable: bool = True,
-) -> None:
-    """Replace a file by one with this content, which may be a function that writes it to a descriptor."""
+@contextmanager
+def _replacing(
+    target: Path, mode: int | None, *, like: Path | None = None, durable: bool = True
+) -> Iterator[int]:
+    """Replace a file by what is written to the descriptor; if the block raises, leave it unchanged."""
     temporary = temporary_name(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666 if mode is None and like is None else 0o600)
         try:
-            if callable(data):
-                data(descriptor)
-            else:
-                _write_all(descriptor, data)
+            yield descriptor
             if like is not None:
                 _make_like(descriptor, like)
             if mode is not None:

@@ -8,9 +8,9 @@ from http_server import FaultServer, Reply, Request, handshake
 
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
-from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.network.egress import is_same_origin
 from pflow_mcp_plugin.types import Server
 
 

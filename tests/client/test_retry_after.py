@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from pflow_mcp_plugin.client.deadlines import retry_after
+from pflow_mcp_plugin.network.http_headers import retry_after
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from shlex import quote
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from pflow_mcp_plugin.client.deadlines import retry_after
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message, too_large
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
@@ -34,6 +33,7 @@ from pflow_mcp_plugin.config.auth import is_machine
 from pflow_mcp_plugin.errors import STATUS_ACTIONS, DeadlineExceeded, McpError
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
+from pflow_mcp_plugin.network.http_headers import retry_after
 from pflow_mcp_plugin.secret_detection import in_arguments, is_secret
 from pflow_mcp_plugin.types import Server
 

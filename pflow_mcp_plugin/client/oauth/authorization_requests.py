@@ -19,13 +19,13 @@ import attrs
 import httpx2
 
 from pflow_mcp_plugin.client.request_failures import MessageTooLarge, NoAccessToken
-from pflow_mcp_plugin.client.transport.http_requests import NETWORK_ERRORS, is_same_origin, read_whole
+from pflow_mcp_plugin.client.transport.http_requests import NETWORK_ERRORS, read_whole
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.network import egress
 from pflow_mcp_plugin.network.certificates import tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
-from pflow_mcp_plugin.network.egress import HostRefused
+from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.types import Server
 
 _JSON = "application/json"

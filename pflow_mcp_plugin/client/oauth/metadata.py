@@ -17,9 +17,8 @@ import attrs
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place, require_allowed
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
 from pflow_mcp_plugin.client.request_failures import NoAccessToken, challenge_parameters
-from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.network.egress import is_loopback
+from pflow_mcp_plugin.network.egress import is_loopback, is_same_origin
 from pflow_mcp_plugin.types import Server
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")

@@ -6,14 +6,11 @@ Both HTTP transports use this. A failure is a `RequestFailed` with what is known
 from __future__ import annotations
 
 import base64
-import os
-import ssl
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
 import attrs
 import httpx2
@@ -28,9 +25,9 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.config.auth import missing_scopes, wanted_scopes
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.network.certificates import KeyNotPinned, present_certificate, tls_context
-from pflow_mcp_plugin.network.checked_connections import CheckedTransport
-from pflow_mcp_plugin.network.egress import HostRefused, is_loopback
+from pflow_mcp_plugin.network.certificates import KeyNotPinned, client_context
+from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
+from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -51,7 +48,6 @@ _BODY_KEPT = 2000
 """Characters of an HTTP body that are kept to be shown."""
 _BODY_READ = 64 * 1024
 """Bytes of an HTTP body that are read if it is not an MCP answer."""
-_PORTS = {"http": 80, "https": 443}
 _CLAIMS = ("scope", "scp")
 """The claims of a JWT with scopes: that of RFC 9068, and another common one."""
 
@@ -136,9 +132,9 @@ class HttpRequests:
     async def _authorized(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, with an access token if there is `auth`; after a 401 once more, with another."""
         if self._auth is None:
-            return await self._sent(request)
+            return await sent(self._client, request)
         await self._auth.authorize(request)
-        response = await self._sent(request)
+        response = await sent(self._client, request)
         try:
             if not await self._auth.authorize_again(request, response):
                 return response
@@ -146,16 +142,7 @@ class HttpRequests:
             await response.aclose()
             raise
         await response.aclose()
-        return await self._sent(request)
-
-    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        # Not followed by httpx2, which would take headers such as `X-API-Key` along to another host.
-        response = await self._client.send(request, stream=True, follow_redirects=False)
-        jar = self._client.cookies.jar
-        for cookie in list(jar):
-            if not f"{cookie.name}{cookie.value}".isascii():  # it would make every further request fail
-                jar.clear(cookie.domain, cookie.path, cookie.name)
-        return response
+        return await sent(self._client, request)
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
@@ -262,15 +249,6 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
     )
 
 
-def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
-    first, second = (
-        (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
-        for parts in map(urlsplit, (one, other))
-    )
-    return first == second
-
-
 def request_headers(server: Server) -> dict[str, str]:
     """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
     auth = server.auth
@@ -290,17 +268,10 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
     """
-    url = urlsplit(server.url)
-    if url.scheme == "http" and is_loopback(url.hostname or ""):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
-    else:
-        context = tls_context(os.environ, server)
-        if server.client_cert:
-            present_certificate(context, server)
     return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        transport=CheckedTransport(server, context),
+        transport=CheckedTransport(server, client_context(server, server.url)),
     )
 
 

@@ -33,7 +33,6 @@ from pflow_mcp_plugin.client.transport.http_requests import (
     RequestAuth,
     is_event_stream,
     is_message,
-    is_same_origin,
     read_beginning,
     read_events,
     read_value,
@@ -41,6 +40,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
 )
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.network.egress import is_same_origin
 from pflow_mcp_plugin.types import Server
 
 _KEPT = 2000

@@ -3,6 +3,7 @@
 - `own_nodes`: their registry entries. Start reading here.
 - `value_nodes`, `file_nodes`, `folder_nodes`, `shell`, `llm_node`, `ask_node`: the classes, and what they
   share.
+- `http_node`: the params and outputs of `http`; `http_request`: its requests, retries, pages and downloads.
 """
 
 from __future__ import annotations

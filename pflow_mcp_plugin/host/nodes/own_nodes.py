@@ -374,6 +374,56 @@ _ENTRIES = (
         ),
     ),
     _own(
+        "http",
+        "Http",
+        "nodes.http_node",
+        "Send an HTTP request: fetch a URL or web page, call a REST API, post JSON or a form, upload or "
+        "download a file; reads all pages if wanted",
+        effects=("untrusted_output", "destructive", "sends_data"),
+        interface=Interface(
+            params=(
+                _field("url", "str", "The http or https address; credentials belong in auth", required=True),
+                _field("method", "str", "GET by default; HEAD, OPTIONS, POST, PUT, PATCH or DELETE"),
+                _field("query", "dict", "Fields for the query of the url; a list gives several values"),
+                _field("headers", "dict", "Headers of the request"),
+                _field("body", "any", "Its body: a string as text, all else as JSON"),
+                _field("form", "dict", "In place of body: the fields of a form"),
+                _field("files", "dict", "Files of the form: the path of each, by the name of its field"),
+                _field(
+                    "auth",
+                    "dict",
+                    '`{"type": "bearer", "token": T}`, `{"type": "basic", "username": U, "password": T}` or '
+                    '`{"type": "header", "name": N, "value": T}`; T may be `{"variable": NAME}`',
+                ),
+                _field(
+                    "expect", "list", 'The statuses that are no failure: numbers or "4xx"; ["2xx"] by default'
+                ),
+                _field("next_page", "str", '"link" for the Link header, or an expression for the next URL'),
+                _field("max_pages", "int", "The most pages, 100 by default"),
+                _field("download", "str", "The file to write the body to"),
+                _field("retries", "int", "How often a GET is sent again if it fails, 2 by default"),
+                _field("timeout", "float", "Seconds for all of it, 60 by default"),
+                _field("max_mb", "float", "MiB of what is answered, 32 by default, 4096 for a download"),
+                _field("insecure", "bool", "Whether plain http to another machine is allowed"),
+                _field(
+                    "tls_pins", "str | list", "Pins of keys, one of which it must have, or a file of them"
+                ),
+                _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
+                _field(
+                    "client_cert", "str | list", "The file with a certificate and its key, or one for each"
+                ),
+            ),
+            outputs=(
+                _field("status", "int", "The status of the answer, of the last one if there are several"),
+                _field("headers", "dict", "Its headers, with names in lower case"),
+                _field("body", "any", "Its body: a value if it is JSON, else text; of pages, a list"),
+                _field("path", "str", "Only with download: the file"),
+            ),
+            actions=("default", "error", "timeout", "rate_limited"),
+            result="body",
+        ),
+    ),
+    _own(
         "workflow",
         "SubRun",
         "running.flow",
@@ -415,6 +465,14 @@ class OwnNodes(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Return what is wrong with the params of a node `http`."""
+        if use.entry.node != "http":
+            return ()
+        from pflow_mcp_plugin.host.nodes.http_node import mistakes
+
+        return mistakes(use.params)
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
         """Yield what is not installed: the library `llm`, and the programs of commands that are lists."""

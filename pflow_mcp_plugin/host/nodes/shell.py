@@ -22,7 +22,7 @@ import pocketflow
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.daemon_threads import Threads
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
@@ -345,8 +345,7 @@ class Shell(pocketflow.Node):
         shown = cut(program)
         steps: tuple[str, ...] = ()
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
-            nodes, own = run.workflow.nodes if run else (), self.params.get("__node_id__")
-            written = next((node.params for node in nodes if node.id == own), {})
+            written = written_params(self.params, run)
             message = f"the command cannot be started: {too_long(command_strings(self.params, written))}"
             steps = ("Write the value to a file and pass the path, or pass the value as stdin",)
         elif isinstance(error, FileNotFoundError) and error.filename == program:

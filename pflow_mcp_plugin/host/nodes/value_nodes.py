@@ -7,7 +7,7 @@ from typing import Any
 
 import pocketflow
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
@@ -25,6 +25,14 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
     if default is _REQUIRED:
         raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
     return default
+
+
+def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
+    """Return a node's params as the workflow has them, with templates; without a run, those that were set."""
+    if run is None:
+        return params
+    own = params.get("__node_id__")
+    return next((node.params for node in run.workflow.nodes if node.id == own), {})
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:

@@ -206,7 +206,7 @@ class NodeRegistry(Registry):
         """Return what the source of a node finds wrong with its use; its failure is an error."""
         named = (origin for origin in self.sources if origin.name == use.entry.source)
         origin = next(named, None)
-        if origin is None or origin.plugin.own:
+        if origin is None:
             return []
         try:
             return origin.check_use(use)

@@ -1,0 +1,355 @@
+"""The node `http`: its params, what is wrong with them, and its outputs; `http_request` does the work."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pocketflow
+
+from pflow_mcp_plugin.contract import UNKNOWN, PflowError, Problem, Run
+from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
+from pflow_mcp_plugin.host.workflow.findings import at, cut, said
+from pflow_mcp_plugin.host.workflow.templates import as_text, has_template
+from pflow_mcp_plugin.network.egress import RESOURCE, NetworkRules, refusal_of_url
+from pflow_mcp_plugin.storage import require_regular
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.nodes.http_request import HttpAnswer, HttpCall, HttpEndpoint
+
+TIMEOUT = 60.0
+"""Seconds for all requests of a node together, if the workflow does not set a timeout."""
+RETRIES = 2
+MOST_PAGES = 100
+MOST_MB, MOST_DOWNLOAD_MB = 32.0, 4096.0
+"""MiB of an answer, and of one that is downloaded, if the workflow does not set `max_mb`."""
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_METHODS = (*_SAFE, "POST", "PUT", "PATCH", "DELETE")
+_AUTH = {"bearer": ("token",), "basic": ("username", "password"), "header": ("name", "value")}
+_FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding", "upgrade"})
+"""Headers that pflow writes itself, as they decide where a request ends or goes."""
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
+_WRITTEN_HOST = re.compile(r"https?://[^/?#$@\\\s]+(?:[/?#]|\Z)", re.IGNORECASE)
+"""A URL up to the end of its host, without a template."""
+_STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
+_LEAST = {"retries": 0, "max_pages": 1}
+
+
+class Http(pocketflow.Node):
+    """The node `http` sends a request, and those that follow from it, and returns what was answered.
+
+    Its params are never read from the shared store. A host that is not public is reached only if the url is
+    written so in the workflow, not by a template.
+    """
+
+    announces_sending = True
+    """It tells its run just before a request that may change something; see `Run.current_step`."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[HttpCall, Run | None]:
+        """Return what an `http` node asks for, and the run; its secrets are redacted from now on."""
+        params = {key: value for key, value in self.params.items() if value is not None}
+        argument(params, {}, "url")
+        wrong = next(mistakes(params), None)
+        if wrong is not None:
+            steps = (wrong.suggestion,) if wrong.suggestion else ()
+            raise PflowError(wrong.message, suggestions=steps, ran="not ran")
+        run: Run | None = shared.get("__run__")
+        return _call(params, written_params(self.params, run), run), run
+
+    def exec(self, prep_res: tuple[HttpCall, Run | None]) -> HttpAnswer:
+        """Make the requests of an `http` node."""
+        from pflow_mcp_plugin.host.nodes.http_request import perform
+
+        call, run = prep_res
+        step = run.current_step() if run else None
+        return perform(call, step, run.cancelled if run else lambda: False)
+
+    def post(
+        self, shared: MutableMapping[str, Any], prep_res: tuple[HttpCall, Run | None], exec_res: HttpAnswer
+    ) -> str:
+        """Write what was answered, of an unexpected status too, and return the action."""
+        run, failure = prep_res[1], exec_res.failure
+        if exec_res.status is not None:
+            shared.update(status=exec_res.status, headers=exec_res.headers, body=exec_res.body)
+        if exec_res.path is not None:
+            shared["path"] = exec_res.path
+        if run is not None:
+            for warning in exec_res.warnings:
+                run.host.report(Problem(message=warning, severity="warning", kind="execution"))
+            details = {"status": exec_res.status, "requests": exec_res.requests}
+            run.annotate(self.params.get("__node_id__", ""), {"http": details})
+        shared["error"] = None if failure is None else failure.message
+        if failure is None:
+            return "default"
+        shared["__error__"] = failure
+        return failure.action
+
+
+def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None) -> HttpCall:
+    from pflow_mcp_plugin.host.nodes.http_request import HttpCall, with_query
+
+    headers = {str(key): as_text(value) for key, value in params.get("headers", {}).items()}
+    content, body = None, params.get("body")
+    if body is not None:
+        content = body.encode("utf-8", "replace") if isinstance(body, str) else json.dumps(body).encode()
+        kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+        if not any(name.lower() == "content-type" for name in headers):
+            headers["content-type"] = kind
+    files = {str(key): Path(value).expanduser() for key, value in params.get("files", {}).items()}
+    for path in files.values():
+        try:
+            require_regular(path)
+        except OSError as error:
+            failure = file_problem("read", path, error.strerror or str(error), "Check files")
+            failure.ran = "not ran"
+            raise failure from error
+    download = Path(params["download"]).expanduser() if "download" in params else None
+    if download is not None:
+        refuse_own("write", download, run)
+    most = MOST_MB if download is None else MOST_DOWNLOAD_MB
+    url = with_query(params["url"].strip(), params.get("query", {}))
+    return HttpCall(
+        method=params.get("method", "GET").upper(),
+        url=url,
+        headers=headers,
+        credentials=_credentials(params.get("auth", {}), written.get("auth"), run),
+        content=content,
+        form={str(key): _texts(value) for key, value in params.get("form", {}).items()},
+        files=files,
+        expect=tuple(str(it).lower() for it in params.get("expect", ("2xx",))),
+        next_page=params.get("next_page", ""),
+        max_pages=params.get("max_pages", MOST_PAGES),
+        download=download,
+        retries=params.get("retries", RETRIES),
+        timeout=positive(params, "timeout", TIMEOUT, "seconds"),
+        most=int(positive(params, "max_mb", most, "MiB") * (1 << 20)),
+        endpoint=_endpoint(url, params, written, run),
+        shorten=_redactor(run),
+    )
+
+
+def _texts(value: Any) -> str | list[str]:
+    return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
+
+
+def _redactor(run: Run | None) -> Any:
+    redactor = getattr(run, "redactor", None)
+    return abbreviated if redactor is None else redactor.shortened
+
+
+def _is_of_user(run: Run | None) -> bool:
+    """Whether the user started a run, rather than a client that pflow serves."""
+    return run is None or (run.origin.keeper is None and not run.origin.owner)
+
+
+def _endpoint(
+    url: str, params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
+) -> HttpEndpoint:
+    """Return what an `http` node may connect to; its own host may be private if the author wrote it."""
+    from pflow_mcp_plugin.host.nodes.http_request import HttpEndpoint
+
+    rules = run.resources.get(RESOURCE) if run else None
+    pins, certificate = params.get("tls_pins", ()), params.get("client_cert", ())
+    endpoint = partial(
+        HttpEndpoint,
+        owner="this node",
+        network=rules() if rules else NetworkRules(),
+        insecure=params.get("insecure", False),
+        tls_pins=pins if isinstance(pins, str) else tuple(pins),
+        ca_bundle=params.get("ca_bundle", ""),
+        client_cert=(certificate,) if isinstance(certificate, str) else tuple(certificate),
+    )
+    raw = written.get("url")
+    is_written = isinstance(raw, str) and _WRITTEN_HOST.match(raw.strip()) is not None and _is_of_user(run)
+    # What a template named is its own host only where that changes nothing.
+    there = f"https://{urlsplit(url).netloc}"
+    return endpoint(url=url if is_written or refusal_of_url(endpoint(), there) is None else "")
+
+
+def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict[str, str]:
+    """Return the header of the auth of an `http` node, and have its secrets redacted."""
+    if not auth:
+        return {}
+    raw = written if isinstance(written, Mapping) else {}
+    values = [_secret(key, auth[key], raw.get(key), run).strip() for key in _AUTH[auth["type"]]]
+    name, value = "Authorization", values[-1]
+    secrets = [value]
+    if auth["type"] == "header":
+        name = values[0]
+    elif auth["type"] == "bearer":
+        value = f"Bearer {value}"
+    else:
+        pair = base64.b64encode(":".join(values).encode()).decode()
+        secrets.append(pair)
+        value = f"Basic {pair}"
+    if run is not None:
+        run.add_secrets(secrets)
+    if not _PRINTABLE.fullmatch(value) or not _TOKEN.fullmatch(name):
+        message = "auth has characters that a header cannot have"
+        raise PflowError(message, suggestions=("Check its values",), ran="not ran")
+    return {name: value}
+
+
+def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
+    """Return a value of auth: a string, or that of the variable or setting that it names."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    name = str(value["variable"])
+    if not isinstance(written, Mapping) or written.get("variable") != name or has_template(name):
+        message = f"auth.{key}: the name of a variable must be written in the workflow, without a template"
+        raise PflowError(message, suggestions=("Write the name",), ran="not ran")
+    if not _is_of_user(run):
+        message = (
+            f"auth.{key}: the variable {name} is used only in runs that you start, not in those of clients"
+        )
+        raise PflowError(message, suggestions=("Declare an input, and pass its value",), ran="not ran")
+    settings = run.host.settings if run else None
+    found = os.environ.get(name) or (settings.get(name) if settings else None)
+    if not found:
+        message = f"auth.{key} needs {name}, which is neither an environment variable nor a setting"
+        steps = (f"Store it: pflow settings set {name} -", f"Or set the environment variable {name}")
+        raise PflowError(message, suggestions=steps, kind="config", ran="not ran")
+    return found
+
+
+def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with the params of an `http` node, as far as they are known before it runs."""
+    params = {key: value for key, value in params.items() if value is not None}
+    method = params.get("method", "GET")
+    if isinstance(method, str):
+        yield from _method_mistakes(method.upper(), params)
+    if isinstance(params.get("url"), str):
+        yield from _url_mistakes(params["url"].strip())
+    if "body" in params and ("form" in params or "files" in params):
+        yield Problem(message="body excludes form and files", path="body", suggestion="Use one of them")
+    if "download" in params and "next_page" in params:
+        message = "download takes one page, so it excludes next_page"
+        yield Problem(message=message, path="next_page", suggestion="Leave one of them out")
+    yield from _page_mistakes(params.get("next_page"))
+    yield from _value_mistakes(params)
+    yield from _header_mistakes(params)
+    if isinstance(params.get("auth"), Mapping):
+        yield from _auth_mistakes(params["auth"])
+
+
+def _value_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
+    for key, least in _LEAST.items():
+        if isinstance(params.get(key), int) and params[key] < least:
+            yield Problem(message=f"{key} must be at least {least}", path=key, suggestion="Correct it")
+    for number, status in enumerate(params["expect"] if isinstance(params.get("expect"), list) else ()):
+        if status is not UNKNOWN and not _STATUS.fullmatch(str(status).lower()):
+            message, step = f"expect: {cut(str(status))} is not a status", 'Write 404, or "4xx"'
+            yield Problem(message=message, path=f"expect[{number}]", suggestion=step)
+    for key, value in _known(params.get("files")):
+        if not isinstance(value, str):
+            yield Problem(message="files must be paths", path=at("files", key), suggestion="Write a path")
+
+
+def _known(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the items of an object that are known."""
+    items = value.items() if isinstance(value, Mapping) else ()
+    yield from ((str(key), item) for key, item in items if item is not UNKNOWN)
+
+
+def _method_mistakes(method: str, params: Mapping[str, Any]) -> Iterator[Problem]:
+    if method not in _METHODS:
+        step = did_you_mean(method, _METHODS, f"Use one of {', '.join(_METHODS)}")
+        yield Problem(message=f"Unknown method {cut(method)}", path="method", suggestion=step)
+    elif method not in _SAFE:
+        if "next_page" in params:
+            step = "Use GET, or a node for each page"
+            yield Problem(message=f"{method} has no pages", path="next_page", suggestion=step)
+    elif content := next((key for key in ("body", "form", "files") if key in params), ""):
+        step = "Set method to POST, or use query"
+        yield Problem(message=f"A {method} request has no {content}", path=content, suggestion=step)
+
+
+def _url_mistakes(url: str) -> Iterator[Problem]:
+    try:
+        parts = urlsplit(url)
+        has_host, _ = bool(parts.hostname), parts.port
+    except ValueError:
+        has_host = False
+    if not has_host or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
+        message, step = "url is not an http or https address", "Write https://HOST/PATH"
+        yield Problem(message=message, path="url", suggestion=step)
+    elif parts.username is not None or parts.password is not None:
+        step = 'Use auth: {"type": "basic", "username": ..., "password": ...}'
+        yield Problem(message="url contains credentials", path="url", suggestion=step)
+
+
+def _page_mistakes(next_page: Any) -> Iterator[Problem]:
+    if not isinstance(next_page, str) or next_page == "link":
+        return
+    from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+    try:
+        parsed(next_page)
+    except PflowError as error:
+        step = next(iter(error.suggestions), 'Write "link", or an expression over status, headers and body')
+        yield Problem(message=f"next_page: {said(error)}", path="next_page", suggestion=step)
+
+
+def _header_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
+    auth = params.get("auth")
+    kind = auth.get("type") if isinstance(auth, Mapping) else None
+    own = (
+        auth.get("name")
+        if isinstance(auth, Mapping) and kind == "header"
+        else "authorization"
+        if kind
+        else ""
+    )
+    for name, value in _known(params.get("headers")):
+        path = at("headers", name)
+        if not _TOKEN.fullmatch(name) or not _PRINTABLE.fullmatch(as_text(value)):
+            message = f"header {cut(name)!r} has characters that a header cannot have"
+            yield Problem(message=message, path=path, suggestion="Remove or encode them")
+        elif name.lower() in _FRAMING:
+            message, step = f"header {name} is written by pflow itself", "Remove it"
+            yield Problem(message=message, path=path, suggestion=step)
+        elif isinstance(own, str) and name.lower() == own.lower():
+            message, step = f"header {name} is that of auth", "Leave one of them out"
+            yield Problem(message=message, path=path, suggestion=step)
+
+
+def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[Problem]:
+    kind = auth.get("type")
+    if kind is UNKNOWN or not auth:
+        return
+    if kind not in _AUTH:
+        step = did_you_mean(str(kind), _AUTH, f"Use one of {', '.join(_AUTH)}")
+        yield Problem(message=f"Unknown auth type {cut(str(kind))}", path="auth.type", suggestion=step)
+        return
+    for key in auth:
+        if key not in ("type", *_AUTH[kind]):
+            step = did_you_mean(str(key), _AUTH[kind], f"It takes {' and '.join(_AUTH[kind])}")
+            yield Problem(message=f"Unknown key {key} in auth", path=at("auth", str(key)), suggestion=step)
+    for key in _AUTH[kind]:
+        value = auth.get(key)
+        path = f"auth.{key}"
+        if value is None:
+            yield Problem(message=f"auth of type {kind} needs {key}", path=path, suggestion=f"Add {key}")
+        elif isinstance(value, Mapping) and value.get("variable") is UNKNOWN:
+            message = f"{path}: the name of a variable must be written in the workflow, without a template"
+            yield Problem(message=message, path=path, suggestion="Write the name")
+        elif not (value is UNKNOWN or isinstance(value, str) or _names_variable(value)):
+            message, step = f'{path} must be a string, or {{"variable": NAME}}', "Correct it"
+            yield Problem(message=message, path=path, suggestion=step)
+    if kind == "basic" and isinstance(auth.get("username"), str) and ":" in auth["username"]:
+        yield Problem(message="auth.username contains a colon", path="auth.username", suggestion="Remove it")
+
+
+def _names_variable(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"variable"} and isinstance(value["variable"], str)

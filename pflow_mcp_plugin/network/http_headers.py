@@ -1,0 +1,32 @@
+"""What headers of HTTP answers say: when to ask again, and where the next page is."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+
+
+def retry_after(text: str) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3), None if it is invalid."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:  # the zone `-0000`: UTC of unknown origin
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+
+
+def next_link(text: str) -> str:
+    """Return the URL of a `Link` header that has the relation `next` (RFC 8288), empty if there is none."""
+    for link in _LINK.finditer(text):
+        relation = _REL.search(link[2])
+        if relation and "next" in (relation[1] or relation[2] or "").lower().split():
+            return link[1].strip()
+    return ""

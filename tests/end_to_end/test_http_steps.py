@@ -1,0 +1,143 @@
+"""The node `http` on the real command line: runs that are cut, resumed and killed; rules of the config."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import ExitStack
+
+import pytest
+from certificates import Authority
+from http_server import FaultServer
+
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
+
+
+@pytest.fixture
+def serve():
+    with ExitStack() as stack:
+
+        def started(script, *given, **place):
+            async def always(request, reply):
+                await script(request, reply)
+                return True
+
+            return stack.enter_context(FaultServer(always, *given, **place))
+
+        yield started
+
+
+@pytest.fixture
+def cutting(serve, tmp_path):
+    """A server over TLS that hangs up on the first POST, and its workflow: GET, POST, GET."""
+    authority, posts = Authority(tmp_path), []
+
+    async def script(request, reply):
+        if request.method == "POST":
+            posts.append(request.body)
+            if len(posts) == 1:
+                reply.reset()
+                return
+        await reply.json({"at": request.target, "posts": len(posts)})
+
+    server = serve(script, authority.server_context("127.0.0.1"))
+    trusted = {"ca_bundle": str(authority.file)}
+    nodes = [
+        {"id": "before", "type": "http", "params": {"url": server.url(path="/before"), **trusted}},
+        {
+            "id": "send",
+            "type": "http",
+            "params": {"url": server.url(), "method": "POST", "body": "${before.body.at}", **trusted},
+        },
+        {"id": "after", "type": "http", "params": {"url": server.url(path="/after"), **trusted}},
+    ]
+    outputs = {"sent": "${send.body}", "posts": "${after.body.posts}"}
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps({"nodes": nodes, "outputs": outputs}))
+    server.posts = posts
+    return server, path
+
+
+def targets(server):
+    return [(request.method, request.target) for request in server.requests]
+
+
+def test_a_post_whose_connection_was_cut_is_asked_about(pflow, cutting):
+    server, path = cutting
+    done = pflow("run", path, "--json")
+    assert done.exit_code == 4
+    assert [it["step"] for it in json.loads(done.stdout)["error"]["details"]["undecided"]] == ["send"]
+    again = pflow("resume", "--json")
+    assert again.exit_code == 4
+    assert server.posts == [b"/before"]
+    told = pflow(
+        "resume", "--assume-done", 'send={"status": 200, "headers": {}, "body": "by hand"}', "--json"
+    )
+    assert json.loads(told.stdout)["data"]["outputs"] == {"sent": "by hand", "posts": 1}
+    assert targets(server) == [("GET", "/before"), ("POST", "/mcp"), ("GET", "/after")]
+
+
+@pytest.mark.parametrize("decision", ["--assume-not-done", "--rerun"])
+def test_a_post_that_was_cut_is_sent_again_on_demand(pflow, cutting, decision):
+    server, path = cutting
+    assert pflow("run", path).exit_code == 4
+    done = pflow("resume", decision, "send", "--json")
+    assert json.loads(done.stdout)["data"]["outputs"]["posts"] == 2
+    assert targets(server).count(("GET", "/before")) == 1
+
+
+@pytest.mark.parametrize(("method", "undecided"), [("POST", True), ("GET", False)])
+def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, tmp_path, method, undecided):
+    runs = []
+
+    async def script(request, reply):
+        if len(server.requests) == 1:
+            runs[0].kill()
+        else:
+            await reply.json([])
+
+    server = serve(script)
+    path = tmp_path / "killed.json"
+    node = {"id": "send", "type": "http", "params": {"url": server.url(), "method": method}}
+    path.write_text(json.dumps({"nodes": [node]}))
+    runs.append(started("run", path))
+    assert runs[0].wait(20) == -signal.SIGKILL
+    assert pflow("resume").exit_code == (4 if undecided else 0)
+    assert len(server.requests) == (1 if undecided else 2)
+    if undecided:
+        assert pflow("resume", "--assume-not-done", "send").exit_code == 0
+        assert len(server.requests) == 2
+
+
+def test_ctrl_c_ends_a_request_at_once(started, signalled, serve, tmp_path):
+    import asyncio
+    import threading
+
+    arrived = threading.Event()
+
+    async def script(request, reply):
+        arrived.set()
+        await asyncio.sleep(60)
+
+    server = serve(script)
+    program = started("http", "--url", server.url())
+    assert arrived.wait(20)
+    signalled(program, signal.SIGINT)
+    assert program.returncode == 130
+
+
+def test_the_network_table_of_the_config_holds_for_every_url(pflow, pflow_home, serve, tmp_path):
+    async def script(request, reply):
+        await reply.json([])
+
+    server = serve(script)
+    file = pflow_home / "config" / "mcp-servers.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for text, match in (('deny = ["127.0.0.1"]', "is denied by deny"), ("dney = 5", "dney")):
+        file.write_text(f"[network]\n{text}\n")
+        done = pflow("http", f"url={server.url()}")
+        assert done.exit_code == 2
+        assert match in done.stderr
+    assert server.connections == 0
+    file.write_text("")
+    assert pflow("http", f"url={server.url()}").stdout == "[]\n"

@@ -1,0 +1,976 @@
+"""The node `http` against real servers on loopback, with TLS where that matters."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import socket
+import threading
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pocketflow
+import pytest
+from certificates import Authority
+from cryptography import x509
+from http_server import FaultServer, Proxy
+from resolver import Names
+
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import Keeper
+from pflow_mcp_plugin.host.nodes import http_request
+from pflow_mcp_plugin.host.nodes.http_node import Http
+from pflow_mcp_plugin.host.running.recorded_run import StepOfRun
+from pflow_mcp_plugin.network.certificates import pin_of
+from pflow_mcp_plugin.network.egress import NetworkRules
+from pflow_mcp_plugin.network.http_headers import next_link
+
+NAME = "api.example.com"
+HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+MIB = 1 << 20
+
+pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("no_leftovers")]
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch):
+    for name in (*VARIABLES, *map(str.lower, VARIABLES)):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(http_request, "FIRST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def serve():
+    """Start servers that answer each request with what their script says."""
+    with ExitStack() as stack:
+
+        def started(script, *given, **place):
+            async def always(request, reply):
+                await script(request, reply)
+                return True
+
+            return stack.enter_context(FaultServer(always, *given, **place))
+
+        yield started
+
+
+@pytest.fixture
+def echo(serve):
+    """Start a server that answers with the request."""
+
+    async def script(request, reply):
+        shown = {"method": request.method, "target": request.target, "headers": dict(request.headers)}
+        await reply.json({**shown, "body": request.body.decode("latin-1")})
+
+    return serve(script)
+
+
+@pytest.fixture
+def rules(bench):
+    """Set the rules of the network."""
+
+    def set_rules(**fields):
+        def pflow_run_context(run):
+            run.resources["network"] = lambda: NetworkRules(**fields)
+
+        bench.plug(pflow_run_context=pflow_run_context)
+
+    return set_rules
+
+
+@pytest.fixture
+def names(monkeypatch):
+    made = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    return made
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+def flow(url, **params):
+    return {"nodes": [{"id": "get", "type": "http", "params": {"url": url, **params}}]}
+
+
+def got(bench, url, **params):
+    outcome = bench.run(flow(url, **params))
+    assert outcome.error is None, outcome.error
+    return outcome.outputs
+
+
+def fails(bench, url, match="", **params):
+    outcome = bench.run(flow(url, **params))
+    assert outcome.error is not None
+    assert match in str(outcome.error)
+    return outcome.error
+
+
+def answering(code=200, body=b"", **headers):
+    async def script(request, reply):
+        await reply.status(code, body, **headers)
+
+    return script
+
+
+def in_turn(*scripts):
+    left = list(scripts)
+
+    async def script(request, reply):
+        await (left.pop(0) if len(left) > 1 else left[0])(request, reply)
+
+    return script
+
+
+async def cut(request, reply):
+    reply.reset()
+
+
+# The request
+
+
+def test_a_page_is_fetched_with_its_status_and_headers(bench, serve):
+    server = serve(answering(body=b"hello", content_type="text/plain", X_Mark="a"))
+    outputs = got(bench, server.url())
+    assert (outputs["status"], outputs["body"], outputs["headers"]["x-mark"]) == (200, "hello", "a")
+    assert "path" not in outputs
+    (request,) = server.requests
+    assert (request.method, request.headers["user-agent"]) == ("GET", "pflow")
+
+
+def test_query_and_headers_reach_the_server(bench, echo):
+    query = {"q": "a b&c", "n": 3, "tags": ["x", "y"], "on": True, "none": None}
+    sent = got(bench, f"{echo.url()}?old=1#part", query=query, headers={"X-Count": 5})["body"]
+    found = parse_qs(urlsplit(sent["target"]).query)
+    assert found == {"old": ["1"], "q": ["a b&c"], "n": ["3"], "tags": ["x", "y"], "on": ["true"]}
+    assert sent["headers"]["x-count"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        ({"a": [1, None]}, "application/json", '{"a": [1, null]}'),
+        ([], "application/json", "[]"),
+        ("naïve", "text/plain; charset=utf-8", "naïve".encode().decode("latin-1")),
+        (5, "application/json", "5"),
+    ],
+)
+def test_a_body_is_text_or_json(bench, echo, body, kind, text):
+    sent = got(bench, echo.url(), method="post", body=body)["body"]
+    assert (sent["method"], sent["headers"]["content-type"], sent["body"]) == ("POST", kind, text)
+
+
+def test_the_author_may_name_another_content_type(bench, echo):
+    headers = {"Content-Type": "application/vnd.api+json"}
+    assert got(bench, echo.url(), method="PATCH", body={}, headers=headers)["body"]["headers"][
+        "content-type"
+    ] == ("application/vnd.api+json")
+
+
+def test_a_form_is_encoded(bench, echo):
+    sent = got(bench, echo.url(), method="POST", form={"a": "1&2", "b": ["x", "y"], "n": 4})["body"]
+    assert sent["headers"]["content-type"] == "application/x-www-form-urlencoded"
+    assert parse_qs(sent["body"]) == {"a": ["1&2"], "b": ["x", "y"], "n": ["4"]}
+
+
+def test_files_are_uploaded_with_the_fields_of_a_form(bench, echo, tmp_path):
+    path = tmp_path / "data.bin"
+    path.write_bytes(bytes(range(256)))
+    sent = got(bench, echo.url(), method="POST", form={"title": "t"}, files={"upload": str(path)})["body"]
+    assert sent["headers"]["content-type"].startswith("multipart/form-data; boundary=")
+    assert 'name="upload"; filename="data.bin"' in sent["body"]
+    assert bytes(range(256)).decode("latin-1") in sent["body"]
+    assert 'name="title"' in sent["body"]
+
+
+def test_a_file_that_is_missing_or_special_is_named_before_anything_is_sent(bench, echo, tmp_path):
+    for path in (tmp_path / "no", tmp_path, Path("/dev/zero")):
+        error = fails(bench, echo.url(), str(path), method="POST", files={"f": str(path)})
+        assert error.ran == "not ran"
+    assert echo.connections == 0
+
+
+# Auth
+
+
+@pytest.mark.parametrize(
+    ("auth", "header", "value"),
+    [
+        ({"type": "bearer", "token": "tok-4711"}, "authorization", "Bearer tok-4711"),
+        (
+            {"type": "basic", "username": "ann", "password": "pass-4711"},
+            "authorization",
+            "Basic " + base64.b64encode(b"ann:pass-4711").decode(),
+        ),
+        ({"type": "header", "name": "X-API-Key", "value": "key-4711"}, "x-api-key", "key-4711"),
+    ],
+)
+def test_auth_is_sent_and_redacted(bench, echo, auth, header, value):
+    outcome = bench.run(flow(echo.url(), auth=auth))
+    assert outcome.outputs["body"]["headers"][header] == value
+    trace = outcome.trace_path.read_text()
+    for secret in ("tok-4711", "pass-4711", "key-4711", base64.b64encode(b"ann:pass-4711").decode()):
+        assert secret not in trace
+
+
+def test_a_token_may_come_from_a_variable_or_else_a_setting(bench, echo, monkeypatch):
+    auth = {"type": "bearer", "token": {"variable": "HTTP_TOKEN"}}
+    bench.host.settings.set("HTTP_TOKEN", "of-the-setting")
+    assert got(bench, echo.url(), auth=auth)["body"]["headers"]["authorization"] == "Bearer of-the-setting"
+    monkeypatch.setenv("HTTP_TOKEN", "of-the-environment\n")
+    assert (
+        got(bench, echo.url(), auth=auth)["body"]["headers"]["authorization"] == "Bearer of-the-environment"
+    )
+
+
+def test_a_variable_that_is_missing_is_named_with_both_ways_to_set_it(bench, echo):
+    error = fails(
+        bench, echo.url(), "HTTP_TOKEN", auth={"type": "bearer", "token": {"variable": "HTTP_TOKEN"}}
+    )
+    assert (error.kind, error.ran) == ("config", "not ran")
+    assert any("pflow settings set HTTP_TOKEN" in step for step in error.suggestions)
+    assert any("environment" in step for step in error.suggestions)
+    assert echo.connections == 0
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        "${auth}",
+        {"type": "bearer", "token": "${auth.token}"},
+        {"type": "bearer", "token": {"variable": "${name}"}},
+    ],
+)
+def test_no_template_names_a_variable(bench, echo, monkeypatch, auth):
+    monkeypatch.setenv("HTTP_TOKEN", "of-the-user")
+    inputs = {"auth": {"type": "bearer", "token": {"variable": "HTTP_TOKEN"}}, "name": "HTTP_TOKEN"}
+    workflow = {**flow(echo.url(), auth=auth), "inputs": {"auth": {"type": "dict"}, "name": {"type": "str"}}}
+    workflow["nodes"][0]["params"]["headers"] = {"X": "${auth.type}${name}"}
+    error = bench.run(workflow, **inputs).error
+    assert "must be written in the workflow" in str(error) or "must be a string" in str(error)
+    assert echo.connections == 0
+
+
+def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench, echo, monkeypatch):
+    monkeypatch.setenv("HTTP_TOKEN", "of-the-user")
+    auth = {"type": "bearer", "token": {"variable": "HTTP_TOKEN"}}
+    for origin in (RunOrigin(keeper=Keeper()), RunOrigin(owner="ann")):
+        outcome = bench.host.runner.run(flow(echo.url(), auth=auth), {}, origin=origin)
+        assert "only in runs that you start" in str(outcome.error)
+        outcome = bench.host.runner.run(flow(echo.url()), {}, origin=origin)
+        assert "is this machine, but its own host is not" in str(outcome.error)
+    assert echo.connections == 0
+
+
+# What the check finds
+
+
+@pytest.mark.parametrize(
+    ("params", "place", "message"),
+    [
+        ({"method": "GTE"}, "method", "Unknown method GTE"),
+        ({"body": {}}, "body", "A GET request has no body"),
+        ({"method": "head", "form": {"a": 1}}, "form", "A HEAD request has no form"),
+        ({"method": "POST", "body": "", "form": {}}, "body", "body excludes form and files"),
+        ({"url": "https://ann:secret@example.com/"}, "url", "url contains credentials"),
+        ({"url": "ftp://example.com/"}, "url", "not an http or https address"),
+        ({"url": "https://"}, "url", "not an http or https address"),
+        ({"url": "https://[::1/"}, "url", "not an http or https address"),
+        ({"url": "https://example.com:x/"}, "url", "not an http or https address"),
+        ({"url": "https://example.com/\r\nX: y"}, "url", "not an http or https address"),
+        ({"expect": ["6xx"]}, "expect[0]", "6xx is not a status"),
+        ({"expect": [99]}, "expect[0]", "99 is not a status"),
+        ({"method": "POST", "next_page": "link"}, "next_page", "POST has no pages"),
+        ({"next_page": "body..next"}, "next_page", "next_page: "),
+        ({"next_page": "link", "download": "x"}, "next_page", "excludes next_page"),
+        ({"headers": {"X Y": "1"}}, 'headers["X Y"]', "characters that a header cannot have"),
+        ({"headers": {"X": "a\r\nB: c"}}, "headers.X", "characters that a header cannot have"),
+        ({"headers": {"Host": "other"}}, "headers.Host", "written by pflow itself"),
+        ({"headers": {"Content-Length": "1"}}, "headers.Content-Length", "written by pflow itself"),
+        (
+            {"headers": {"Authorization": "x"}, "auth": {"type": "bearer", "token": "t"}},
+            "headers.Authorization",
+            "is that of auth",
+        ),
+        ({"auth": {"type": "bearr"}}, "auth.type", "Unknown auth type bearr"),
+        ({"auth": {"type": "bearer"}}, "auth.token", "needs token"),
+        ({"auth": {"type": "bearer", "token": 5}}, "auth.token", "must be a string"),
+        ({"auth": {"type": "bearer", "token": "t", "tokn": "t"}}, "auth.tokn", "Unknown key tokn"),
+        ({"auth": {"type": "basic", "username": "a:b", "password": "c"}}, "auth.username", "a colon"),
+        ({"files": {"f": 5}, "method": "POST"}, "files.f", "files must be paths"),
+        ({"retries": -1}, "retries", "at least 0"),
+        ({"max_pages": 0}, "max_pages", "at least 1"),
+    ],
+)
+def test_mistakes_are_found_before_anything_runs(bench, params, place, message):
+    outcome_of = flow(params.pop("url", "https://example.com/"), **params)
+    found = [it for it in bench.host.runner.validate(outcome_of) if it.severity == "error"]
+    assert [it.path for it in found] == [f"$.nodes[0].params.{place}"]
+    assert message in found[0].message
+    assert found[0].suggestion
+    assert "secret" not in str(found[0])
+
+
+def test_what_only_the_run_knows_is_checked_there(bench, echo):
+    workflow = flow(echo.url(), headers={"X": "${say.message}"})
+    workflow["nodes"].insert(0, {"id": "say", "type": "echo", "params": {"message": "a\r\nB: c"}})
+    assert list(bench.host.runner.validate(workflow)) == []
+    error = bench.run(workflow).error
+    assert "characters that a header cannot have" in str(error)
+    assert echo.connections == 0
+
+
+# Statuses
+
+
+def test_an_unexpected_status_fails_with_the_answer_in_the_outputs(bench, serve):
+    server = serve(answering(404, b'{"why": "gone"}', content_type="application/json", X_Mark="m"))
+    workflow = flow(server.url())
+    workflow["nodes"].append(
+        {"id": "show", "type": "echo", "params": {"message": "${get.status} ${get.body.why}"}}
+    )
+    workflow["edges"] = [{"from": "get", "to": "show", "action": "error"}]
+    assert bench.run(workflow).outputs["message"] == "404 gone"
+    error = fails(bench, server.url(), '404 Whatever: {"why": "gone"}')
+    assert (error.details["status"], error.details["headers"]["x-mark"]) == (404, "m")
+    assert error.ran == "ran"
+
+
+@pytest.mark.parametrize("expect", [[404], ["404"], ["4xx"], ["2XX", "4XX"]])
+def test_a_status_may_be_expected(bench, serve, expect):
+    assert got(bench, serve(answering(404, b"no")).url(), expect=expect)["status"] == 404
+
+
+def test_a_secret_that_the_server_repeats_is_redacted_in_the_message(bench, serve):
+    async def script(request, reply):
+        await reply.status(400, b"bad token " + request.headers["authorization"].encode())
+
+    error = fails(bench, serve(script).url(), "bad token", auth={"type": "bearer", "token": "tok-4711"})
+    assert "tok-4711" not in f"{error} {error.details}"
+
+
+def test_no_content_is_empty_text_or_null(bench, serve):
+    assert got(bench, serve(answering(204)).url())["body"] == ""
+    assert got(bench, serve(answering(content_type="application/json")).url())["body"] is None
+
+
+# Bodies
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/problem+json; charset=utf-8", "APPLICATION/JSON"]
+)
+def test_json_is_parsed(bench, serve, kind):
+    body = b'\xef\xbb\xbf{"a": "\xc3\xbc"}'
+    assert got(bench, serve(answering(body=body, content_type=kind)).url())["body"] == {"a": "ü"}
+
+
+@pytest.mark.parametrize("body", [b'{"a": 1,\n "b" }', b"[" * 100_000, b"9" * 10_000, b"\x00"])
+def test_invalid_json_is_an_error_with_its_place(bench, serve, body):
+    server = serve(answering(body=body, content_type="application/json"))
+    error = fails(bench, server.url(), "the answer to GET")
+    assert error.ran == "ran"
+    if body.startswith(b"{"):
+        assert "line 2, column 6" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text", "warns"),
+    [
+        ("text/plain; charset=iso-8859-1", b"na\xefve", "naïve", False),
+        ('text/plain; charset="UTF-8"', "naïve".encode(), "naïve", False),
+        ("text/html", b"na\xefve", "na\ufffdve", True),
+        ("text/plain; charset=utf-8", b"na\xefve", "na\ufffdve", True),
+        ("text/plain; charset=klingon", b"na\xc3\xafve", "naïve", True),
+        ("text/plain; charset=hex", b"6e", "6e", True),
+        ("text/plain; charset=punycode", b"6e", "6e", True),
+        ("text/plain; charset=\x00x", b"6e", "6e", True),
+        ("text/plain", "naïve".encode("utf-16"), "naïve", False),
+        ("", b"plain", "plain", False),
+        ("image/svg+xml", b"<svg/>", "<svg/>", False),
+    ],
+)
+def test_text_is_read_by_its_charset_else_as_utf_8_with_a_warning(bench, serve, kind, body, text, warns):
+    async def script(request, reply):
+        await reply.raw(
+            b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n" % len(body)
+            + (b"content-type: %s\r\n" % kind.replace("\x00", "?").encode() if kind else b"")
+            + b"\r\n"
+            + body
+        )
+
+    assert got(bench, serve(script).url())["body"] == text
+    assert bool([it for it in bench.warnings if "as UTF-8" in it.message]) == warns
+
+
+@pytest.mark.parametrize("kind", ["image/png", "application/octet-stream", ""])
+def test_bytes_that_are_no_text_need_a_download(bench, serve, tmp_path, kind):
+    body = b"\x89PNG\r\n\x1a\n\x00\xff"
+    server = serve(answering(body=body, **({"content_type": kind} if kind else {})))
+    error = fails(bench, server.url(), "is not text")
+    assert "download" in str(error.suggestions)
+    target = tmp_path / "new" / "x.png"
+    outputs = got(bench, server.url(), download=str(target))
+    assert (outputs["path"], target.read_bytes()) == (str(target), body)
+
+
+# Downloads
+
+
+def test_a_download_replaces_a_file_as_a_whole_or_leaves_it(bench, serve, tmp_path):
+    async def half(request, reply):
+        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf")
+        reply.close()
+
+    target = tmp_path / "file"
+    target.write_text("old")
+    target.chmod(0o640)
+    fails(bench, serve(half).url(), "connection was lost", download=str(target), retries=1)
+    fails(bench, serve(answering(500)).url(), "500", download=str(target))
+    fails(
+        bench, serve(answering(body=b"x" * 2000)).url(), "has more than", download=str(target), max_mb=0.001
+    )
+    assert target.read_text() == "old"
+    got(bench, serve(in_turn(half, answering(body=b"new"))).url(), download=str(target))
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
+    assert list(tmp_path.glob(".file*")) == []
+
+
+def test_a_download_does_not_touch_what_belongs_to_pflow_nor_what_is_no_file(bench, echo, tmp_path):
+    fails(
+        bench, echo.url(), "pflow keeps its own files", download=str(bench.host.paths.config / "pflow.toml")
+    )
+    assert echo.connections == 0
+    fails(bench, echo.url(), "Cannot write", download=str(tmp_path))
+    fails(bench, echo.url(), "Cannot write", download="/dev/null")
+
+
+# Limits
+
+
+async def endless(request, reply):
+    await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10000000000\r\n\r\n")
+    zeros = bytes(MIB)
+    for _ in range(10_000):
+        await reply.raw(zeros)
+
+
+async def bomb(request, reply):
+    one = gzip.compress(bytes(64 * MIB))
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: gzip\r\n"
+    await reply.raw(head + b"content-length: %d\r\n\r\n" % (len(one) * 100))
+    for _ in range(100):
+        await reply.raw(one)
+
+
+@pytest.mark.parametrize("script", [endless, bomb])
+def test_ten_gigabytes_end_at_the_limit(bench, serve, tmp_path, script):
+    fails(bench, serve(script).url(), "has more than 32 MiB")
+    fails(bench, serve(script).url(), "has more than 1 MiB", max_mb=1)
+    fails(bench, serve(script).url(), "has more than 40 MiB", max_mb=40, download=str(tmp_path / "big"))
+    assert list(tmp_path.glob("*big*")) == []
+
+
+def test_a_slow_drip_ends_with_the_timeout(bench, serve):
+    async def drip(request, reply):
+        import asyncio
+
+        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        while True:
+            await reply.raw(b"x")
+            await asyncio.sleep(0.02)
+
+    server = serve(drip)
+    error = fails(bench, server.url(), "was not done after 0.5 s", timeout=0.5)
+    assert (error.action, error.retryable) == ("timeout", True)
+    error = fails(bench, server.url(), "", timeout=0.5, method="POST", body="x")
+    assert (error.action, error.ran) == ("timeout", "ran")
+
+
+def test_a_post_that_is_never_answered_may_have_happened(bench, serve):
+    async def silent(request, reply):
+        import asyncio
+
+        await asyncio.sleep(30)
+
+    error = fails(bench, serve(silent).url(), "nobody knows", timeout=0.5, method="POST", body="x")
+    assert (error.action, error.ran) == ("timeout", "unknown")
+
+
+def test_endless_headers_end(bench, serve):
+    async def script(request, reply):
+        await reply.raw(b"HTTP/1.1 200 OK\r\n")
+        for _ in range(1000):
+            await reply.raw(b"x-more: " + b"y" * 1000 + b"\r\n")
+
+    fails(bench, serve(script).url(), "GET", retries=0)
+
+
+# Retries
+
+
+@pytest.mark.parametrize("first", [answering(503), answering(429, retry_after="0"), answering(502), cut])
+def test_a_get_is_sent_again(bench, serve, first):
+    server = serve(in_turn(first, answering(body=b"well")))
+    assert got(bench, server.url())["body"] == "well"
+    assert len(server.requests) == 2
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(bench, serve):
+    async def half(request, reply):
+        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf")
+        reply.close()
+
+    server = serve(in_turn(half, half, answering(body=b"well")))
+    assert got(bench, server.url())["body"] == "well"
+
+
+def test_retries_have_an_end_and_may_be_none(bench, serve):
+    for retries in (0, 2):
+        server = serve(answering(503))
+        error = fails(bench, server.url(), "503", retries=retries)
+        assert error.retryable
+        assert len(server.requests) == retries + 1
+
+
+def test_a_retry_waits_as_long_as_it_is_asked_to_unless_that_is_too_long(bench, serve):
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=3000), usegmt=True)
+    for after in ("3000", then):
+        server = serve(answering(429, retry_after=after))
+        error = fails(bench, server.url(), "429")
+        assert error.action == "rate_limited"
+        assert 2000 < error.retry_after <= 3000
+        assert "Try again after" in error.suggestions[0]
+        assert len(server.requests) == 1
+    past = format_datetime(datetime.now(UTC) - timedelta(seconds=60), usegmt=True)
+    server = serve(in_turn(answering(429, retry_after=past), answering(body=b"well")))
+    assert got(bench, server.url())["body"] == "well"
+
+
+@pytest.mark.parametrize("headers", [{}, {"retry_after": "7"}])
+def test_a_post_that_is_limited_is_not_sent_again(bench, serve, headers):
+    server = serve(answering(429, **headers))
+    error = fails(bench, server.url(), "429", method="POST", body="x")
+    assert (error.action, error.ran, error.retryable) == (
+        "rate_limited",
+        "not ran",
+        True,
+    )
+    assert ("7 s" in error.suggestions[0]) == bool(headers)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("script", [cut, answering(503)])
+def test_a_post_is_sent_once(bench, serve, script):
+    server = serve(script)
+    error = fails(bench, server.url(), method="POST", body="x")
+    assert error.ran == ("unknown" if script is cut else "ran")
+    assert not error.retryable
+    assert len(server.requests) == 1
+
+
+def test_nobody_listens(bench):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        for method in ("GET", "POST"):
+            error = fails(bench, url, "no connection", method=method)
+            assert (error.kind, error.ran, error.retryable) == (
+                "connection",
+                "not ran",
+                True,
+            )
+
+
+# Redirects
+
+
+def redirecting(location, code=302):
+    async def script(request, reply):
+        to = location() if callable(location) else location
+        await reply.status(code, location=to)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "then"),
+    [
+        (301, "POST", ("GET", b"")),
+        (302, "POST", ("GET", b"")),
+        (303, "POST", ("GET", b"")),
+        (303, "PUT", ("GET", b"")),
+        (302, "PUT", ("PUT", b"data")),
+        (307, "POST", ("POST", b"data")),
+        (308, "POST", ("POST", b"data")),
+    ],
+)
+def test_a_redirect_keeps_the_method_or_becomes_a_get(bench, serve, code, method, then):
+    server = serve(in_turn(redirecting("/there", code), answering(body=b"well")))
+    assert got(bench, server.url(), method=method, body="data")["body"] == "well"
+    last = server.requests[1]
+    assert (last.target, last.method, last.body) == ("/there", *then)
+
+
+def test_a_redirect_that_is_expected_is_the_answer(bench, serve):
+    server = serve(redirecting("/there"))
+    outputs = got(bench, server.url(), expect=[302])
+    assert (outputs["status"], outputs["headers"]["location"]) == (302, "/there")
+
+
+def test_redirects_in_a_circle_end(bench, serve):
+    server = serve(redirecting("/mcp"))
+    fails(bench, server.url(), "redirected more than 10 times")
+    assert len(server.requests) == 11
+
+
+def test_another_origin_gets_no_credentials(bench, serve, echo):
+    location = f"http://ann:secret@127.0.0.1:{echo.port}/there"
+    server = serve(redirecting(location))
+    headers = {"Cookie": "session=1", "X-API-Key": "key", "Authorization": "Bearer t"}
+    sent = got(bench, server.url(), headers=headers)["body"]["headers"]
+    assert server.requests[0].headers["x-api-key"] == "key"
+    assert not {"cookie", "x-api-key", "authorization"} & set(sent)
+    sent = got(bench, server.url(), auth={"type": "header", "name": "X-Key", "value": "key-4711"})["body"][
+        "headers"
+    ]
+    assert not {"x-key", "authorization"} & set(sent)
+
+
+def test_a_post_is_not_redirected_to_another_origin(bench, serve, echo):
+    server = serve(redirecting(echo.url(), 307))
+    error = fails(bench, server.url(), "is redirected to another origin", method="POST", body="data")
+    assert error.ran == "ran"
+    assert echo.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "match"),
+    [
+        ("https://169.254.169.254/latest/meta-data", "cloud metadata"),
+        ("https://169.254.7.7/", "link-local"),
+        ("https://10.1.2.3/", "private"),
+        ("http://10.1.2.3/", "plain http"),
+        ("https://[::ffff:169.254.169.254]/", "cloud metadata"),
+        ("file:///etc/passwd", "not an http or https address"),
+        ("https://[::1", "GET"),
+    ],
+)
+def test_no_redirect_leads_to_an_address_that_is_not_public(bench, serve, place, match):
+    server = serve(redirecting(place))
+    error = fails(bench, server.url(), match, retries=0)
+    assert "Traceback" not in str(error)
+
+
+# Which hosts
+
+
+def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
+    workflow = {**flow("${url}"), "inputs": {"url": {"type": "str"}}}
+    for there in (echo.url(), echo.url("localhost"), echo.url("127.0.0.1.")):
+        outcome = bench.run(workflow, url=there)
+        assert "its own host is not" in str(outcome.error)
+        assert outcome.error.ran == "not ran"
+    for url in (
+        "http://${host}/mcp",
+        "http://127.0.0.1${rest}/",
+        "http://127.0.0.1:${rest}/",
+        "${host}${rest}",
+    ):
+        part = {**flow(url), "inputs": {"host": {"type": "str"}, "rest": {"type": "str"}}}
+        part["nodes"][0]["params"]["headers"] = {"X": "${host}${rest}"}
+        host = f"http://127.0.0.1:{echo.port}/" if url.startswith("${") else f"127.0.0.1:{echo.port}"
+        assert not bench.run(part, host=host, rest=f"{echo.port}").success
+    assert echo.connections == 0
+    rules(allow=("127.0.0.1",))
+    assert bench.run(workflow, url=echo.url()).success
+
+
+def test_a_path_of_a_template_leaves_the_host_the_authors(bench, echo):
+    workflow = {**flow(f"http://127.0.0.1:{echo.port}/${{path}}"), "inputs": {"path": {"type": "str"}}}
+    assert bench.run(workflow, path="a?b=c").outputs["body"]["target"] == "/a?b=c"
+    assert bench.run(workflow, path="@169.254.169.254/").outputs["body"]["target"].startswith("/@169")
+
+
+def test_it_runs_for_each_item_and_inside_other_workflows(bench, echo):
+    url = f"http://127.0.0.1:{echo.port}/${{item}}"
+    workflow = flow(url)
+    workflow["nodes"][0]["batch"] = {"items": list(range(20)), "parallel": True}
+    results = bench.run(workflow).outputs["results"]
+    assert [it["body"]["target"] for it in results] == [f"/{number}" for number in range(20)]
+    inner = {**flow(f"http://127.0.0.1:{echo.port}/${{p}}"), "inputs": {"p": {"type": "str"}}}
+    outer = {"nodes": [{"id": "sub", "type": "workflow", "params": {"workflow": inner, "p": "in"}}]}
+    assert bench.run(outer).outputs["body"]["target"] == "/in"
+
+
+def test_the_rules_are_those_of_the_config(bench, echo, rules):
+    rules(deny=("127.0.0.1",))
+    error = fails(bench, echo.url(), "denied by deny")
+    assert (error.kind, error.ran) == ("config", "not ran")
+    assert echo.connections == 0
+
+
+def test_rules_with_a_mistake_let_nothing_out(bench, echo):
+    def pflow_run_context(run):
+        def broken():
+            raise PflowError("[network] has a mistake", suggestions=("Correct it",), kind="config")
+
+        run.resources["network"] = broken
+
+    bench.plug(pflow_run_context=pflow_run_context)
+    fails(bench, echo.url(), "[network] has a mistake")
+    assert echo.connections == 0
+
+
+def test_plain_http_stays_on_this_machine_unless_the_author_allows_it(bench, echo, names, rules):
+    rules(allow=("127.0.0.1",))
+    names.answers[NAME] = [["127.0.0.1"]]
+    error = fails(bench, echo.url(NAME), "uses plain http to api.example.com")
+    assert "insecure" in error.suggestions[0]
+    assert (echo.connections, names.asked) == (0, [])
+    assert got(bench, echo.url(NAME), insecure=True)["status"] == 200
+    workflow = {**flow("${url}", insecure=True), "inputs": {"url": {"type": "str"}}}
+    assert bench.run(workflow, url=echo.url(NAME)).success
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1"])
+def test_a_name_with_an_address_that_is_not_public_gets_no_byte(bench, echo, names, address):
+    names.answers[NAME] = [[address]]
+    error = fails(bench, echo.url(NAME), "which the config does not name", insecure=True)
+    assert error.ran == "not ran"
+    assert echo.connections == 0
+
+
+def test_a_name_that_changes_after_the_look_up_leads_nowhere_else(bench, serve, names, rules):
+    rules(allow=(HERE,))
+    server = serve(answering(body=b"well"), host=HERE)
+    trap = serve(answering(), host=ELSEWHERE, port=server.port)
+    names.answers[NAME] = [[HERE], [ELSEWHERE]]
+    assert got(bench, server.url(NAME), insecure=True)["body"] == "well"
+    assert names.asked == [NAME]
+    fails(bench, server.url(NAME), ELSEWHERE, insecure=True)
+    assert trap.connections == 0
+
+
+# TLS and proxies
+
+
+def test_a_certificate_is_verified_and_a_ca_may_be_named(bench, serve, authority):
+    server = serve(answering(body=b"well"), authority.server_context("127.0.0.1"))
+    error = fails(bench, server.url(), "its certificate is not valid")
+    assert (error.kind, error.ran) == ("connection", "not ran")
+    assert "ca_bundle" in error.suggestions[0]
+    assert got(bench, server.url(), ca_bundle=str(authority.file))["body"] == "well"
+    fails(bench, server.url("localhost"), "its certificate is not valid", ca_bundle=str(authority.file))
+    fails(bench, server.url(), "cannot be read", ca_bundle="/no/such.pem")
+    assert not server.requests[1:]
+
+
+def test_a_key_may_be_pinned(bench, serve, authority):
+    file = authority.server_file("127.0.0.1")
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    server = serve(answering(body=b"well"), context)
+    certificate = x509.load_pem_x509_certificate(
+        file.read_bytes()[file.read_bytes().index(b"-----BEGIN CERT") :]
+    )
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    pin = pin_of(certificate.public_bytes(Encoding.DER))
+    trusted = {"ca_bundle": str(authority.file)}
+    assert got(bench, server.url(), tls_pins=[pin], **trusted)["body"] == "well"
+    error = fails(bench, server.url(), pin, tls_pins=["A" * 43 + "="], method="POST", **trusted)
+    assert error.ran == "not ran"
+    assert len(server.requests) == 1
+
+
+def test_a_client_certificate_is_shown_to_its_own_origin_only(bench, serve, authority):
+    import ssl
+
+    seen = []
+
+    def wanting():
+        context = authority.server_context("127.0.0.1")
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(authority.file)
+        return context
+
+    async def note(request, reply):
+        seen.append(reply.writer.get_extra_info("peercert"))
+        await reply.status(200, b"well")
+
+    other = serve(note, wanting())
+
+    async def lead(request, reply):
+        seen.append(reply.writer.get_extra_info("peercert"))
+        await reply.status(302, location=other.url())
+
+    server = serve(lead, wanting())
+    mine = authority.server_file("me", file_name="me.pem")
+    got(bench, server.url(), client_cert=str(mine), ca_bundle=str(authority.file))
+    assert [bool(certificate) for certificate in seen] == [True, False]
+
+
+def test_a_proxy_is_used_and_a_post_is_announced_only_to_the_server(bench, serve, authority, monkeypatch):
+    server = serve(answering(body=b"well"), authority.server_context(NAME))
+    with Proxy(server.port) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        url, trusted = server.url(NAME), {"ca_bundle": str(authority.file)}
+        assert got(bench, url, method="POST", **trusted)["body"] == "well"
+        assert proxy.asked[0].startswith("CONNECT")
+        error = fails(bench, url.replace(NAME, "other.example.com"), "certificate", method="POST", **trusted)
+        assert error.ran == "not ran"
+
+
+# Pages
+
+
+def test_pages_follow_the_link_header(bench, serve):
+    async def script(request, reply):
+        number = int(request.target.partition("p=")[2] or 1)
+        link = f'<?p={number + 1}>; rel="next", <?p=1>; rel=first'
+        await reply.json([number, number * 10], **({"link": link} if number < 4 else {}))
+
+    outputs = got(bench, serve(script).url(), next_page="link")
+    assert outputs["body"] == [1, 10, 2, 20, 3, 30, 4, 40]
+
+
+def test_pages_follow_an_expression(bench, serve):
+    async def script(request, reply):
+        cursor = int(request.target.partition("c=")[2] or 0)
+        following = f"/list?c={cursor + 1}" if cursor < 2 else None
+        await reply.json({"items": [cursor], "next": following}, X_Total="3")
+
+    server = serve(script)
+    outputs = got(bench, server.url(), next_page="body.next")
+    assert [page["items"] for page in outputs["body"]] == [[0], [1], [2]]
+    assert len(server.requests) == 3
+    expression = "(status == 200 && headers.\"x-total\" == '3') && body.next || null"
+    assert len(got(bench, server.url(), next_page=expression)["body"]) == 3
+
+
+def test_headers_and_auth_go_with_each_page(bench, serve):
+    async def script(request, reply):
+        await reply.json(
+            [request.headers["authorization"]],
+            **({} if "2" in request.target else {"link": "</2>; rel=next"}),
+        )
+
+    auth = {"type": "bearer", "token": "tok-4711"}
+    assert got(bench, serve(script).url(), next_page="link", auth=auth)["body"] == ["Bearer tok-4711"] * 2
+
+
+@pytest.mark.parametrize(
+    ("link", "match"),
+    [
+        ("</mcp>; rel=next", "leads back"),
+        ("<https://example.com/>; rel=next", "another origin"),
+        ("<http://[::1>; rel=next", "GET"),
+    ],
+)
+def test_pages_end_where_they_lead_astray(bench, serve, link, match):
+    fails(
+        bench,
+        serve(answering(body=b"[]", link=link, content_type="application/json")).url(),
+        match,
+        next_page="link",
+    )
+
+
+def test_the_most_pages_are_an_error_and_not_silence(bench, serve):
+    async def script(request, reply):
+        number = int(request.target.partition("p=")[2] or 1)
+        await reply.json([number], link=f"<?p={number + 1}>; rel=next")
+
+    server = serve(script)
+    workflow = flow(server.url(), next_page="link", max_pages=3)
+    workflow["nodes"].append({"id": "show", "type": "echo", "params": {"message": "${get.body}"}})
+    workflow["edges"] = [{"from": "get", "to": "show", "action": "error"}]
+    assert bench.run(workflow).outputs["message"] == [1, 2, 3]
+    error = fails(bench, server.url(), "has more than 3 pages", next_page="link", max_pages=3)
+    assert "max_pages" in error.suggestions[0]
+
+
+def test_all_pages_together_have_the_limit(bench, serve):
+    async def script(request, reply):
+        number = int(request.target.partition("p=")[2] or 1)
+        await reply.json(["x" * 600], link=f"<?p={number + 1}>; rel=next")
+
+    fails(bench, serve(script).url(), "has more than", next_page="link", max_mb=0.001)
+
+
+@pytest.mark.parametrize(
+    ("header", "target"),
+    [
+        ('<https://a/?x=1,2>; title="a; b"; rel="prev next"', "https://a/?x=1,2"),
+        ("<a>; rel=prev, <b>; REL=NEXT", "b"),
+        ("<a>; rel=prev", ""),
+        ("<a>", ""),
+        ("", ""),
+        ("<" * 50_000, ""),
+    ],
+)
+def test_the_next_link_of_a_header(header, target):
+    assert next_link(header) == target
+
+
+# Ends
+
+
+def test_a_run_that_is_cancelled_ends_at_once(bench, serve):
+    import asyncio
+
+    arrived = threading.Event()
+
+    async def silent(request, reply):
+        arrived.set()
+        await asyncio.sleep(30)
+
+    control = RunControl()
+    server = serve(silent)
+
+    def cancel():
+        arrived.wait(10)
+        control.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    outcome = bench.host.runner.run(flow(server.url(), method="POST"), {}, control=control)
+    thread.join()
+    assert outcome.error.kind == "interrupted"
+
+
+def test_it_works_in_a_plain_pocketflow_program(echo):
+    node, shared = Http(), {}
+    program = pocketflow.Flow(start=node)
+    program.set_params({"url": echo.url(), "auth": {"type": "bearer", "token": "t"}})
+    program.run(shared)
+    assert shared["body"]["headers"]["authorization"] == "Bearer t"
+    assert (shared["status"], shared["error"]) == (200, None)
+    node.set_params({"url": echo.url(), "expect": [404]})
+    assert node.run(shared) == "error"
+    assert isinstance(shared["__error__"], PflowError)
+
+
+def test_it_announces_what_may_change_something_once_the_connection_stands(bench, serve, monkeypatch):
+    told = []
+
+    def sending(self, *others):
+        told.append(server.connections)
+
+    monkeypatch.setattr(StepOfRun, "sending", sending)
+    server = serve(in_turn(redirecting("/there", 307), answering(body=b"well")))
+    got(bench, server.url(), method="POST", body="x")
+    assert (told[0], len(told)) == (1, 2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        fails(bench, f"http://127.0.0.1:{taken.getsockname()[1]}/", method="POST")
+    got(bench, serve(answering()).url())
+    assert len(told) == 2
