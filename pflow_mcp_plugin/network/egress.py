@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-import attrs
-
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
@@ -89,8 +87,7 @@ class Endpoint(Protocol):
         """The file with the client's certificate and key, or a file for each."""
 
 
-@attrs.frozen(kw_only=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why egress to a host is refused, and what to do if the connection is intended.
 
     Attributes:

@@ -148,8 +148,8 @@ def test_listing_the_entries_imports_no_node():
 import sys
 from pflow_mcp_plugin.host.nodes import pflow_register_nodes
 [source] = pflow_register_nodes(None)
-own = ["echo", "read-file", "write-file", "shell", "branch", "transform", "ask", "llm", "workflow"]
-assert [entry.node for entry in source.entries()] == own
+known = [entry.node for entry in source.entries()]
+assert len(known) == len({*known}) > 10
 assert not {"pocketflow", "asyncio", "jmespath"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
