@@ -14,7 +14,6 @@ pocketflow.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -137,6 +136,8 @@ class Script:
 
     def _typed(self, words: Sequence[str]) -> list[str]:
         """Return the inputs on a program's command line as `name=value`; prints its help if asked for."""
+        from pflow_mcp_plugin.host.cli.command_line_inputs import declared_inputs
+
         parser = _Parser(
             description=_help(self._settings.get("description") or self.name), allow_abbrev=False
         )
@@ -145,13 +146,9 @@ class Script:
         for flag in ("--locked", "--no-cache", "--trust-readonly"):
             parser.add_argument(flag, action="store_true", help="as of pflow run")
         parser.add_argument("--cache", metavar="TTL", help="as of pflow run: --cache, or --cache=15m")
-        inputs = self._settings.get("inputs")
-        declared = dict(inputs) if isinstance(inputs, Mapping) else {}
+        declared = declared_inputs(self._settings)
         for name, spec in declared.items():
-            given = spec if isinstance(spec, Mapping) else {}
-            notes = [str(given.get("description") or ""), str(given.get("type") or "any")]
-            notes += [f"default {json.dumps(given['default'])}"] if "default" in given else []
-            flag, about = f"--{name}", _help(", ".join(filter(None, notes)))
+            flag, about = f"--{name}", _help(spec.about)
             with suppress(argparse.ArgumentError):  # called like an option of the program: NAME=VALUE only
                 parser.add_argument(flag, dest=flag, metavar="VALUE", help=about)
         alone = f"--cache={USUAL_TTL:g}"

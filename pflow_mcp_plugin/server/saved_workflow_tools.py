@@ -179,6 +179,8 @@ def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
 
 
 _NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
+_STATED = ("enum", "minimum", "maximum", "pattern", "default")
+"""What a tool's schema says of a workflow's input beside its type and description."""
 _DEEPEST = 8
 """The levels of a nested schema that a tool declares; what is deeper may be anything."""
 
@@ -188,8 +190,10 @@ def input_schema(interface: Interface) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
-        default = {"default": schema["default"]} if "default" in schema else {}
-        properties[field.key] = {**_declared(field), **default}
+        stated: dict[str, Any] = {word: schema[word] for word in _STATED if word in schema}
+        if "enum" in stated and "None" in field.types and None not in stated["enum"]:
+            stated["enum"] = [*stated["enum"], None]
+        properties[field.key] = {**_declared(field), **stated}
     return {
         "type": "object",
         "properties": properties,

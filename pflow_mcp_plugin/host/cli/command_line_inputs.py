@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise
 from pflow_mcp_plugin.host.workflow.workflow_text import read_text
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -112,18 +112,21 @@ def _piped_input(
     return {} if not text and can_do_without else {name: text}
 
 
+def declared_inputs(document: JSONObject) -> Mapping[str, InputSpec]:
+    """Return the inputs that a workflow declares; malformed ones are left out."""
+    return read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
+
+
 def _lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
-    inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
-    return [
-        spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given
-    ]
+    inputs = declared_inputs(document).values()
+    return [spec for spec in inputs if spec.required and not spec.has_default and spec.name not in given]
 
 
 def _ask(spec: InputSpec) -> object:
     """Ask for an input until its value has the declared type; a secret is not shown."""
     about = f" ({spec.description})" if spec.description else ""
-    kind = "" if spec.type in ("any", "str", "string") else f" [{spec.type}]"
-    question = printable(f"{spec.name}{about}{kind}")
+    kinds = ", ".join([*([] if spec.type in ("any", "str", "string") else [spec.type]), *spec.limits])
+    question = printable(f"{spec.name}{about}{f' [{kinds}]' if kinds else ''}")
     # Whatever is typed is taken, also what looks like a type that click knows.
     try:
         return click.prompt(question, hide_input=spec.secret, value_proc=partial(_value, spec), err=True)
@@ -136,7 +139,7 @@ def _ask(spec: InputSpec) -> object:
 
 def _value(spec: InputSpec, text: str) -> object:
     try:
-        return parse_input(text, spec)
+        return spec.value(text)
     except TypeMismatch as error:
         given = "that is not" if spec.secret else f"got {error.given}"
         raise click.UsageError(f"{spec.name} must be {error.expected}, {given}") from error

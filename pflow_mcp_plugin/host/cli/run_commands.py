@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report, RunControl, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
+from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, declared_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import (
     WithLoneOption,
     bound_options,
@@ -43,6 +44,7 @@ from pflow_mcp_plugin.host.workflow.workflow_text import (
 )
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
+from pflow_mcp_plugin.terminal.printable_text import printable
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
@@ -54,21 +56,39 @@ if TYPE_CHECKING:
 
 
 def _input_names(
-    context: click.Context, _parameter: click.Parameter, _incomplete: str
+    context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the inputs of the workflow that `pflow run` names, each as `NAME=`."""
-    inputs = find_workflow(context.obj, context.params["workflow"]).get("inputs")
+    """Return the inputs of the workflow that `pflow run` names, each as `NAME=`; after that, its choices."""
+    inputs = declared_inputs(find_workflow(context.obj, context.params["workflow"]))
     given = {text.partition("=")[0] for text in context.params.get("inputs") or ()}
-    names = inputs if isinstance(inputs, dict) else {}
-    return [CompletionItem(f"{name}=", type="stem") for name in names if name not in given]
+    name, equals, _ = incomplete.partition("=")
+    if equals:
+        choices = inputs[name].field.choices if name in inputs else ()
+        words = (it if isinstance(it, str) else json.dumps(it) for it in choices)
+        return [CompletionItem(f"{name}={word}") for word in words]
+    return [CompletionItem(f"{name}=", type="stem") for name in inputs if name not in given]
+
+
+_WORKFLOW = "workflow of pflow run"
 
 
 class _RunCommand(WithLoneOption):
-    """Says how inputs are written, where one was given as an option."""
+    """Says how inputs are written, where one was given as an option; its help has those of the workflow."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the inputs of the workflow that stands beside `--help`, if there is one."""
+        name = ctx.meta.get(_WORKFLOW)
+        with suppress(PflowError):
+            inputs = declared_inputs(find_workflow(ctx.obj, name)) if name else {}
+            if inputs:
+                with formatter.section(f"Inputs of {name}"):
+                    formatter.write_dl([(f"{spec.name}=", printable(spec.about)) for spec in inputs.values()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does."""
         try:
+            found, *_ = self.make_parser(ctx).parse_args(self.spelled_out(args))
+            ctx.meta[_WORKFLOW] = found.get("workflow")
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             _, is_long, name = error.option_name.partition("--")

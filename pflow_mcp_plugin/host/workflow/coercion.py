@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
+from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 
 _LONGEST_SCALAR = 4_000
 """Characters of a string, or a number, that is parsed on its own."""
@@ -190,6 +191,25 @@ def coerce(value: object, field: Field) -> Any:
             return converted
     structured = {"list", "dict"} & {*alternatives}
     raise TypeMismatch(field.type, value, loss(value) if isinstance(value, str) and structured else "")
+
+
+def require_within(value: object, field: Field) -> None:
+    """Raise `TypeMismatch` if a value of the declared type is beyond the bounds in the field's schema.
+
+    Those are `minimum`, `maximum` and a linear `pattern`, whose classes of characters are those of ASCII.
+    """
+    schema: Mapping[str, Any] = field.schema if isinstance(field.schema, Mapping) else {}
+    lowest, highest, pattern = map(schema.get, ("minimum", "maximum", "pattern"))
+    beyond = ""
+    if isinstance(value, int | float):
+        beyond = "minimum" if lowest is not None and value < lowest else beyond
+        beyond = "maximum" if highest is not None and value > highest else beyond
+    elif isinstance(value, str) and pattern is not None:
+        # Python's `$` matches before a line break at the end, too.
+        exact = f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
+        beyond = "" if re.search(exact, value, re.ASCII) else "pattern"
+    if beyond:
+        raise TypeMismatch(BOUNDS[beyond].format(schema[beyond]), value)
 
 
 def passed_on(value: object, field: Field) -> Any:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import attrs
 
+from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_type
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    coerce,
+    described,
+    is_type,
+    require_within,
+    type_name,
+    type_of,
+)
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, When
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     EXTRA,
     IR_VERSION,
@@ -38,10 +47,20 @@ _KEYS = _PARTS | _MODES | {"$schema", "metadata", "name", "description"}
 NODE_KEYS = frozenset({"id", "type", "params", "purpose", "version", EXTRA, *CONSTRUCT_KEYS})
 EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
-INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret"})
+BOUNDS: Mapping[str, type] = {"enum": list, "minimum": float, "maximum": float, "pattern": str}
+"""What bounds the values of an input, and what each is."""
+_NUMBERS = frozenset({"int", "float"})
+_BOUNDED: Mapping[str, frozenset[str]] = {
+    "minimum": _NUMBERS,
+    "maximum": _NUMBERS,
+    "pattern": frozenset({"str"}),
+}
+"""The types that each applies to."""
+INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret", *BOUNDS})
 _TYPES = ("any", *FRIENDLY_NAMES.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
+_LONGEST_PATTERN = 200
 MOST_NODES = 10_000
 """The nodes that a workflow may have."""
 MOST_EDGES = 50_000
@@ -53,6 +72,7 @@ _WORDS: Mapping[type, tuple[str, str]] = {
     list: ("a list", "Write [...]"),
     str: ("a string", 'Write "..."'),
     bool: ("true or false", "Write true or false, without quotes"),
+    float: ("a number", "Write a number, without quotes"),
 }
 """The type that the reader expects, in words, and how to write it."""
 
@@ -90,6 +110,34 @@ def is_deep(value: JSON, most: int = _DEEPEST) -> bool:
     return True
 
 
+def _why_not_linear(pattern: str) -> str:
+    """Return why a pattern is not taken for an input; empty if it is."""
+    from pflow_mcp_plugin.schemas.schema_reduction import is_linear
+
+    if is_linear(pattern):
+        return ""
+    try:
+        re.compile(pattern[:_LONGEST_PATTERN])
+    except (re.error, OverflowError, RecursionError) as error:
+        if len(pattern) <= _LONGEST_PATTERN:
+            return f"is not a regular expression: {error}"
+    return "may take more than linear time"
+
+
+def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
+    """Return why a value cannot be one of an enum, after those `before`; empty if it can."""
+    if isinstance(choice, list | dict):
+        return "must be a single value"
+    try:
+        found = coerce(choice, field)
+        require_within(found, field)
+    except TypeMismatch as error:
+        return f"must be {error.expected}"
+    if type(found) is not type(choice):
+        return f"must be {field.type}"
+    return "is listed twice" if (isinstance(choice, bool), choice) in before else ""
+
+
 class _Reader:
     """Reads one section after another; each method reports what it leaves out."""
 
@@ -98,7 +146,7 @@ class _Reader:
 
     def expect(self, value: JSON, kind: type[T], path: str) -> TypeGuard[T]:
         """Return whether a value has the JSON type; report it if not."""
-        if isinstance(value, kind):
+        if isinstance(value, kind) or (kind is float and type(value) is int):
             return True
         expected, step = _WORDS[kind]
         self.findings.error(path, f"Expected {expected}, found {shown(value)}", step)
@@ -256,6 +304,11 @@ class _Reader:
             hint = did_you_mean(kind, _TYPES, f"Use one of {', '.join(_TYPES)}")
             self.findings.error(f"{path}.type", f"Unknown type {kind}", hint)
             kind = "any"
+        found = {word: self.get(item, word, type_, path, None) for word, type_ in BOUNDS.items()}
+        bounds = {word: value for word, value in found.items() if value is not None}
+        if kind == "any" and bounds.get("enum"):
+            kind = " | ".join(dict.fromkeys(map(type_of, bounds["enum"])))
+        self.check_bounds(bounds, kind, path)
         setting = self.get(item, "setting", str, path, "")
         spec = InputSpec(
             name=name,
@@ -264,17 +317,48 @@ class _Reader:
             default=item.get("default"),
             has_default="default" in item,
             description=self.get(item, "description", str, path, ""),
+            bounds=bounds,
             stdin=self.get(item, "stdin", bool, path, False),
             setting=setting,
             secret=self.get(item, "secret", bool, path, bool(setting)),
         )
         try:
             if spec.default is not None:
-                coerce(spec.default, spec.field)
+                require_within(coerce(spec.default, spec.field), spec.field)
         except TypeMismatch as error:
             message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
             self.findings.error(f"{spec.path}.default", message, "Write one, or change the type")
         return spec
+
+    def check_bounds(self, bounds: dict[str, Any], kind: str, path: str) -> None:
+        """Report the bounds of an input that cannot be right, and leave them out."""
+
+        def refuse(word: str, message: str, step: str) -> None:
+            self.findings.error(f"{path}.{word}", message, step)
+            del bounds[word]
+
+        given = {type_name(part.strip()) for part in kind.split("|")} - {"None"}
+        for word in bounds.keys() & _BOUNDED:
+            if not given or not given <= _BOUNDED[word]:
+                step = f"Declare the type {' or '.join(sorted(_BOUNDED[word]))}, or remove {word}"
+                refuse(word, f"{word} does not apply to the type {kind}", step)
+        if bounds.keys() >= {"minimum", "maximum"} and not bounds["minimum"] <= bounds["maximum"]:
+            message = f"The minimum {bounds['minimum']} is more than the maximum {bounds['maximum']}"
+            refuse("minimum", message, "Exchange them")
+        if "pattern" in bounds and (reason := _why_not_linear(bounds["pattern"])):
+            step = r"Use ^, $, characters, classes and repeats, as in ^[a-z]+-\d{2}$, or an enum"
+            refuse("pattern", f"The pattern {cut(bounds['pattern'])} {reason}", step)
+        if bounds.get("enum") == []:
+            refuse("enum", "The enum is empty", "List the values")
+        others = {word: bound for word, bound in bounds.items() if word != "enum"}
+        plain = Field(key="enum", type=kind, schema=others)
+        seen: list[object] = []
+        for number, choice in enumerate(bounds.get("enum", ())):
+            if reason := _why_no_choice(choice, plain, seen):
+                message = f"A value of the enum {reason}: {described(choice)}"
+                self.findings.error(f"{path}.enum[{number}]", message, "Correct it")
+                bounds.pop("enum", None)
+            seen.append((isinstance(choice, bool), choice))
 
     def outputs(self, workflow: JSONObject) -> dict[str, OutputSpec]:
         items = self.get(workflow, "outputs", dict, "$", {})

@@ -47,7 +47,7 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
             spec.field,
             type=_friendly(spec.type),
             required=spec.required and not spec.has_default,
-            schema={"default": spec.default} if spec.has_default else None,
+            schema={**spec.bounds, **({"default": spec.default} if spec.has_default else {})} or None,
         )
         for spec in document.inputs.values()
     )
@@ -339,9 +339,16 @@ class _SubWorkflows:
             description=about if isinstance(about, str) and about else own.description,
             purity="flow_safe" if is_pure else "impure",
             claimed_purity="flow_safe" if claims and not is_pure else "",
-            cacheable=all(entry.cacheable for entry in parts),
+            cacheable=all(entry.cacheable for entry in parts) and not _asks_the_time(checked.document),
             retryable=any(entry.retryable for entry in parts),
         )
+
+
+def _asks_the_time(document: WorkflowDocument) -> bool:
+    """Return whether a condition of a workflow may call `now()`."""
+    places = [place for edge in document.edges for place in edge.conditions()]
+    places += [place for node in document.nodes for place in node.constructs.conditions()]
+    return any("now(" in "".join(place.text.split()) for place in places)
 
 
 def _require_passable(called: CalledWorkflow) -> None:

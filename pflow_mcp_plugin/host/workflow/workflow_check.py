@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     coerce,
     depends_on_value,
     may_become,
+    require_within,
     type_of,
 )
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun, Path
@@ -393,7 +394,9 @@ class _Check:
 
     def check_constant(self, node: NodeSpec, field: Field, value: object, path: str, step: str) -> None:
         try:
-            coerce(value, field)
+            found = coerce(value, field)
+            if node.runs is not None:  # other nodes check what their schemas say
+                require_within(found, field)
         except TypeMismatch as error:
             message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
             self.findings.error(path, message, step)

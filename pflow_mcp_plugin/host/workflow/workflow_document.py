@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -12,9 +13,11 @@ import attrs
 from pflow_mcp_plugin.contract import Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, require_within, type_name
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_outline import limits
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 IR_VERSION = "1.0"
@@ -107,6 +110,7 @@ class EdgeSpec:
 class InputSpec:
     """An input that the document declares, required unless it has a default or says otherwise.
 
+    `bounds` are what JSON Schema says of its value beside the type: `enum`, `minimum`, `maximum`, `pattern`.
     `stdin` takes it from what is piped in, and `setting` names a setting that has its value; a `secret` is
     redacted from traces.
     """
@@ -117,6 +121,7 @@ class InputSpec:
     default: JSON = None
     has_default: bool = False
     description: str = ""
+    bounds: JSONObject = attrs.field(factory=dict)
     stdin: bool = False
     setting: str = ""
     secret: bool = False
@@ -129,7 +134,35 @@ class InputSpec:
     @property
     def field(self) -> Field:
         """The document's declaration of the input as a field, for coercion."""
-        return Field(key=self.name, type=self.type, required=self.required, description=self.description)
+        return Field(
+            key=self.name,
+            type=self.type,
+            required=self.required,
+            description=self.description,
+            schema=self.bounds or None,
+        )
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What people are told of the values of the document's input: `one of "a", "b"`, `at least 3`."""
+        return tuple(limits(SchemaDocument(self.bounds), self.bounds))
+
+    @property
+    def about(self) -> str:
+        """What people are told of the document's input: its description, type, limits and default."""
+        notes = [self.description, self.type, *self.limits]
+        notes += [] if self.required or self.has_default else ["optional"]
+        notes += [f"default {json.dumps(self.default)}"] if self.has_default and not self.secret else []
+        return ", ".join(filter(None, notes))
+
+    def value(self, given: object) -> object:
+        """Return a value for the document's input in its type; raise `TypeMismatch` if it does not fit.
+
+        Text for another type is parsed as that type.
+        """
+        found = coerce(parse_input(given, self) if isinstance(given, str) else given, self.field)
+        require_within(found, self.field)
+        return found
 
 
 @attrs.frozen(kw_only=True)
@@ -240,9 +273,10 @@ def bind_inputs(
         if value is STILL_TO_COME:
             continue
         try:
-            values[name] = parse_input(value, spec) if isinstance(value, str) else coerce(value, spec.field)
+            values[name] = spec.value(value)
         except TypeMismatch as error:
-            message = f"Input {name} must be {error.expected}, got {error.given}"
+            got = "the value given is not" if spec.secret else f"got {error.given}"
+            message = f"Input {name} must be {error.expected}, {got}"
             findings.error(spec.path, message, _spelling(spec, value) if isinstance(value, str) else "")
     return {**defaults, **values}, findings.problems
 
@@ -273,6 +307,9 @@ def parse_input(text: str, spec: InputSpec) -> object:
 
 def _spelling(spec: InputSpec, text: str) -> str:
     kind = type_name(spec.type)
+    if spec.limits:
+        known = [choice for choice in spec.field.choices if isinstance(choice, str)]
+        return did_you_mean(text, known, f"It is {', '.join([spec.type, *spec.limits])}")
     if kind == "list" and "\n" in text.strip():
         return f"Write it as JSON, or declare {spec.name} as str and take lines({spec.name}) in a transform"
     if kind in ("list", "dict"):

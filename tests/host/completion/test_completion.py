@@ -114,6 +114,11 @@ def test_workflows_inputs_runs_and_settings_are_completed_by_name(answered, host
     assert answered("workflow", "graph", "daily", "--html", "") == [("file", "")]
     assert answered("workflow", "delete", "") == ["daily"]
     assert answered("run", "daily", "text=1", "") == [("stem", "other=")]
+    bounded = {**ECHO, "inputs": {"text": {"enum": ["one", "other"]}, "other": {"enum": [1, True, None]}}}
+    host.library.save("bounded", bounded)
+    assert answered("run", "bounded", "text=o") == ["text=one", "text=other"]
+    assert answered("run", "bounded", "other=") == ["other=1", "other=true", "other=null"]
+    assert answered("run", "bounded", "none=") == []
     assert answered("trace", "show", "") == ["latest", outcome.run_id]
     assert answered("trace", "view", outcome.run_id[:8]) == [outcome.run_id]
     assert answered("trace", "show", "./") == [("file", "")]

@@ -174,3 +174,18 @@ def test_the_end_of_the_input_at_a_question_is_named_with_the_input_that_lacks(w
 def test_nothing_is_asked_of_a_workflow_with_mistakes(pflow_home, workflow, tmp_path):
     code, screen = on_terminal([workflow(n={"type": "int"}), "m=1"], tmp_path, [])
     assert code == 2, screen
+
+
+def test_the_bounds_of_an_input_are_asked_with_it(pflow_home, workflow, tmp_path):
+    file = workflow(n={"type": "int", "minimum": 1}, size={"enum": ["small", "large"]})
+    answers = [
+        ("n [int, at least 1]:", "0"),
+        ("n [int, at least 1]:", "1"),
+        ('size [one of "small", "large"]:', "huge"),
+        ('size [one of "small", "large"]:', "large"),
+    ]
+    code, screen = on_terminal([file], tmp_path, answers)
+    assert code == 0, screen
+    assert "n must be at least 1, got int 0" in screen
+    assert 'size must be one of "small", "large", got str "huge"' in screen
+    assert "size: large" in screen

@@ -1,0 +1,286 @@
+"""What an input says of its values is checked before anything runs, and shown wherever inputs are."""
+
+import json
+import subprocess
+import sys
+
+import attrs
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow import bind_inputs
+from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.server.saved_workflow_tools import input_schema
+
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+BOUNDED = {
+    "size": {"enum": ["small", "large"], "description": "how large", "default": "small"},
+    "count": {"type": "int", "minimum": 1, "maximum": 9},
+    "code": {"type": "str", "pattern": r"^[a-z]+-\d{2}$"},
+}
+MESSAGE = {"message": "${size} ${count} ${code}"}
+
+
+def document(*nodes, **inputs):
+    return {
+        "inputs": inputs,
+        "nodes": [*nodes] or [step("a", "echo", MESSAGE)],
+        "outputs": {"said": "${a.message}"},
+    }
+
+
+def read(**spec):
+    findings = Findings()
+    found = read_document({"nodes": [{"id": "a", "type": "a"}], "inputs": {"it": spec}}, findings)
+    return found, findings.problems
+
+
+def bound(spec, value):
+    """Return the value that a run starts with, or the message of why there is none."""
+    found, problems = read(**spec)
+    assert problems == []
+    values, refused = bind_inputs(found, {"it": value})
+    return refused[0].message if refused else values["it"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "expected"),
+    [
+        ({"enum": ["a", "b"]}, "a", "a"),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"enum": ["x", 1, True]}, "1", 1),
+        ({"enum": ["x", 1, True]}, "true", True),
+        ({"type": "bool", "enum": [True]}, "True", True),
+        ({"type": "str | None", "enum": ["a"]}, None, None),
+        ({"enum": ["a", None]}, None, None),
+        ({"type": "int", "minimum": 1}, "1", 1),
+        ({"type": "float", "maximum": 0.5}, "0.5", 0.5),
+        ({"type": "float", "maximum": 2}, "2", 2),
+        ({"type": "int | None", "minimum": 1}, "", None),
+        ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
+        ({"type": "str", "pattern": "^a*$"}, "", ""),
+        ({"type": "str", "pattern": "b"}, "abc", "abc"),
+        ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
+    ],
+)
+def test_a_value_within_its_bounds_is_taken(spec, value, expected):
+    found = bound(spec, value)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "message"),
+    [
+        ({"enum": ["a", "b"]}, "A", 'must be one of "a", "b", got str "A"'),
+        ({"enum": [1, 2]}, "3", "must be one of 1, 2"),
+        ({"enum": [1, 2]}, True, "must be one of 1, 2, got bool"),
+        ({"enum": ["a"]}, ["a"], 'must be one of "a", got list'),
+        ({"type": "str | None", "enum": ["a"]}, "", 'must be one of "a"'),
+        ({"type": "int", "minimum": 1}, "0", "must be at least 1, got int 0"),
+        ({"type": "int", "minimum": 1}, "many", "must be int, got str"),
+        ({"type": "float", "maximum": 0.5}, 1, "must be at most 0.5, got int 1"),
+        ({"type": "int", "maximum": 10**400}, 10**401, "must be at most"),
+        ({"type": "str", "pattern": "^a$"}, "ab", "must be a string that matches ^a$"),
+        ({"type": "str", "pattern": "^a$"}, "a\n", "must be a string that matches ^a$"),
+        ({"type": "str", "pattern": r"^\d+$"}, "٣", "must be a string that matches"),
+        ({"type": "str", "pattern": r"^\$$"}, "x", "must be a string that matches"),
+        ({"type": "str", "pattern": "^[a-z]+$"}, "a" * 1_000_000 + "!", "must be a string that matches"),
+    ],
+)
+def test_a_value_beyond_its_bounds_is_refused(spec, value, message):
+    assert message in str(bound(spec, value))
+
+
+def test_a_secret_value_is_not_in_the_message():
+    assert bound({"type": "str", "pattern": "^x$", "secret": True}, "canary").endswith(
+        "the value given is not"
+    )
+    assert "canary" not in bound({"enum": ["x"], "secret": True}, "canary")
+
+
+@pytest.mark.parametrize(
+    ("spec", "place", "message"),
+    [
+        ({"type": "str", "minimum": 1}, ".minimum", "minimum does not apply to the type str"),
+        ({"type": "int | str", "maximum": 1}, ".maximum", "maximum does not apply to the type int | str"),
+        ({"minimum": 1}, ".minimum", "minimum does not apply to the type any"),
+        ({"type": "None", "minimum": 1}, ".minimum", "minimum does not apply to the type None"),
+        ({"type": "int", "pattern": "^a"}, ".pattern", "pattern does not apply to the type int"),
+        ({"pattern": "^a"}, ".pattern", "pattern does not apply to the type any"),
+        ({"type": "int", "minimum": 2, "maximum": 1}, ".minimum", "The minimum 2 is more than the maximum 1"),
+        ({"type": "int", "minimum": "1"}, ".minimum", "Expected a number, found a string"),
+        ({"type": "int", "maximum": True}, ".maximum", "Expected a number, found true or false"),
+        ({"type": "str", "pattern": 1}, ".pattern", "Expected a string"),
+        ({"type": "str", "pattern": "("}, ".pattern", "The pattern ( is not a regular expression: missing )"),
+        ({"type": "str", "pattern": "(a+)+$"}, ".pattern", "may take more than linear time"),
+        ({"type": "str", "pattern": "a" * 201}, ".pattern", "may take more than linear time"),
+        ({"type": "str", "pattern": "(" * 100_000}, ".pattern", "may take more than linear time"),
+        ({"type": "str", "enum": []}, ".enum", "The enum is empty"),
+        ({"type": "str", "enum": "a"}, ".enum", "Expected a list"),
+        ({"type": "int", "enum": [1, "2"]}, ".enum[1]", "A value of the enum must be int"),
+        ({"type": "str", "enum": ["a", "b", "a"]}, ".enum[2]", "A value of the enum is listed twice"),
+        ({"enum": [1, 1.0]}, ".enum[1]", "A value of the enum is listed twice"),
+        ({"enum": ["a", ["a"]]}, ".enum[1]", "A value of the enum must be a single value"),
+        ({"type": "int", "enum": [1, 9], "maximum": 5}, ".enum[1]", "A value of the enum must be at most 5"),
+        ({"type": "str", "enum": ["a"], "pattern": "^b"}, ".enum[0]", "must be a string that matches ^b"),
+        ({"enum": ["a"], "default": "b"}, ".default", 'The default of input it must be one of "a"'),
+        (
+            {"type": "int", "minimum": 1, "default": 0},
+            ".default",
+            "The default of input it must be at least 1",
+        ),
+        ({"type": "str", "pattern": "^b", "default": "a"}, ".default", "must be a string that matches ^b"),
+    ],
+)
+def test_bounds_that_cannot_be_right_are_errors_with_places(spec, place, message):
+    _, problems = read(**spec)
+    assert [(it.path, it.severity) for it in problems] == [(f"$.inputs.it{place}", "error")]
+    assert message in problems[0].message
+    assert problems[0].suggestion
+
+
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2), st.text(max_size=3), st.lists(st.integers(0, 1), max_size=2)
+)
+
+
+@given(
+    spec=st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["int", "str", "any", "float | None"]),
+            "enum": st.one_of(anything, st.lists(anything, max_size=3)),
+            "minimum": st.one_of(anything, st.floats(allow_nan=False)),
+            "maximum": anything,
+            "pattern": st.one_of(anything, st.text(alphabet="ab^$*+()[]\\d|{}1", max_size=8)),
+            "default": anything,
+        },
+    ),
+    value=anything,
+)
+def test_whatever_an_input_says_is_read_or_reported(spec, value):
+    found, problems = read(**spec)
+    if not problems:
+        workflow = {"nodes": [{"id": "a", "type": "a"}], "inputs": {"it": spec}}
+        jsonschema.Draft202012Validator(SCHEMA).validate(workflow)  # editors reject nothing that is right
+    bind_inputs(found, {"it": value})
+
+
+def test_validation_and_runs_say_what_is_wrong_before_anything_runs(bench):
+    ran = []
+
+    @bench.acts("t-go")
+    def go(shared, params):
+        ran.append(1)
+
+    workflow = document(step("go", "t-go"), step("a", "echo", MESSAGE), **BOUNDED)
+    with pytest.raises(PflowError) as caught:
+        bench.run(workflow, size="smal", count="0", code="x")
+    problems = {it.path: (it.message, it.suggestion) for it in caught.value.problems}
+    assert problems.keys() == {"$.inputs.size", "$.inputs.count", "$.inputs.code"}
+    assert problems["$.inputs.size"][1] == "Did you mean small?"
+    assert problems["$.inputs.count"][1] == "It is int, at least 1, at most 9"
+    assert ran == []
+    assert bench.run(workflow, count="9", code="ab-12").outputs == {"said": "small 9 ab-12"}
+
+
+def test_a_workflow_that_runs_as_a_node_checks_what_it_is_given(bench):
+    inner = document(**BOUNDED)
+
+    def outer(**params):
+        node = step("in", "workflow", {"workflow": inner, "code": "a-11", **params})
+        return flow(node, inputs={"n": {"type": "int", "default": 3}}, outputs={"said": "${in.said}"})
+
+    for params, message in (
+        ({"size": "huge", "count": 1}, 'Parameter size of node in must be one of "small", "large"'),
+        ({"count": 10}, "Parameter count of node in must be at most 9, got int 10"),
+        ({"count": 1, "code": "x"}, "Parameter code of node in must be a string that matches"),
+    ):
+        (found,) = [it for it in bench.host.runner.validate(outer(**params)) if it.severity == "error"]
+        assert message in found.message
+    workflow = outer(count="${n}")
+    assert bench.run(workflow, n=9).outputs == {"said": "small 9 a-11"}
+    failed = bench.run(workflow, n=10)
+    assert "Input count must be at most 9, got int 10" in failed.error.message
+    assert failed.error.ran == "not ran"
+
+
+def test_the_schema_of_a_typed_tool_has_the_bounds(bench):
+    inputs = {**BOUNDED, "mode": {"type": "str | None", "enum": ["x"], "default": None}}
+    params = {"message": "${size} ${count} ${code} ${mode}"}
+    schema = input_schema(bench.host.runner.interface(document(step("a", "echo", params), **inputs)))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    size, count, code, mode = (schema["properties"][name] for name in inputs)
+    assert size == {
+        "type": "string",
+        "description": "how large",
+        "enum": ["small", "large"],
+        "default": "small",
+    }
+    assert count == {"type": "integer", "minimum": 1, "maximum": 9}
+    assert code == {"type": "string", "pattern": r"^[a-z]+-\d{2}$"}
+    assert mode == {"type": ["string", "null"], "enum": ["x", None], "default": None}
+    assert schema["required"] == ["count", "code"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "bounded.json"
+    path.write_text(json.dumps(document(**BOUNDED)))
+    return path
+
+
+def test_the_help_of_a_run_has_the_inputs_of_its_workflow(pflow, file):
+    shown = " ".join(pflow("run", str(file), "--help").stdout.split())
+    assert f"Inputs of {file}" in shown
+    assert 'how large, str, one of "small", "large", default "small"' in shown
+    assert "int, at least 1, at most 9" in shown
+    assert r"a string that matches ^[a-z]+-\d{2}$" in shown
+    assert "Inputs of" not in pflow("run", "--help").stdout
+    assert "Inputs of" not in pflow("run", "--help", "no-such-file.json").stdout
+    file.write_text("{")
+    assert pflow("run", str(file), "--help").exit_code == 0
+
+
+def test_wrong_values_on_the_command_line_are_usage_errors(pflow, file):
+    ran = pflow("run", str(file), "size=huge", "count=0", "code=1", "--json")
+    assert ran.exit_code == 2
+    assert [it["path"] for it in ran.envelope["error"]["details"]["problems"]] == [
+        f"$.inputs.{name}" for name in BOUNDED
+    ]
+
+
+def test_a_saved_workflow_lists_the_bounds(pflow, file):
+    pflow("workflow", "save", str(file), "--name", "bounded")
+    (saved,) = pflow("workflow", "list", "--json").envelope["data"]
+    assert saved["inputs"] == BOUNDED
+
+
+def test_an_exported_program_names_and_checks_the_bounds(pflow, file, tmp_path):
+    pflow("workflow", "export-python", str(file), "--output", str(tmp_path / "program.py"))
+
+    def program(*words):
+        command = [sys.executable, "program.py", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    shown = " ".join(program("--help").stdout.split())
+    assert 'how large, str, one of "small", "large", default "small"' in shown
+    assert "int, at least 1, at most 9" in shown
+    assert "must be at most 9, got int 10" in program("--count", "10", "--code", "a-11").stderr
+    assert json.loads(program("--count", "9", "--code", "a-11").stdout) == {"said": "small 9 a-11"}
+
+
+def test_a_cached_workflow_with_a_condition_on_the_time_is_not_reused(bench):
+    bench.known["t-pure"] = attrs.evolve(bench.declare("t-pure", outputs=["x"]), purity="flow_safe")
+    inner = flow(step("a", "t-pure"), step("b", "t-pure"), edges=[edge("a", "b")], outputs={"x": "${a.x}"})
+    for when, severity in (("now () > '2026'", "warning"), ("a.x == 'now'", None)):
+        inner["edges"][0]["when"] = when
+        outer = flow(step("in", "workflow", {"workflow": inner}, cache=True))
+        found = [it.severity for it in bench.host.runner.validate(outer) if "cache" in it.path]
+        assert found == ([severity] if severity else [])
