@@ -14,7 +14,10 @@ ECHO = json.dumps({"nodes": [{"id": "say", "type": "echo", "params": {"message":
 @pytest.mark.parametrize("kind", ["pipe", "pipe with a writer", "terminal", "endless device"])
 @pytest.mark.parametrize(
     "words",
-    ["run", "validate", "workflow save --name x", "workflow graph", "workflow export-python", "mcp add"],
+    [
+        *("run", "validate", "workflow save --name x", "workflow import", "workflow graph"),
+        *("workflow export-python", "mcp add"),
+    ],
 )
 def test_a_command_refuses_what_is_no_regular_file(pflow, tmp_path, words, kind):
     with special_path(kind, tmp_path / "given.json") as path:

@@ -114,6 +114,9 @@ def import_markdown(
 
     if output and name:
         raise PflowError("--output and --save exclude each other", kind="usage")
+    if output and output.suffix.lower() == ".md":
+        steps = (f"Name it {output.with_suffix('.json')}, or .yaml",)
+        raise PflowError("The converted workflow is JSON or YAML", suggestions=steps, kind="usage")
     converted = convert_markdown(read_text(Path(file)), file)
     problems = [*converted.problems]
     if partial or not errors_in(problems):

@@ -28,7 +28,7 @@ _FIELD = re.compile(r"""\s*[-*+]\s+(?:[\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s|$)""")
 _CODE = re.compile(r"\s*(```|~~~)")
 _SCALAR = re.compile(r"(^|\s)[|>][-+0-9]*\s*(#.*)?$")
 """The end of the line before a text of several lines in YAML."""
-_BULLET = re.compile(r"(\s*)[-*+]")
+_BULLET = re.compile(r"(\s*)[-*+](?:\s|$)")
 _CLOSE = 0.75
 _DATA = frozenset({"json", "yaml", "yml"})
 _LANGUAGES = _DATA | {
@@ -197,7 +197,7 @@ class _Reader:
             self._findings.found((first + index + 1, 1), message, step)
             lines = lines[:index]
             break
-        text = "\n".join([_BULLET.sub(r"\1-", lines[0], count=1), *lines[1:], ""])
+        text = "\n".join([_BULLET.sub(r"\1- ", lines[0], count=1), *lines[1:], ""])
         read = self._yaml(text, first)
         if read is None:
             entry.is_whole = False
@@ -251,7 +251,7 @@ class _Reader:
             )
             said = error.message.removeprefix(f"{self._origin}: ")
             said = said.removesuffix(f" at line {line}, column {column}")
-            step = next(iter(error.suggestions), "") or 'Put quotes around text: "..."'
+            step = next(iter(error.suggestions), "")
             self._findings.found(place, f"{said[:1].upper()}{said[1:]}", step)
             return None
         for problem in read.findings.problems:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
+from shlex import quote
 from typing import Any, NoReturn
 
 import attrs
@@ -60,7 +61,13 @@ def is_descriptor(word: str) -> bool:
 
 def read_workflow(path: Path) -> dict[str, JSON]:
     """Read the file of a workflow, JSON or YAML; the error says why it cannot be used."""
-    return load_workflow(read_text(path), str(path))
+    text = read_text(path)
+    try:
+        return load_workflow(text, str(path))
+    except PflowError as error:
+        if path.suffix.lower() == ".md":
+            error.suggestions = (f"To convert Markdown: pflow workflow import {quote(str(path))}",)
+        raise
 
 
 def read_text(path: Path) -> str:
@@ -359,10 +366,13 @@ class YamlText:
             yield from yaml.parse(text, Loader=loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            reason = getattr(error, "problem", None) or str(error)
-            place = (mark.line + self._first, mark.column + 1) if mark else (0, 0)
-            line = text.splitlines()[mark.line : mark.line + 1] if mark else []
-            unquoted = any("${" in _QUOTED.sub("", each) for each in line)
+            reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+            # A character that YAML excludes has a position only.
+            position = getattr(error, "position", 0)
+            line, column = text.count("\n", 0, position), position - text.rfind("\n", 0, position) - 1
+            place = (mark.line if mark else line) + self._first, (mark.column if mark else column) + 1
+            lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
+            unquoted = any("${" in _QUOTED.sub("", each) for each in lines)
             step = f'Put quotes around what has ${{...}} in line {place[0]}: "${{name}}"' if unquoted else ""
             if mark and text[mark.index : mark.index + 1] == "\t":
                 step = f"Replace the tabs in line {place[0]} by spaces: YAML is indented with spaces only"

@@ -195,9 +195,24 @@ def test_a_source_without_braces_is_a_reference_if_it_names_a_step():
     }
 
 
-@pytest.mark.parametrize("text", [SAY.replace("\n", "\r\n"), SAY.replace("\n", "\r"), f"\ufeff{SAY}"])
-def test_line_ends_and_a_byte_order_mark_make_no_difference(text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(SAY.replace("\n", "\r\n"), SAY.replace("\n", "\r"), f"\ufeff{SAY}", SAY.replace("- ", "-\t")),
+        *(
+            SAY.replace("- ", "* "),
+            SAY.replace("## Steps", "## STEPS ##"),
+            SAY.replace("### say", "### `say`"),
+        ),
+    ],
+)
+def test_line_ends_bullets_and_other_ways_to_write_the_same_make_no_difference(text):
     assert converted(text) == converted(SAY)
+
+
+def test_a_section_may_be_there_twice():
+    found = converted(f"{SAY}\n## Outputs\n### a\n- source: x\n\n## Steps\n### b\n- type: echo\n")
+    assert [node["id"] for node in found.workflow["nodes"]] == ["say", "b"]
 
 
 def test_a_section_that_is_not_known_is_named_and_the_rest_is_converted():
@@ -248,6 +263,7 @@ def test_what_has_no_equivalent_is_an_error_and_left_out():
         (f"{SAY}- env:\n\t A: 1\n", 9, "Not valid YAML"),
         (f"{SAY}- env: &a\n    b: *c\n", 9, "*c refers to no earlier anchor"),
         (f"{SAY}- env: !x\n    b: 1\n", 8, "Tags such as !x are not supported"),
+        (f"{SAY}- stdin: a\x1bb\n", 8, "Not valid YAML"),
         (f"{SAY}- and text\n", 8, "- and text is no field"),
         (f"{SAY}more\n", 8, "This line belongs to the list item above it"),
         (f"{SAY}  ```sh stdin\n  1\n  ```\n", 8, "This code block is inside a list item"),

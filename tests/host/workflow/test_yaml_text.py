@@ -33,6 +33,12 @@ def test_a_template_without_quotes_where_they_are_needed_is_named(text):
     assert caught.value.suggestions == ('Put quotes around what has ${...} in line 2: "${name}"',)
 
 
+def test_a_character_that_yaml_excludes_is_named_with_its_place():
+    with pytest.raises(PflowError, match=r"not valid YAML: .* at line 2, column 4") as caught:
+        loaded("a: 1\nb: \x1b\n")
+    assert caught.value.details["line"] == 2
+
+
 def test_a_template_in_quotes_is_not_blamed_for_a_mistake_beside_it():
     with pytest.raises(PflowError) as caught:
         loaded("a: [\"${x}\", '${y}' b]\n")
