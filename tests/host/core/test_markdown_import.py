@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,43 @@ def test_batches_inputs_and_outputs_give_the_right_values(pflow, written, name, 
     done = pflow("run", "wf.json", *inputs, "--json", stdin=piped)
     assert done.exit_code == 0, done.stderr
     assert outputs is None or done.envelope["data"]["outputs"] == outputs
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers a POST with what it was sent."""
+
+    def do_POST(self):
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"id": 7, "text": sent["text"], "path": self.path}).encode()
+        self.send_response(201)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def service():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_request_sends_and_gives_what_it_did(pflow, written, service):
+    text = (written / "request.md").read_text().replace("https://example.com", service)
+    (written / "request.md").write_text(f"{text}\n### state\n- source: ${{post.status_code}}\n")
+    assert pflow("workflow", "import", "request.md", "--output", "wf.json").exit_code == 0
+    done = pflow("run", "wf.json", "text=hello", "--json")
+    assert done.envelope["data"]["outputs"] == {
+        "answer": {"id": 7, "text": "hello", "path": "/messages?draft=yes"},
+        "state": 201,
+    }
 
 
 def test_steps_that_copy_move_and_delete_files_do(pflow, written):
