@@ -127,9 +127,10 @@ def import_markdown(
         problems += [it if Path(it.source).is_file() else placed(it, converted.places) for it in found]
     # As for `save`: node types that are not there yet are no mistake of the workflow.
     errors = [it for it in errors_in(problems) if it.kind != "not_found"]
-    if errors and not partial:
+    if errors and not (partial and converted.workflow.get("nodes")):
         refused = refusal(file, sorted(errors, key=lambda it: it.line))
-        refused.suggestions = (*refused.suggestions, "To convert the rest all the same: --partial")
+        if not partial:
+            refused.suggestions = (*refused.suggestions, "To convert the rest all the same: --partial")
         raise refused
     shown = [attrs.evolve(it, severity="warning") for it in problems]
     for line in problem_lines(tuple(sorted(shown, key=lambda it: it.line))):

@@ -187,10 +187,12 @@ class _Reader:
         """Read the fields of a list item, whose lines are YAML."""
         bullet = _BULLET.match(lines[0])
         width = len(bullet[0]) if bullet else 0
+        is_text = False
         for index, line in enumerate(lines[1:], 1):
+            is_text = is_text or _SCALAR.search(lines[index - 1]) is not None
             if line.strip() and len(line) - len(line.lstrip()) < width:
                 message, step = "This line belongs to the list item above it", "Leave an empty line before it"
-            elif _CODE.match(line) and not any(map(_SCALAR.search, lines[:index])):
+            elif _CODE.match(line) and not is_text:
                 message, step = "This code block is inside a list item", "Begin its lines at the margin"
             else:
                 continue

@@ -199,18 +199,18 @@ class _Conversion:
                 message = f"{key} of step {cut(entry.name)} is left out: it is not needed here"
                 self._findings.found(entry.place_of(key), message, severity="warning")
                 continue
-            *outer, last = kind.params.get(key, key).split(".") if key in kind.params else [key]
-            holder, target = params, f"{path}.params"
+            *outer, last = kind.params[key].split(".") if key in kind.params else [key]
+            holder: object = params
+            target = f"{path}.params"
             for part in outer:
                 target = at(target, part)
-                inner = holder.setdefault(part, {})
-                holder = inner if isinstance(inner, dict) else {}
-            if last in holder:
-                self._findings.found(
-                    entry.place_of(key), f"{key} is given twice, also as {last}", "Remove one"
-                )
-            holder[last] = value
-            targets[at("$", key)] = at(target, last)
+                holder = holder.setdefault(part, {}) if isinstance(holder, dict) else None
+            if isinstance(holder, dict) and last not in holder:
+                holder[last] = value
+                targets[at("$", key)] = at(target, last)
+            else:
+                message = f"{key} is given twice, also as {kind.params.get(key, 'part of another field')}"
+                self._findings.found(entry.place_of(key), message, "Remove one of them")
         self._keep_places(entry, targets, path)
         if WORKFLOW_NODE in params and kind.name == WORKFLOW_NODE:
             params[WORKFLOW_NODE] = self._workflow_name(entry, params[WORKFLOW_NODE])

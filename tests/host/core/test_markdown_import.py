@@ -186,9 +186,10 @@ def test_what_is_left_out_is_missed_where_it_is_named(pflow, written):
 )
 def test_what_is_no_workflow_is_refused(pflow, tmp_path, content, said):
     (tmp_path / "wf.md").write_bytes(content)
-    done = pflow("workflow", "import", "wf.md")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert said in done.stderr
+    for options in ((), ("--partial",)):
+        done = pflow("workflow", "import", "wf.md", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert said in done.stderr
 
 
 def test_a_file_that_is_not_there_and_options_that_exclude_each_other_are_refused(pflow, written):

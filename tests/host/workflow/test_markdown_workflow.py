@@ -282,6 +282,16 @@ def test_what_has_no_equivalent_is_an_error_and_left_out():
             "Input who is also a field of step say",
         ),
         (
+            f"{STEP}- type: llm\n- options: all\n- max_tokens: 3\n",
+            8,
+            "max_tokens is given twice, also as options.max_tokens",
+        ),
+        (
+            f"{STEP}- type: llm\n- max_tokens: 3\n- options: {{}}\n",
+            8,
+            "options is given twice, also as part of another field",
+        ),
+        (
             f"{STEP}- type: copy-file\n- source: a\n- source_path: b\n",
             8,
             "source_path is given twice, also as source",
