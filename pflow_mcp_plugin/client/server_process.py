@@ -17,7 +17,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path, PurePath
 
@@ -27,24 +26,12 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
-from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper
-from pflow_mcp_plugin.processes.reaper_process import MARKER
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, child_environment
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
 """Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
-_NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
-_XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
-_PROXIES = "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY"
-_CERTIFICATES = "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS PIP_CERT"
-_WINDOWS = (
-    "SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES "
-    "USERPROFILE USERNAME HOMEDRIVE HOMEPATH"
-)
-_NAMES = frozenset(f"{_NEEDED} {_XDG} {_PROXIES} {_CERTIFICATES} {_WINDOWS}".split())
-_PREFIXES = ("LC_",)
-_ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 _KEPT = 5
 """Stderr files kept for each server; older ones are removed."""
 ROLL_BACK_SECONDS = 10.0
@@ -120,24 +107,6 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
         ) from error
     enlarge_pipe(popen.stdout, _PIPE_SIZE)
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
-
-
-def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return all environment variables for a server's process.
-
-    They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
-    variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
-    marker of this run.
-    """
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        # Windows ignores case, and proxy variables are often in lower case. A value that begins with `()`
-        # is an exported shell function, which is code.
-        if (name.upper() in _NAMES or name.upper().startswith(_PREFIXES)) and not value.startswith("()")
-    }
-    # The marker comes last: a config that sets the same name must not hide the process from the reaper.
-    return {**inherited, **_ALWAYS, **own, MARKER: marker}
 
 
 @attrs.frozen

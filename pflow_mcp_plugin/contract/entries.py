@@ -18,7 +18,7 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
-_FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line")
+_FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line", "source_code")
 _BRIEF = 200
 """Characters of a description where an entry is shown in brief."""
 _ALWAYS_SHOWN = (
@@ -59,6 +59,8 @@ class Field:
         schema: The JSON Schema it was derived from, unchanged, if there is one.
         shell_line: Whether a string is a command line for a shell; the host then quotes the values of
             its templates.
+        source_code: Whether it is code in a language, of which no value may become a part: the host refuses
+            templates in it, and reads `$${` as `${`.
 
     Raises:
         ValueError: A field is of the wrong type.
@@ -70,6 +72,12 @@ class Field:
     description: str = attrs.field(default="", validator=text)
     schema: JSONObject | bool | None = None
     shell_line: bool = attrs.field(default=False, validator=flag)
+    source_code: bool = attrs.field(default=False, validator=flag)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether an interface's field is run: then its value comes from the workflow's author alone."""
+        return self.shell_line or self.source_code
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -97,7 +105,7 @@ class Field:
         data: dict[str, JSON] = {"key": self.key, "type": self.type}
         data |= {name: value for name in ("required", "description") if (value := getattr(self, name))}
         data |= {} if self.schema is None else {"schema": self.schema}
-        return {**data, "shell_line": True} if self.shell_line else data
+        return data | {name: True for name in ("shell_line", "source_code") if getattr(self, name)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
@@ -170,14 +178,14 @@ class Interface:
     def piped_key(self, given: Container[str]) -> str:
         """Return the parameter of the interface that takes what is piped into a node; empty if none does.
 
-        It is the only required parameter for text that has no value yet, else `piped` of the interface. A
-        command line for a shell is never taken from a pipe.
+        It is the only required parameter for text that has no value yet, else `piped` of the interface. Code
+        and command lines for a shell are never taken from a pipe.
 
         Args:
             given: The parameters that have a value.
         """
         lacking = [field for field in self.params if field.required and field.key not in given]
-        texts = [it.key for it in lacking if {"str", "any"} & set(it.types) and not it.shell_line]
+        texts = [it.key for it in lacking if {"str", "any"} & set(it.types) and not it.is_code]
         if len(texts) == 1:
             return texts[0]
         return "" if self.piped in given else self.piped
@@ -252,7 +260,7 @@ class Entry:
             (`untrusted_output`), it may delete or overwrite (`destructive`), or it passes what it is given
             on to another machine (`sends_data`).
         may_run_code: Whether its params name programs or hold code that it runs, as those of a shell do; see
-            `Registry.withhold_code`. A node with a parameter that is a `shell_line` counts as one, too.
+            `Registry.withhold_code`. A node with a `shell_line` or `source_code` counts as one, too.
         fingerprint: Changes whenever the node may do something else with the same values; kept results of
             another fingerprint are not used. When left empty, a host derives it from the other fields.
         python_class: What a program imports to write the node as an object, as `module:Class`. Its `entry` is
@@ -301,7 +309,7 @@ class Entry:
     @property
     def runs_code(self) -> bool:
         """Whether the entry's node runs programs or code that its params name."""
-        return self.may_run_code or any(field.shell_line for field in self.interface.params)
+        return self.may_run_code or any(field.is_code for field in self.interface.params)
 
     @withheld.validator
     def _check_withheld(self, attribute: attrs.Attribute[Any], value: Problem | None) -> None:

@@ -171,7 +171,7 @@ class Runtime:
         import json
         from hashlib import sha256
 
-        from pflow_mcp_plugin.client.server_process import child_environment
+        from pflow_mcp_plugin.processes.process_group import child_environment
 
         # PATH decides which program runs, HOME which account it uses, TZ what time it is.
         environment = child_environment(launch.server.env, marker="")

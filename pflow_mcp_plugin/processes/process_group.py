@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -23,6 +23,35 @@ _REAP_SECONDS = 2.0
 """How long a process may take to end once it is killed."""
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.002, 0.1
 """Seconds between two looks at a process group that is ending."""
+
+_NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
+_XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
+_PROXIES = "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY"
+_CERTIFICATES = "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS PIP_CERT"
+_WINDOWS = (
+    "SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES "
+    "USERPROFILE USERNAME HOMEDRIVE HOMEPATH"
+)
+_NAMES = frozenset(f"{_NEEDED} {_XDG} {_PROXIES} {_CERTIFICATES} {_WINDOWS}".split())
+_PREFIXES = ("LC_",)
+_ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
+
+
+def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
+    """Return all environment variables for a process that must not see those of this one.
+
+    They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
+    variables; UTF-8 for Python; its `own`, which take precedence over these; and the marker of this run.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        # Windows ignores case, and proxy variables are often in lower case. A value that begins with `()`
+        # is an exported shell function, which is code.
+        if (name.upper() in _NAMES or name.upper().startswith(_PREFIXES)) and not value.startswith("()")
+    }
+    # The marker comes last: a config that sets the same name must not hide the process from the reaper.
+    return {**inherited, **_ALWAYS, **own, reaper_process.MARKER: marker}
 
 
 class Reaper:

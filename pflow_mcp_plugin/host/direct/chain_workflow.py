@@ -239,9 +239,9 @@ def _refusal_as_input(field: Field, given: Given | None) -> Problem | None:
     if given is not None and given.is_template and given.value != STDIN:
         reason = "a value with a template cannot be a default"
         step = f"Leave out {shown_flag(field)}, or --input"
-    elif field.shell_line:
-        reason = "a shell command cannot be an input"
-        step = "Write a workflow, with inputs for the values in the command"
+    elif field.is_code:
+        reason = f"{'a shell command' if field.shell_line else 'code'} cannot be an input"
+        step = "Write a workflow, with inputs for the values in it"
     else:
         return None
     return Problem(message=f"--input {field.key}: {reason}", suggestion=step, kind="usage")

@@ -244,11 +244,10 @@ class FlagReader:
         if item.text is None:
             return Given(field=item.field, value=not item.is_negated)
         if item.text == "-" and not item.is_plain:
-            if item.field.shell_line:
-                message = "a shell command is never read from a pipe"
-                raise PflowError(
-                    message, suggestions=("Write the command, or @FILE for the content of a file",)
-                )
+            if item.field.is_code:
+                what = "a shell command" if item.field.shell_line else "code"
+                steps = ("Write it, or @FILE for the content of a file",)
+                raise PflowError(f"{what} is never read from a pipe", suggestions=steps)
             return Given(field=item.field, value=STDIN, is_template=True)
         text = self._text(item)
         if self._templates and "${" in text:

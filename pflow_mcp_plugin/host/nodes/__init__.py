@@ -1,8 +1,9 @@
 """The host's own nodes.
 
 - `own_nodes`: their registry entries. Start reading here.
-- `value_nodes`, `file_nodes`, `folder_nodes`, `shell`, `llm_node`, `ask_node`: the classes, and what they
-  share.
+- `value_nodes`, `file_nodes`, `folder_nodes`, `shell`, `python_node`, `llm_node`, `ask_node`: the classes.
+- `child_processes`: what `shell` and `python` start.
+- `python_driver`: runs the code of a `python`, as a program of its own.
 - `http_node`: the params and outputs of `http`; `http_request`: its requests, retries, pages and downloads.
 """
 
@@ -29,10 +30,10 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
-    if not any(node.entry.node == "shell" for node in run.workflow.nodes):
+    """Offer the built-in run context, which ends what `shell` and `python` nodes started with the run."""
+    if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
-    from pflow_mcp_plugin.host.nodes.shell import RESOURCE, Processes
+    from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
 
     processes = run.resources[RESOURCE] = Processes()
     run.on_cancel(processes.stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import (
@@ -241,6 +241,7 @@ _ENTRIES = (
                     "float",
                     "MiB of stdout, and of stderr, at which it is ended; 256 by default",
                 ),
+                _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
             ),
             outputs=(
                 _field("stdout", "str", "What it wrote"),
@@ -257,6 +258,54 @@ _ENTRIES = (
             actions=("default", "error", "timeout"),
             result="stdout",
             piped="stdin",
+        ),
+    ),
+    _own(
+        "python",
+        "Python",
+        "nodes.python_node",
+        "Run a few lines of Python: compute, convert, clean and reshape data",
+        retryable=False,
+        effects=("destructive", "sends_data"),
+        may_run_code=True,
+        interface=Interface(
+            params=(
+                _field(
+                    "code",
+                    "str",
+                    "Python; it finds `inputs` as variables and leaves its result in `result`",
+                    required=True,
+                    source_code=True,
+                ),
+                _field("inputs", "dict", "The variables of the code, each with its value"),
+                _field(
+                    "requirements",
+                    "list",
+                    "Packages that it needs, as `pandas>=2`; needs uv",
+                    schema={"type": "array", "items": {"type": "string"}},
+                    source_code=True,
+                ),
+                _field(
+                    "env",
+                    "dict",
+                    "Environment variables; of those of pflow it sees PATH, HOME and few others",
+                ),
+                _field("cwd", "str", "The folder it runs in"),
+                _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
+                _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
+                _field(
+                    "max_output_mb",
+                    "float",
+                    "MiB of stdout, of stderr and of the result at which it is ended; 256 by default",
+                ),
+            ),
+            outputs=(
+                _field("result", "any", "What it left in `result`, else null"),
+                _field("stdout", "str", "What it printed"),
+                _field("stderr", "str", "What it wrote to standard error, with the traceback of a failure"),
+            ),
+            actions=("default", "error", "timeout"),
+            result="result",
         ),
     ),
     _own(
@@ -467,7 +516,9 @@ class OwnNodes(NodeSource):
         yield from _ENTRIES
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what is wrong with the params of a node `http`."""
+        """Return what is wrong with the params of a node `http`, or the code of a `python`."""
+        if use.entry.node == "python":
+            return _code_mistakes(use.params)
         if use.entry.node != "http":
             return ()
         from pflow_mcp_plugin.host.nodes.http_node import mistakes
@@ -475,7 +526,7 @@ class OwnNodes(NodeSource):
         return mistakes(use.params)
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
-        """Yield what is not installed: the library `llm`, and the programs of commands that are lists."""
+        """Yield what is not installed: the library `llm`, uv, and the programs of commands that are lists."""
         from importlib.util import find_spec
 
         used = list(uses)
@@ -492,10 +543,51 @@ class OwnNodes(NodeSource):
                 yield Problem(message=f"Command not found: {cut(program)}", suggestion=step, kind="config")
 
 
+def _code_mistakes(params: Mapping[str, object]) -> Iterator[Problem]:
+    inputs, code = params.get("inputs"), params.get("code")
+    for fault in misnamed(inputs) if isinstance(inputs, dict) else ():
+        yield Problem(message=fault, path="inputs", suggestion="Rename it")
+    if isinstance(code, str) and (fault := _syntax_fault(code)):
+        yield Problem(message=fault, path="code", suggestion="Correct the code")
+
+
+def misnamed(inputs: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with the names of the inputs of a `python`: they become variables."""
+    from keyword import iskeyword
+
+    for name in inputs:
+        if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
+            yield f"the input {name!r:.60} cannot be the name of a variable"
+
+
+def _syntax_fault(code: str) -> str:
+    """Return what is wrong with the syntax of code, with its line; empty if nothing."""
+    import warnings
+
+    if not code.strip():
+        return "The code is empty"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the code are shown when it runs
+            compile(code, "<code>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"Line {error.lineno or 1} of the code: {error.msg}"
+    except (ValueError, OverflowError, MemoryError, RecursionError) as error:
+        return f"The code cannot be compiled: {error or type(error).__name__}"
+    return ""
+
+
 def _missing_program(use: NodeUse) -> str:
-    """Return the program of a `shell` node that is not on PATH, empty for one that is or is not judged."""
+    """Return the program of a node that is not on PATH, empty for one that is or is not judged."""
     command, env = use.params.get("command"), use.params.get("env", {})
     program = command[0] if use.entry.node == "shell" and isinstance(command, list) and command else None
+    if use.entry.node == "python" and use.params.get("requirements"):
+        import sys
+        from pathlib import Path
+
+        if (Path(sys.executable).parent / "uv").exists():
+            return ""
+        program = "uv"
     # A step before may make the file of a path, and only the run knows the value of a template.
     if not isinstance(program, str) or not program or os.sep in program or not isinstance(env, dict):
         return ""

@@ -118,7 +118,7 @@ def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
 
 def _fits(given: Field, wanted: Field) -> bool:
     """Return whether a value may be passed on: a command line and a choice are never taken from a node."""
-    if wanted.shell_line or wanted.choices:
+    if wanted.is_code or wanted.choices:
         return False
     # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
     if _types(given) <= {"list", "dict", "None"} and _types(wanted).isdisjoint({"list", "dict", "any"}):

@@ -107,7 +107,7 @@ _TEXT_FILE = re.compile(
 _NOT_SEARCHED = frozenset(
     {
         *("write-file", "read-file", "list-files", "copy-file", "move-file", "delete-file"),
-        *("llm", "echo", "shell", "transform", "branch", "ask", "fail"),
+        *("llm", "echo", "shell", "python", "transform", "branch", "ask", "fail"),
     }
 )
 _BY_NAME = {
@@ -191,8 +191,8 @@ class Value:
             return False
         if field.choices:
             return self.text in field.choices
-        if field.shell_line:
-            return self.shape == "text"
+        if field.is_code:
+            return field.shell_line and self.shape == "text"
         named = set(name_words(field.key))
         is_output = not named.isdisjoint(_OUTPUTS)
         if self.shape == "target" and _kind_of(entry) in _HARMLESS:

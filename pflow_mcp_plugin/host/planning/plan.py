@@ -24,7 +24,7 @@ PLANNER_VERSION = "1.0.0"
 
 SOURCE = "pflow"
 """The source of the host's own nodes."""
-_EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
+_EFFECTS = {"shell": "runs a command", "python": "runs code", "write-file": "writes a file"}
 
 SelectionType = Literal["found_existing", "new_composition", "offline"]
 """Where a plan's workflow comes from: the library, a language model, or words alone."""

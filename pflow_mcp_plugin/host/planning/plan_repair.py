@@ -92,13 +92,14 @@ class PlanRepair:
     def ask_for_lacking(self) -> None:
         """Declare an input for each required parameter of a planned workflow that nothing fills."""
         for node, field in list(self._lacking()):
-            self._use_input(node, field.key)
+            if not field.source_code:
+                self._use_input(node, field.key)
 
     def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
         """Declare inputs for these parameters. A command line stays: an input would be one word of it."""
         by_place = {node.index: node for node in self._nodes.values()}
         for place, key in params:
-            if place in by_place and not self._field(by_place[place], key).shell_line:
+            if place in by_place and not self._field(by_place[place], key).is_code:
                 self._use_input(by_place[place], key)
 
     def used(self) -> set[str]:

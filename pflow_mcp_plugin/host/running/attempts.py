@@ -30,10 +30,12 @@ from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import (
+    IN_CODE,
     Absent,
     Lookup,
     MissingValue,
     TemplateReference,
+    in_code,
     lone,
     resolve,
 )
@@ -155,6 +157,8 @@ class Attempts:
             user = f"parameter {key}"
             if key in unresolved:
                 params[key] = _coerced(value, field)
+            elif field is not None and field.source_code:
+                params[key] = _coerced(resolve(value, _refuse_in_code), field)
             elif not is_needed and self.values.is_left_out(value):
                 continue
             elif is_shell_line(value, field):
@@ -206,6 +210,10 @@ class Attempts:
                 raise PflowError(message, details=details, suggestions=steps) from missing
 
         return lookup
+
+
+def _refuse_in_code(reference: TemplateReference) -> Any:
+    raise PflowError(in_code(reference.text), suggestions=(IN_CODE,))
 
 
 def _may_retry(planned: PlannedNode, failure: PflowError | None, *, has_key: bool) -> bool:

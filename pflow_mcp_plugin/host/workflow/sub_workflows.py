@@ -109,7 +109,7 @@ class _Outputs:
             if isinstance(found.schema, dict) and not (node and node.constructs.repeats)
             else None
         )
-        kept = attrs.evolve(found, required=False, shell_line=False, schema=schema)
+        kept = attrs.evolve(found, required=False, shell_line=False, source_code=False, schema=schema)
         return attrs.evolve(kept, schema=None) if reference.root in self._inputs else kept
 
     def _is_optional(self, root: str) -> bool:

@@ -86,6 +86,15 @@ class Absent:
     error: PflowError
 
 
+IN_CODE = "Pass the value in another parameter, such as inputs, and use its name; $${ is a literal ${"
+"""What to do about a template in code."""
+
+
+def in_code(template: str, where: str = "") -> str:
+    """Return the message about a template in code; `where` is the line."""
+    return f"{template} is in code{where}: no value becomes a part of code"
+
+
 Lookup = Callable[[TemplateReference], Any]
 """Returns the value of a template, or `Absent`, or raises `MissingValue`."""
 

@@ -34,11 +34,15 @@ from pflow_mcp_plugin.host.workflow.reference_check import (
     effective_entry,
 )
 from pflow_mcp_plugin.host.workflow.templates import (
+    IN_CODE,
     TemplateReference,
     has_template,
+    in_code,
     lone,
     named,
+    parse,
     parse_path,
+    strings,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     STILL_TO_COME,
@@ -299,12 +303,7 @@ class _Check:
             self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
-        lines = {field.key for field in entry.interface.params if field.shell_line} if entry else set()
-        for key, value in node.params.items():
-            if key not in expression_params(entry):
-                path = at(f"{node.path}.params", str(key))
-                checker.check(value, path)
-                checker.check_notation(value, path, for_shell=key in lines)
+        self.check_templates(node, entry, checker)
         check_skipped(node, entry, self.nodes, self.findings)
         if is_branch(entry):
             check_cases(node, self.findings)
@@ -315,6 +314,24 @@ class _Check:
             check_outputs(node, self.findings)
         for place in param_expressions(node, entry):
             checker.check_expression(place, node.params.get(DATA))
+
+    def check_templates(self, node: NodeSpec, entry: Entry | None, checker: ReferenceCheck) -> None:
+        """Check the templates in a node's params, which code must not have."""
+        fields = entry.interface.fields if entry else {}
+        for key, value in node.params.items():
+            path, field = at(f"{node.path}.params", str(key)), fields.get(str(key))
+            if field is not None and field.source_code:
+                self.check_code(value, path)
+            elif key not in expression_params(entry):
+                checker.check(value, path)
+                checker.check_notation(value, path, for_shell=field is not None and field.shell_line)
+
+    def check_code(self, value: object, path: str) -> None:
+        """Check that code has no templates."""
+        for where, text in strings(value, path):
+            for part in dict.fromkeys(part for part in parse(text) if not isinstance(part, str)):
+                line = text[: text.index(part.text)].count("\n") + 1
+                self.findings.error(where, in_code(part.text, f" (line {line})"), IN_CODE)
 
     def check_recipe(self, node: NodeSpec) -> None:
         """Check how it is found out whether a node did what it was to do: it must do no harm."""

@@ -147,7 +147,8 @@ def known_params(
     fields = entry.interface.fields
     params: dict[str, object] = {}
     for key, value in node.params.items():
-        found = UNKNOWN if key in expression_params(entry) else known_value(value, lookup)
+        is_code = key in fields and fields[key].source_code and has_template(value)
+        found = UNKNOWN if is_code or key in expression_params(entry) else known_value(value, lookup)
         fit = fitting(found, fields[key]) if key in fields else found
         keeps = fit is UNKNOWN and of_item and has_template(value)
         params[str(key)] = found if keeps else fit

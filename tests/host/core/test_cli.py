@@ -430,7 +430,7 @@ def test_a_limit_may_be_larger_than_anything_that_is_counted(pflow, command, lim
 
 
 def test_sound_node_types_are_said_to_be_so(pflow):
-    assert pflow("registry", "validate", "--all") == (0, "15 node types checked, no problems found\n", "")
+    assert pflow("registry", "validate", "--all") == (0, "16 node types checked, no problems found\n", "")
     assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
     assert pflow("registry", "validate", "echo", "--all")[0] == 2
 

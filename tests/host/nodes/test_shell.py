@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -303,6 +304,18 @@ def test_stdout_is_there_in_lines_too_and_as_json_if_it_is(bench, written, lines
     assert outputs["lines"] == lines
     assert outputs.get("json") == parsed
     assert ("json" in outputs) == (parsed is not None)
+
+
+@pytest.mark.parametrize("is_line", [True, False])
+def test_the_memory_of_each_process_is_limited_if_that_is_asked_for(bench, is_line):
+    program = "x = bytearray(8 << 30)" if is_line else "x = []\nwhile True: x.append('x' * 100_000)"
+    command = [sys.executable, "-c", program]
+    given = " ".join(map(shlex.quote, command)) + " || exit 7" if is_line else command
+    error = bench.run(shell(given, memory_mb=200, timeout=60)).error
+    assert f"ended with exit code {7 if is_line else 1}: " in error.message
+    assert "MemoryError" in error.message
+    assert error.suggestions == ("If it ran out of memory, raise memory_mb",)
+    assert bench.run(shell("echo ${word}", memory_mb=200) | {"inputs": {"word": {}}}, word="a b").success
 
 
 LEFT_BEHIND = """

@@ -1,0 +1,206 @@
+"""The node `python`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+from collections.abc import MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pocketflow
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.nodes import python_driver
+from pflow_mcp_plugin.host.nodes.child_processes import CHANNEL, ChildCommand, CommandOutput
+from pflow_mcp_plugin.host.nodes.own_nodes import misnamed
+from pflow_mcp_plugin.host.nodes.value_nodes import positive
+from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.processes.missing_programs import where_to_get
+from pflow_mcp_plugin.processes.process_group import child_environment
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
+
+TIMEOUT = 60.0
+"""Seconds, if the workflow does not set a timeout."""
+MEMORY = 1024.0
+"""MiB of each process, if the workflow does not set `memory_mb`."""
+MOST_OUTPUT = 256.0
+"""MiB of each output stream and of the result, if the workflow does not set `max_output_mb`."""
+_LONGEST = 1_000
+"""Characters of a reason."""
+_TAIL = 1 << 16
+"""Characters at the end of stderr in which secrets are looked for before the end is cut off."""
+_OUT_OF_MEMORY = {-signal.SIGKILL, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
+"""How programs end that do not survive a lack of memory."""
+
+
+@attrs.frozen(kw_only=True)
+class _Ended:
+    """How the process of the code ended: its exit code, None if nobody knows it, and what it reported."""
+
+    exit_code: int | None
+    in_time: bool
+    failed: dict[str, Any] | None = None
+    has_result: bool = False
+    result: Any = attrs.field(default=None, repr=False)
+
+
+class Python(pocketflow.Node):
+    """The node `python` runs code in a process of its own; what it starts ends with it.
+
+    `code` is read from the params only: a value that happens to be in the shared store is never run.
+    """
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[ChildCommand, Any]:
+        """Return the command that runs the code, and the run."""
+        code, inputs = self.params.get("code"), self.params.get("inputs") or {}
+        if not isinstance(code, str) or not code.strip():
+            raise PflowError(
+                "parameter code is empty", suggestions=("Write the code in params",), ran="not ran"
+            )
+        if fault := next(misnamed(inputs), ""):
+            raise PflowError(fault, suggestions=("Rename it",), ran="not ran")
+        env = child_environment({key: as_text(it) for key, it in (self.params.get("env") or {}).items()}, "")
+        memory = positive(self.params, "memory_mb", MEMORY, "MiB")
+        most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
+        try:
+            # Without `ensure_ascii` a half of a surrogate pair would not get through.
+            task = json.dumps({"code": code, "inputs": inputs}, default=str)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise PflowError(f"parameter inputs is no JSON: {error}", ran="not ran") from error
+        command = ChildCommand(
+            arguments=[*self._interpreter(env), python_driver.__file__, CHANNEL, str(memory)],
+            env=env,
+            cwd=self.params.get("cwd"),
+            stdin=task,
+            timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
+            stdout=CommandOutput("stdout", most),
+            stderr=CommandOutput("stderr", most),
+            channel=CommandOutput("result", most),
+        )
+        return command, shared.get("__run__")
+
+    def _interpreter(self, env: dict[str, str]) -> list[str]:
+        """Return the words that start Python, without what users and projects set for it."""
+        own, plain = [sys.executable], ["-I", "-X", "utf8"]
+        if not self._requirements:
+            return own + plain
+        uv = shutil.which("uv", path=env.get("PATH")) or shutil.which(
+            "uv", path=str(Path(sys.executable).parent)
+        )
+        if uv is None:
+            steps = (where_to_get("uv"),)
+            raise PflowError(
+                "requirements need the program uv", kind="config", suggestions=steps, ran="not ran"
+            )
+        packages = [f"--with={requirement}" for requirement in self._requirements]
+        return [uv, "run", "-q", "--no-project", *packages, "--python", *own, "python", *plain]
+
+    @property
+    def _requirements(self) -> list[str]:
+        return [as_text(requirement) for requirement in self.params.get("requirements") or ()]
+
+    def exec(self, prep_res: tuple[ChildCommand, Any]) -> _Ended:
+        """Run the code, and read what it reported."""
+        command, run = prep_res
+        try:
+            exit_code, in_time = command.run(run)
+        except (OSError, ValueError) as error:
+            file = getattr(error, "filename", None)
+            where = f" ({abbreviated(str(file), 100)})" if file else ""
+            reason = (isinstance(error, OSError) and error.strerror) or str(error)
+            raise PflowError(f"Python cannot be started: {reason}{where}", ran="not ran") from error
+        reports: dict[str, Any] = {}
+        assert command.channel is not None  # noqa: S101  # `prep` made one
+        with suppress(ValueError, RecursionError):  # the code may have written to it
+            for line in command.channel.text().splitlines():
+                reports |= json.loads(line)
+        uv_failed = self._requirements and exit_code > 0 and "exit" not in reports
+        return _Ended(
+            exit_code=reports.get("exit", None if uv_failed else exit_code),
+            in_time=in_time,
+            failed=reports.get("failed"),
+            has_result="result" in reports,
+            result=reports.get("result"),
+        )
+
+    def post(
+        self,
+        shared: MutableMapping[str, Any],
+        prep_res: tuple[ChildCommand, Any],
+        exec_res: _Ended,
+    ) -> str:
+        """Write the outputs, and return the action."""
+        command, run = prep_res
+        redact = run.redactor.text if run else str
+        shared["result"] = exec_res.result
+        shared["stdout"] = command.stdout.text()
+        shared["stderr"] = stderr = command.stderr.text()
+        # Redacted before it is cut: a part of a secret would not be found.
+        end = redact(stderr[-_TAIL:]).strip()
+        failure = self._failure(command, exec_res, end[-2 * _LONGEST :])
+        shared["error"] = None if failure is None else redact(failure.message)
+        if failure is None:
+            return "default"
+        failure.message = abbreviated(redact(failure.message), _LONGEST)
+        shared["__error__"] = failure
+        return failure.action
+
+    def _failure(self, command: ChildCommand, ended: _Ended, tail: str) -> PflowError | None:
+        """Return the error of code, None if it succeeded; `tail` is the end of its stderr."""
+        action = "error"
+        steps: tuple[str, ...] = ()
+        details: dict[str, object] = {"exit_code": ended.exit_code, "stderr": tail}
+        if flooded := command.flooded:
+            reason = (
+                f"the code was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
+            )
+            steps = ("Let it write to a file of its own, or raise max_output_mb",)
+        elif not ended.in_time:
+            reason, action = f"the code was ended after {command.timeout:g} s", "timeout"
+            steps = ("Raise timeout if it needs longer",)
+        elif ended.exit_code is None:
+            steps = ("Correct requirements; uv has to find and install each of them",)
+            return PflowError(
+                f"uv cannot run the code: {tail}", details=details, suggestions=steps, ran="not ran"
+            )
+        elif ended.failed is not None:
+            reason, steps = self._reported(ended.failed)
+            details |= {key: ended.failed[key] for key in ("type", "line") if ended.failed.get(key)}
+        elif ended.exit_code < 0:
+            reason = f"the code was ended by signal {-ended.exit_code}"
+            steps = (self._more_memory,) if ended.exit_code in _OUT_OF_MEMORY else ()
+        elif not ended.has_result or ended.exit_code:
+            reason = f"the code ended with exit code {ended.exit_code}"
+            reason += "" if ended.has_result else ", before its result was there"
+        else:
+            return None
+        return PflowError(reason, details=details, suggestions=steps, action=action, ran="ran")
+
+    @property
+    def _more_memory(self) -> str:
+        most = self.params.get("memory_mb", MEMORY)
+        return f"If it ran out of memory, raise memory_mb ({most:g} MiB)"
+
+    def _reported(self, failed: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Return the reason that the process of the code gave, and what to do."""
+        kind, message, name = failed.get("type"), str(failed.get("message")), failed.get("name")
+        line = f"line {failed['line']} of the code: " if failed.get("line") else ""
+        if kind == "MemoryError":
+            most = self.params.get("memory_mb", MEMORY)
+            return f"{line}it needs more memory than memory_mb allows ({most:g} MiB)", (
+                "Raise memory_mb, or work on smaller parts of the data",
+            )
+        step = ""
+        if kind == "ModuleNotFoundError" and name:
+            package = str(name).partition(".")[0]
+            step = f"Add the package that has {package} to requirements, or install it for {sys.executable}"
+        elif kind == "NameError" and name:
+            step = f"If {name} is a value of the workflow, pass it in inputs"
+        elif kind == "result":
+            step = "Convert it, for example with str(), list() or dict()"
+        return f"{line}{message}", (step,) if step else ()

@@ -1,0 +1,508 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
+
+PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
+UV = Path(sys.executable).with_name("uv")
+
+
+def node(code, **params):
+    return {"nodes": [{"id": "py", "type": "python", "params": {"code": code, **params}}]}
+
+
+@pytest.fixture
+def ran(bench):
+    """Run code; return its outputs."""
+
+    def run(code, **params):
+        outcome = bench.run(node(code, **params))
+        assert outcome.error is None, outcome.error
+        return outcome.outputs
+
+    return run
+
+
+@pytest.fixture
+def failed(bench):
+    """Run code that fails; return the error."""
+
+    def run(code, **params):
+        outcome = bench.run(node(code, **params))
+        assert outcome.error is not None, outcome.outputs
+        return outcome.error
+
+    return run
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def gone(pids):
+    """Wait a bounded time for processes to end."""
+    end = time.monotonic() + 20
+    while any(map(is_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not any(map(is_alive, pids))
+
+
+def pids_in(file):
+    return [int(number) for number in file.read_text().split()]
+
+
+def test_inputs_come_in_by_name_and_result_and_text_go_out(ran):
+    code = "import sys\nprint('out', a)\nprint('err', file=sys.stderr)\nresult = {'sum': a + len(b), 'b': b}"
+    assert ran(code, inputs={"a": 2, "b": [None, 1.5, "x"]}) == {
+        "result": {"sum": 5, "b": [None, 1.5, "x"]},
+        "stdout": "out 2\n",
+        "stderr": "err\n",
+    }
+
+
+def test_a_code_without_a_result_gives_null(ran):
+    assert ran("x = 1")["result"] is None
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ("result = (1, (2,))", [1, [2]]),
+        ("result = __name__ == '__main__'", True),
+        ("import sys\nresult = sys.stdin.read()", ""),
+        ("def f():\n\treturn 1\nresult = f()", 1),
+        ("if True:\r\n    result = 1\r\n", 1),
+        ("result = 1\n# \u00e4 \U0001f600", 1),
+        ("result = ascii(chr(0xd83d)), chr(0xd83d) + chr(0xdc00)", ["'\\ud83d'", "\U0001f400"]),
+        ("result = chr(0) + '\\u2028'", "\0\u2028"),
+        ("import sys\nresult = 1\nsys.exit()", 1),
+        ("import sys\nresult = 1\nsys.exit(0)", 1),
+        ("result = '$${HOME}' + \"$x {{x}}\"", "${HOME}$x {{x}}"),
+        (
+            "import dataclasses as d\n@d.dataclass\nclass A:\n    x: int\nresult = d.asdict(A(1))",
+            {"x": 1},
+        ),
+        ("import pickle\nclass A: pass\nresult = type(pickle.loads(pickle.dumps(A()))).__name__", "A"),
+        (
+            "import os\nif not os.fork():\n    result = 'child'\nelse:\n    os.wait()\n    result = 'parent'",
+            "parent",
+        ),
+        ("import sys\nresult = [sys.flags.isolated, sys.flags.utf8_mode, '' in sys.path]", [1, 1, False]),
+        ("import attrs\nresult = attrs.__name__", "attrs"),
+    ],
+    ids=range(16),
+)
+def test_what_code_may_be(ran, code, result):
+    assert ran(code)["result"] == result
+
+
+def test_text_that_is_not_utf8_is_replaced(ran):
+    code = (
+        "import os, sys\nos.write(1, b'\\xff\\n')\nsys.stdout.reconfigure(errors='replace')\nprint('\\ud800')"
+    )
+    assert ran(code)["stdout"] == "\ufffd\n?\n"
+
+
+@pytest.mark.parametrize(
+    "text", ['"); import os; os.abort() #', "'''\nresult = 9", "${a}", "$${a}", "\\", "{a}"]
+)
+def test_an_input_that_looks_like_code_is_a_value(bench, text):
+    workflow = {**node("result = a", inputs={"a": "${text}"}), "inputs": {"text": {"type": "str"}}}
+    assert bench.run(workflow, text=text).outputs["result"] == text
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("x = 1\nraise KeyError('x')", "line 2 of the code: KeyError: 'x'"),
+        ("def f():\n    return 1 / 0\n\n\nf()", "line 2 of the code: ZeroDivisionError: division by zero"),
+        ("import json\njson.loads('{')", "line 2 of the code: JSONDecodeError: Expecting property name"),
+        ("\n\nexec('1 +')", "line 3 of the code: SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(3)", "line 2 of the code: sys.exit(3)"),
+        ("import sys\nsys.exit('no rows')", "line 2 of the code: sys.exit('no rows')"),
+        ("raise KeyboardInterrupt", "line 1 of the code: KeyboardInterrupt"),
+        ("def f(): f()\nf()", "line 1 of the code: RecursionError: maximum recursion depth exceeded"),
+        ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "line 3 of the code: E"),
+        ("import os\nos._exit(3)", "the code ended with exit code 3, before its result was there"),
+        ("import os\nos._exit(0)", "the code ended with exit code 0, before its result was there"),
+        ("import os\nos.kill(os.getpid(), 15)", "the code was ended by signal 15"),
+        ("import atexit, os\nresult = 1\natexit.register(os._exit, 4)", "the code ended with exit code 4"),
+        ("print('\\ud800')", "line 1 of the code: UnicodeEncodeError"),
+        ("result = {'a': [1, {2}]}", "result['a'][1] is of type set, which JSON does not have"),
+        ("result = {'a': b''}", "result['a'] is of type bytes"),
+        ("result = 1e400", "result is inf, which JSON does not have"),
+        ("result = [float('nan')]", "result[0] is nan"),
+        ("result = {1: 2}", "result has the key 1; in JSON a key is a string"),
+        ("result = []\nfor _ in range(10**5): result = [result]", "is nested more than 100 levels deep"),
+        ("result = []\nresult.append(result)", "is nested more than 100 levels deep"),
+        (
+            "result = 10**5000",
+            "result cannot be written as JSON: ValueError: Exceeds the limit (4300 digits)",
+        ),
+    ],
+    ids=range(22),
+)
+def test_a_failure_names_its_line_and_cause(failed, code, message):
+    error = failed(code)
+    assert f"Node py (python) failed: {message}" in error.message.replace("[0]", "").replace(
+        "result ...", "result "
+    ) or (message in error.message)
+    assert error.ran == "ran"
+    assert "python_driver" not in error.details["stderr"]
+
+
+def test_a_traceback_begins_at_the_code_and_shows_its_lines(failed):
+    error = failed("def f(x):\n    return x['a']  # here\n\nf({})")
+    assert error.details["stderr"].startswith(
+        'Traceback (most recent call last):\n  File "<code>", line 4, in <module>'
+    )
+    assert "return x['a']  # here" in error.details["stderr"]
+    assert (error.details["line"], error.details["type"]) == (2, "KeyError")
+
+
+def test_an_exit_code_is_that_of_the_code(failed):
+    assert failed("import sys\nsys.exit(3)").details["exit_code"] == 3
+    assert failed("import os\nos.kill(os.getpid(), 9)").details["exit_code"] == -9
+
+
+def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(failed):
+    assert failed("print(rows)").suggestions == ("If rows is a value of the workflow, pass it in inputs",)
+    [step] = failed("import no_such_package.part").suggestions
+    assert step.startswith("Add the package that has no_such_package to requirements")
+
+
+@pytest.mark.parametrize(
+    ("params", "path", "message"),
+    [
+        (
+            {"code": "x = 1\ny = '${item}'"},
+            "code",
+            "${item} is in code (line 2): no value becomes a part of code",
+        ),
+        ({"code": "\n\nf'${a:.2f}'"}, "code", "${a:.2f} is in code (line 3)"),
+        ({"code": "${text}"}, "code", "${text} is in code (line 1)"),
+        (
+            {"code": "x = 1", "requirements": ["six", "${text}"]},
+            "requirements[1]",
+            "${text} is in code (line 1)",
+        ),
+        ({"code": "x = 1\ny = (\n"}, "code", "Line 2 of the code: '(' was never closed"),
+        ({"code": "if True:\n    x\n   y"}, "code", "Line 3 of the code: unindent does not match"),
+        ({"code": "return 1"}, "code", "Line 1 of the code: 'return' outside function"),
+        ({"code": "x = 1\0"}, "code", "null bytes"),
+        ({"code": "x = '\ud800'"}, "code", "surrogates not allowed"),
+        ({"code": "(" * 500}, "code", "too many nested parentheses"),
+        ({"code": " \n"}, "code", "The code is empty"),
+        ({"code": "x", "inputs": {"a-b": 1}}, "inputs", "the input 'a-b' cannot be the name of a variable"),
+        ({"code": "x", "inputs": {"class": 1}}, "inputs", "the input 'class' cannot be"),
+        ({"code": "x", "inputs": {"__builtins__": {}}}, "inputs", "the input '__builtins__' cannot be"),
+    ],
+    ids=range(14),
+)
+def test_a_mistake_in_the_code_is_found_before_the_run(bench, params, path, message):
+    workflow = {**node(**params), "inputs": {"text": {"type": "str"}}}
+    with pytest.raises(PflowError) as raised:
+        bench.run(workflow, text="x = 1")
+    assert message in str(raised.value)
+    assert f"$.nodes[0].params.{path}" in str(raised.value)
+
+
+@pytest.mark.parametrize("how", ["permissive", "batch", "sub-workflow", "store"])
+def test_no_way_makes_a_value_a_part_of_the_code(bench, tmp_path, how):
+    owned = tmp_path / "owned"
+    evil = f"open({str(owned)!r}, 'w')"
+    code = "x = 1\n${evil}"
+    workflow = {**node(code), "inputs": {"evil": {"type": "str"}}}
+    if how == "permissive":
+        workflow["template_resolution_mode"] = "permissive"
+    elif how == "batch":
+        workflow["nodes"][0] |= {"batch": {"items": [evil], "as": "each"}}
+        workflow["nodes"][0]["params"]["code"] = "${each}"
+    elif how == "sub-workflow":
+        workflow["nodes"] = [
+            {"id": "sub", "type": "workflow", "params": {"workflow": workflow.copy(), "evil": evil}}
+        ]
+    else:
+        workflow = {
+            "nodes": [{"id": "py", "type": "python", "params": {}}],
+            "inputs": {"code": {"type": "str"}},
+        }
+    given = {"code": evil} if how == "store" else {"evil": evil}
+    if how == "store":
+        assert "code is empty" in bench.run(workflow, **given).error.message
+    else:
+        with pytest.raises(PflowError, match="no value becomes a part of code"):
+            bench.run(workflow, **given)
+    assert not owned.exists()
+
+
+def test_code_is_never_piped_in(pflow, tmp_path):
+    owned = tmp_path / "owned"
+    ran = pflow("echo", "--message", f"open({str(owned)!r}, 'w')", "then", "python")
+    assert (ran.exit_code, owned.exists()) == (2, False)
+    ran = pflow("python", "--code", "-", stdin=f"open({str(owned)!r}, 'w')")
+    assert (ran.exit_code, owned.exists()) == (2, False)
+    assert "code is never read from a pipe" in ran.stderr
+    assert pflow("python", "--code", "result = a * 2", "--inputs", '{"a": 21}').stdout.strip() == "42"
+
+
+def test_the_code_sees_no_variable_of_pflow_but_those_it_needs(ran, monkeypatch):
+    monkeypatch.setenv("API_TOKEN", "secret-token-value")
+    monkeypatch.setenv("PYTHONSTARTUP", "/no/such")
+    monkeypatch.setenv("PYTHONPATH", "/no/such")
+    seen = ran("import os\nresult = dict(os.environ)", env={"MINE": 5, "TERM": "x"})["result"]
+    assert (seen["MINE"], seen["TERM"], seen["PATH"]) == ("5", "x", os.environ["PATH"])
+    assert not [name for name in seen if name.startswith(("API", "PFLOW_H", "PYTHONS", "PYTHONPATH"))]
+
+
+def test_a_secret_is_redacted_in_the_message_and_the_trace(bench):
+    secret = "sk-" + "Zq7xK2mP9wL4vB8nT3cR"
+    code = "import sys\nsys.stderr.write('x' * 1990 + a)\nraise ValueError(a)"
+    workflow = {
+        **node(code, inputs={"a": "${key}"}),
+        "inputs": {"key": {"type": "str", "secret": True}},
+    }
+    outcome = bench.run(workflow, key=secret)
+    assert "ValueError" in outcome.error.message
+    assert secret not in outcome.error.message
+    assert secret not in outcome.trace_path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "params"),
+    [
+        ("x = bytearray(8 << 30)", {}),
+        ("x = []\nwhile True: x.append('x' * 100_000)", {"memory_mb": 200}),
+        ("x = []\nwhile True: x = [x, 1, {}]", {"memory_mb": 200}),
+        ("result = 'x' * (150 << 20)", {"memory_mb": 200}),
+        ("x = len(a)", {"memory_mb": 60, "inputs": {"a": "x" * 60_000_000}}),
+    ],
+    ids=range(5),
+)
+def test_code_that_needs_too_much_memory_says_so(failed, code, params):
+    error = failed(code, **params)
+    assert "memory_mb" in error.message + "".join(error.suggestions)
+
+
+def test_each_process_of_the_code_is_limited(ran):
+    program = "try:\n    bytearray(300 << 20)\nexcept MemoryError:\n    print('no')"
+    code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {program!r}], check=True)"
+    assert ran(code, memory_mb=250)["stdout"] == "no\n"
+    assert ran(code, memory_mb=600)["stdout"] == ""
+
+
+def test_an_endless_loop_ends_with_a_timeout(bench):
+    outcome = bench.run(node("print('begun', flush=True)\nwhile True: pass", timeout=1.5))
+    assert "the code was ended after 1.5 s" in outcome.error.message
+    [step] = json.loads(outcome.trace_path.read_text())["steps"]
+    assert (step["action"], step["outputs"]["stdout"]) == ("timeout", "begun\n")
+
+
+@pytest.mark.parametrize(("stream", "into"), [("stdout", "1"), ("stderr", "2")])
+def test_a_flood_of_output_is_ended(failed, stream, into):
+    error = failed(f"import os\nwhile True: os.write({into}, b'x' * 65536)", max_output_mb=3)
+    assert f"as its {stream} is longer than 3 MiB" in error.message
+
+
+def test_a_result_that_is_too_long_is_refused_and_a_long_output_is_whole(failed, ran):
+    assert "as its result is longer than 1 MiB" in failed("result = 'x' * 3_000_000", max_output_mb=1).message
+    outputs = ran("print('x' * 100_000_000)\nresult = 'y' * 20_000_000", memory_mb=2000)
+    assert (len(outputs["stdout"]), len(outputs["result"])) == (100_000_001, 20_000_000)
+
+
+def test_inputs_of_any_size_come_in_and_are_not_visible_to_others(bench):
+    code = "import os\nresult = [len(a), a[-1]]\nprint(open(f'/proc/{os.getppid()}/cmdline').read())"
+    workflow = {**node(code, inputs={"a": "${a}"}), "inputs": {"a": {"type": "str"}}}
+    outputs = bench.run(workflow, a="secret" * 8_500_000).outputs
+    assert outputs["result"] == [51_000_000, "t"]
+    assert "secret" not in outputs["stdout"]
+
+
+def test_deep_inputs_come_in_or_are_refused(bench):
+    value = 1
+    for _ in range(90):
+        value = [value]
+    workflow = {**node("result = a", inputs={"a": "${a}"}), "inputs": {"a": {}}}
+    assert bench.run(workflow, a=value).outputs["result"] == value
+    for _ in range(20):
+        value = [value]
+    assert "100 levels" in bench.run(workflow, a=value).error.message
+
+
+def test_twenty_run_side_by_side(bench):
+    workflow = node("import time\nprint(n)\nresult = n * n", inputs={"n": "${n}"})
+    workflow["nodes"][0]["batch"] = {
+        "items": list(range(20)),
+        "as": "n",
+        "parallel": True,
+        "max_concurrent": 20,
+    }
+    outcome = bench.run(workflow)
+    assert outcome.error is None
+    results = outcome.outputs["results"]
+    assert [each["result"] for each in results] == [n * n for n in range(20)]
+    assert [each["stdout"] for each in results] == [f"{n}\n" for n in range(20)]
+
+
+def test_a_run_leaves_no_descriptor(bench):
+    bench.run(node("x = 1"))
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # the folder itself is open meanwhile
+    bench.run(node("import subprocess\nsubprocess.Popen(['sleep', '600'])"))
+    bench.run(node("x = 1", cwd="/no/such/folder"))
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"cwd": "/no/such/folder"}, "Python cannot be started: No such file or directory (/no/such/folder)"),
+        ({"env": {"A": "\0"}}, "embedded null byte"),
+        ({"env": {"A": "x" * 200_000}}, "Python cannot be started: Argument list too long"),
+        ({"timeout": 0}, "parameter timeout must be more than 0 seconds"),
+        ({"memory_mb": -1}, "parameter memory_mb must be more than 0 MiB"),
+    ],
+)
+def test_what_cannot_be_started_says_why(failed, params, message):
+    error = failed("x = 1", **params)
+    assert message in error.message
+    assert error.ran == "not ran"
+
+
+LEAVING = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+nap = [sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(600)"]
+children = [
+    subprocess.Popen(nap),
+    subprocess.Popen(nap, start_new_session=True),
+    subprocess.Popen(nap, env={}),
+    subprocess.Popen(nap, env={}, start_new_session=True),
+]
+reading, writing = os.pipe()
+for env in (dict(os.environ), {}):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(writing, f"{os.getpid()} ".encode())
+            os.closerange(0, 3)
+            os.execve(sys.executable, nap, env)
+        os._exit(0)
+    os.wait()
+daemons = ""
+while daemons.count(" ") < 2:
+    daemons += os.read(reading, 100).decode()
+pids = [*(child.pid for child in children), *map(int, daemons.split())]
+with open(file + ".new", "w") as out:
+    out.write(" ".join(map(str, pids)))
+os.rename(file + ".new", file)
+result = "done"
+time.sleep(seconds)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0, 600])
+def test_nothing_that_the_code_starts_outlives_it(bench, tmp_path, seconds):
+    """Children, other sessions and daemons, which ignore SIGTERM, with and without their environment."""
+    file = tmp_path / "pids"
+    outcome = bench.run(
+        node(LEAVING, inputs={"file": str(file), "seconds": seconds}, timeout=30 if not seconds else 5)
+    )
+    if seconds:
+        assert "the code was ended after 5 s" in outcome.error.message
+    else:
+        assert outcome.outputs["result"] == "done"
+    pids = pids_in(file)
+    assert len(pids) == 6
+    assert gone(pids)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_that_the_code_starts_outlives_a_pflow_that_ends(pflow_home, tmp_path, number):
+    file, path = tmp_path / "pids", tmp_path / "w.json"
+    path.write_text(json.dumps(node(LEAVING, inputs={"file": str(file), "seconds": 600}, timeout=100)))
+    with subprocess.Popen(
+        [*PFLOW, "run", str(path)],
+        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as run:
+        end = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        run.send_signal(number)
+    pids = pids_in(file)
+    assert len(pids) == 6
+    assert gone(pids)
+    end = time.monotonic() + 20
+    while (left := marked_processes(f"{run.pid}-")) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert left == []
+
+
+def test_a_killed_run_asks_before_the_code_runs_again(pflow_home, tmp_path):
+    file, path = tmp_path / "begun", tmp_path / "w.json"
+    code = "open(file, 'a').write('x')\nimport time\ntime.sleep(600)"
+    path.write_text(json.dumps(node(code, inputs={"file": str(file)}, timeout=100)))
+    env = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    with subprocess.Popen([*PFLOW, "run", str(path)], env=env, stderr=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 60
+        while not (file.exists() and file.read_text()) and time.monotonic() < end:
+            time.sleep(0.01)
+        run.kill()
+    again = subprocess.run(
+        [*PFLOW, "resume", "--json"], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (again.returncode, file.read_text()) == (4, "x"), again.stdout + again.stderr
+
+
+def test_requirements_need_uv(bench, monkeypatch, tmp_path):
+    if UV.exists():
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PflowError, match="Command not found: uv") as raised:
+        bench.run(node("import six", requirements=["six"]))
+    assert raised.value.suggestions[0].startswith("Install uv")
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """A package that nobody has: a wheel, so that no registry is asked."""
+    import zipfile
+
+    path = tmp_path / "pflowtrial-1.0-py3-none-any.whl"
+    info = "pflowtrial-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("pflowtrial.py", "answer = 42\n")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: pflowtrial\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+@pytest.mark.skipif(not UV.exists(), reason="a server is not available: uv")
+def test_requirements_are_installed_by_uv(bench, ran, failed, wheel, tmp_path):
+    params = {
+        "requirements": [str(wheel)],
+        "env": {"UV_CACHE_DIR": str(tmp_path / "cache"), "UV_OFFLINE": "1"},
+    }
+    code = "import pflowtrial, sys\nresult = [pflowtrial.answer, a, sys.version_info[1]]"
+    assert ran(code, inputs={"a": 1}, **params)["result"] == [42, 1, sys.version_info[1]]
+    assert failed("import sys\nsys.exit(3)", **params).details["exit_code"] == 3
+    assert "after 5 s" in failed("while True: pass", timeout=5, **params).message
+    assert "memory_mb" in failed("x = bytearray(8 << 30)", **params).message
+    error = failed("import pflowtrial", **{**params, "requirements": ["no-such-package-of-pflow"]})
+    assert ("uv cannot run the code: " in error.message, error.ran) == (True, "not ran")
+    assert "no-such-package-of-pflow" in error.message
+    assert "uv cannot run the code" in failed("x = 1", **{**params, "requirements": ["--help"]}).message
