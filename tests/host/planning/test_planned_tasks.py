@@ -110,7 +110,7 @@ def nodes(made):
     "task",
     [
         "Read the git log, count commits per author and write a table",
-        "Get the commits of the repository, count them by author and save a table to authors.md",
+        "Get the git commits of the repository, count them by author and save a table to authors.md",
         "Show the git log, tally the commits of each author, write a table",
         "Take the commit log, group it by author and write the table to a file",
         "Count commits per author and write a table",
