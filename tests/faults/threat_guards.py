@@ -129,7 +129,7 @@ GUARDS = (
     Guard(64, "Processes._start", drop("register"), "killed"),
     Guard(64, "Processes.__exit__", drop("end_marked"), "session"),
     Guard(65, "NodeRegistry.find", never("runs_code", "_no_code"), "every_way"),
-    Guard(65, "Entry.runs_code", never("shell_line"), "every_way"),
+    Guard(65, "Entry.runs_code", never("is_code"), "every_way"),
     Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
     Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
     Guard(54, "display.is_secret_only", instead("_SECRET_ONLY", code="return True"), "may_be_code"),

@@ -139,7 +139,7 @@ class Processes:
 
     def _run(self, command: ChildCommand) -> tuple[int, bool]:
         """Return the exit code, and whether the program ended in time."""
-        process, channel = self._start(command)
+        process, channel = self._begin(command)
         try:
             with closing(_Pipes(process, command, channel)) as pipes:
                 in_time = pipes.serve(command.timeout, lambda: self._closed)
@@ -155,11 +155,11 @@ class Processes:
                     self._reaper.unregister(process.pid)
                 self._changed.notify_all()
 
-    def _start(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
+    def _begin(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
         """Start a program; return its process, and what reads its channel if it has one."""
         reading, writing = os.pipe() if command.channel else (None, None)
         try:
-            process = self._started(command, writing)
+            process = self._start(command, writing)
         except BaseException:
             if reading is not None:
                 os.close(reading)
@@ -169,7 +169,7 @@ class Processes:
                 os.close(writing)
         return process, None if reading is None else os.fdopen(reading, "rb", 0)
 
-    def _started(self, command: ChildCommand, channel: int | None) -> subprocess.Popen[bytes]:
+    def _start(self, command: ChildCommand, channel: int | None) -> subprocess.Popen[bytes]:
         with self._changed:  # so that `__exit__` misses no process that is being started
             if self._closed:
                 raise OSError("the run has ended")
