@@ -113,6 +113,34 @@ def test_wrong_arguments_are_named_and_nothing_runs(call, library, pflow_host, a
     assert not pflow_host.host.traces.paths()
 
 
+BOUNDED = {
+    "size": {"enum": ["small", "large"]},
+    "count": {"type": "int", "minimum": 1},
+    "code": {"type": "str", "pattern": "^[a-z]+$", "default": "a"},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"size": "huge", "count": 1}, "small"),
+        ({"size": "small", "count": 0}, "at least 1"),
+        ({"size": "small", "count": 1, "code": "A\n"}, "^[a-z]+$"),
+    ],
+)
+def test_values_beyond_the_bounds_of_inputs_are_named_and_nothing_runs(
+    call, library, pflow_host, arguments, said
+):
+    node = {"id": "say", "type": "echo", "params": {"message": "${size} ${count} ${code}"}}
+    library.save("bounded", {"inputs": BOUNDED, "nodes": [node], "outputs": {"said": "${say.message}"}})
+    result = call("bounded", **arguments)
+    assert result.is_error
+    assert said in str(result.structured_content["error"])
+    assert list(pflow_host.host.traces.paths()) == []
+    right = call("bounded", size="large", count=1, code="b")
+    assert right.structured_content == {"said": "large 1 b"}
+
+
 def test_a_failure_is_the_envelope_with_checkpoint_and_trace(call, library):
     library.save("fails", FAILS)
     result = call("fails")
