@@ -104,20 +104,22 @@ _TEXT_FILE = re.compile(
     r"|ts|tsv|txt|xml|ya?ml)",
     re.IGNORECASE,
 )
-_NOT_SEARCHED = frozenset(
-    {
-        *("write-file", "read-file", "list-files", "copy-file", "move-file", "delete-file"),
-        *("llm", "echo", "shell", "python", "transform", "branch", "ask", "fail"),
-    }
-)
 _BY_NAME = {
     "echo": re.compile(r"\becho\b", re.IGNORECASE),
     "llm": re.compile(r"\bllm\b", re.IGNORECASE),
     "shell": re.compile(
         r"\bshell\b|\b(?:run|execute|launch)\b.*(?:`|\b(?:command|script|program|bash)\b)", re.IGNORECASE
     ),
+    "python": re.compile(r"\b(?:in|with|run|some) python\b", re.IGNORECASE),
 }
 """The host's own nodes that are asked for by name, or by other words."""
+_FILE_NODES = {
+    "copy-file": re.compile(r"\bcopy\b.*\bfile\b", re.IGNORECASE),
+    "move-file": re.compile(r"\b(?:move|rename)\b.*\bfile\b", re.IGNORECASE),
+    "delete-file": re.compile(r"\b(?:delete|erase|remove)\b.*\bfile\b", re.IGNORECASE),
+    "list-files": re.compile(r"\blist\b.*\bfiles\b", re.IGNORECASE),
+}
+"""Those that a tool does too if it fits fairly well."""
 _READ = re.compile(r"\b(?:cat|import|load|open|print|read|show)\b", re.IGNORECASE)
 _FILE = re.compile(
     r"(?<!word )(?<!excel )(?<!pdf )(?<!audio )(?<!image )(?<!video )\b(?:disk|file)\b", re.IGNORECASE
@@ -138,6 +140,7 @@ _SURE = 0.5
 """The confidence from which a tool does what an own node would do too, and that of an own node."""
 _FAIR = 0.35
 _FAR, _TELLING = 3, 0.3
+_MARGIN = 0.1
 _CLAUSES, _LOOKED_AT, _RIVALS = 50, 30, 5
 """How many clauses are read, nodes of each looked at, and compared."""
 _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
@@ -264,11 +267,22 @@ class _Clause:
         named = next((name for name, asking in _BY_NAME.items() if asking.search(self.text)), "")
         if named or self.asked in ("write", "think"):
             return named or ("write-file" if self.asked == "write" else "llm")
+        if self.asked == "read" and any(it.shape == "url" for it in self.values):
+            return "http"
+        if named := next((name for name, asking in _FILE_NODES.items() if asking.search(self.text)), ""):
+            return named
         is_file = _FILE.search(self.text) or any(it.is_text_file and it.shape == "path" for it in self.values)
         return "read-file" if is_file and _READ.search(self.text) else ""
 
     def is_done_by(self, best: Step) -> bool:
         """Return whether a tool does what the clause asks one of the host's own nodes for."""
+        if self.own_node == "http":
+            addresses = [it for it in self.values if it.shape == "url"]
+            return any(
+                it.fits(field, best.entry) for it in addresses for field in best.entry.interface.params
+            )
+        if self.own_node in _FILE_NODES:
+            return best.confidence >= _FAIR
         covered = [word for word in self.about if _covers(best.entry, word)]
         names_file = _FILE.search(self.text) or any(it.shape in ("path", "target") for it in self.values)
         if self.asked == "write" and not names_file:
@@ -283,6 +297,12 @@ class _Clause:
         wanted = (asked,) if asked == "send" else _HARMLESS if asked in _HARMLESS[1:] else ()
         able = ([it for it in able if _kind_of(it.item.entry) in wanted] or able)[:_RIVALS]
         able = [it for it in able if any(_covers(it.item.entry, word) for word in self.about)] or able
+        # A sibling that is named so, and far surer, tells the family: "get the commits", beside `git-commit`.
+        sure = max(tools, key=lambda match: match.confidence, default=None)
+        if sure and all(sure.confidence > it.confidence + _MARGIN for it in able):
+            named = described(sure.item.entry).places[0].roots
+            if any(not meanings(word).isdisjoint(named) for word in self.about):
+                able = [it for it in able if it.item.entry.family == sure.item.entry.family] or able
         surest = max(able, key=lambda match: match.confidence, default=None)
         if surest is None or surest.confidence < _LEAST:
             return None
@@ -416,7 +436,7 @@ class _Reading:
     def _read(self, text: str, matches: Sequence[Match[FoundNode]]) -> list[str]:
         """Add the steps of a clause; return the words that its nodes should account for."""
         clause = _Clause(text)
-        steps = self._steps(clause, [it for it in matches if it.item.entry.node not in _NOT_SEARCHED])
+        steps = self._steps(clause, [it for it in matches if it.item.entry.source != SOURCE])
         if not steps:
             self.missing.append(f'"{cut(text)}": no node fits')
             return [value.text for value in clause.values]

@@ -24,7 +24,15 @@ PLANNER_VERSION = "1.0.0"
 
 SOURCE = "pflow"
 """The source of the host's own nodes."""
-_EFFECTS = {"shell": "runs a command", "python": "runs code", "write-file": "writes a file"}
+_EFFECTS = {
+    "shell": "runs a command",
+    "python": "runs code",
+    "http": "sends a request",
+    "write-file": "writes a file",
+    "copy-file": "writes files",
+    "move-file": "moves files",
+    "delete-file": "deletes files",
+}
 
 SelectionType = Literal["found_existing", "new_composition", "offline"]
 """Where a plan's workflow comes from: the library, a language model, or words alone."""
@@ -121,7 +129,7 @@ _WORDS = re.compile(r"\w+")
 _RUN = 8
 """This many words in a row are a quotation."""
 _LONGEST = 100_000
-_FILES = ("file_path", "cwd")
+_FILES = ("file_path", "cwd", "folder", "source", "destination", "download")
 """The parameters of the host's own nodes that name files: those must be in the task."""
 
 

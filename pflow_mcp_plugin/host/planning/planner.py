@@ -148,7 +148,7 @@ class Planner:
         return attrs.evolve(plan, notes=(*notes, *(guess if confidence < 0.3 else ()), *plan.notes))
 
 
-_GLUE = ("read-file", "write-file", "llm")
+_GLUE = ("read-file", "write-file", "http", "llm")
 """The host's own nodes that join others are always candidates; `shell` is one if discovery finds it."""
 _PROSE = 1_000
 _NAME = 100

@@ -110,7 +110,7 @@ def nodes(made):
     "task",
     [
         "Read the git log, count commits per author and write a table",
-        "Get the git commits of the repository, count them by author and save a table to authors.md",
+        "Get the commits of the repository, count them by author and save a table to authors.md",
         "Show the git log, tally the commits of each author, write a table",
         "Take the commit log, group it by author and write the table to a file",
         "Count commits per author and write a table",
@@ -261,3 +261,17 @@ def test_a_task_that_nothing_fits_has_no_plan(plan):
         plan("frobnicate gizmos")
     assert raised.value.kind == "not_found"
     assert [it.message for it in raised.value.problems] == ['Not planned: "frobnicate gizmos": no node fits']
+
+
+@pytest.mark.parametrize(
+    ("task", "planned"),
+    [
+        ("Fetch https://example.org/a.json and save it to a.json", ["http", "write-file"]),
+        ("Get https://example.org/a.json and post it to the chat", ["http", "slack-slack-post-message"]),
+        ("Convert https://example.org/p to markdown", ["markitdown-convert-to-markdown"]),
+        ("Copy the file a.txt to b.txt", ["copy-file"]),
+        ("Rename the file a.txt to b.txt", ["filesystem-move-file"]),
+    ],
+)
+def test_the_nodes_of_the_host_do_what_no_tool_does(plan, task, planned):
+    assert nodes(plan(task)) == planned
