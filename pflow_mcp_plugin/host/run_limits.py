@@ -31,7 +31,8 @@ _STEP = "Write max_calls = 500, max_writes = 20, or a table for a node type"
 
 def is_call(entry: Entry) -> bool:
     """Return whether a node counts as a call: all do but those of pflow that only read or compute."""
-    return not (entry.source == "pflow" and entry.purity == "flow_safe")
+    is_own = entry.source == "pflow" and entry.purity == "flow_safe"
+    return not is_own or "sends_data" in entry.effects
 
 
 class RunLimits:

@@ -19,6 +19,7 @@ from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template
+from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
 from pflow_mcp_plugin.network.egress import RESOURCE, NetworkRules, refusal_of_url
 from pflow_mcp_plugin.storage import require_regular
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
@@ -33,9 +34,9 @@ RETRIES = 2
 MOST_PAGES = 100
 MOST_MB, MOST_DOWNLOAD_MB = 32.0, 4096.0
 """MiB of an answer, and of one that is downloaded, if the workflow does not set `max_mb`."""
-_SAFE = ("GET", "HEAD", "OPTIONS")
-_METHODS = (*_SAFE, "POST", "PUT", "PATCH", "DELETE")
+_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _AUTH = {"bearer": ("token",), "basic": ("username", "password"), "header": ("name", "value")}
+_SECRET = ("token", "password", "value")
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding", "upgrade"})
 """Headers that pflow writes itself, as they decide where a request ends or goes."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -60,11 +61,14 @@ class Http(pocketflow.Node):
         """Return what an `http` node asks for, and the run; its secrets are redacted from now on."""
         params = {key: value for key, value in self.params.items() if value is not None}
         argument(params, {}, "url")
+        run: Run | None = shared.get("__run__")
+        auth = params.get("auth", {})
+        if run is not None:  # before anything can fail
+            run.add_secrets(it for key in _SECRET if isinstance(it := auth.get(key), str))
         wrong = next(mistakes(params), None)
         if wrong is not None:
             steps = (wrong.suggestion,) if wrong.suggestion else ()
             raise PflowError(wrong.message, suggestions=steps, ran="not ran")
-        run: Run | None = shared.get("__run__")
         return _call(params, written_params(self.params, run), run), run
 
     def exec(self, prep_res: tuple[HttpCall, Run | None]) -> HttpAnswer:
@@ -118,6 +122,7 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
     if download is not None:
         refuse_own("write", download, run)
     most = MOST_MB if download is None else MOST_DOWNLOAD_MB
+    redactor = getattr(run, "redactor", None)
     url = with_query(params["url"].strip(), params.get("query", {}))
     return HttpCall(
         method=params.get("method", "GET").upper(),
@@ -135,17 +140,13 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         timeout=positive(params, "timeout", TIMEOUT, "seconds"),
         most=int(positive(params, "max_mb", most, "MiB") * (1 << 20)),
         endpoint=_endpoint(url, params, written, run),
-        shorten=_redactor(run),
+        shorten=abbreviated if redactor is None else redactor.shortened,
+        is_fetch=only_fetches(written),
     )
 
 
 def _texts(value: Any) -> str | list[str]:
     return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
-
-
-def _redactor(run: Run | None) -> Any:
-    redactor = getattr(run, "redactor", None)
-    return abbreviated if redactor is None else redactor.shortened
 
 
 def _is_of_user(run: Run | None) -> bool:
@@ -266,7 +267,7 @@ def _method_mistakes(method: str, params: Mapping[str, Any]) -> Iterator[Problem
     if method not in _METHODS:
         step = did_you_mean(method, _METHODS, f"Use one of {', '.join(_METHODS)}")
         yield Problem(message=f"Unknown method {cut(method)}", path="method", suggestion=step)
-    elif method not in _SAFE:
+    elif method not in SAFE_METHODS:
         if "next_page" in params:
             step = "Use GET, or a node for each page"
             yield Problem(message=f"{method} has no pages", path="next_page", suggestion=step)

@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import attrs
 import httpx2
@@ -26,6 +26,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.nodes.file_nodes import file_problem
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAFE
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
 from pflow_mcp_plugin.network.egress import HostRefused, NetworkRules, is_same_origin
@@ -33,8 +34,6 @@ from pflow_mcp_plugin.network.http_headers import next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""The methods that change nothing (RFC 9110, section 9.2.1)."""
 MOST_REDIRECTS = 10
 FIRST_PAUSE = 0.5
 """Seconds before the first retry; each further one is twice as long."""
@@ -80,7 +79,7 @@ class HttpCall:
     """What a node `http` asks for, as its params say.
 
     `credentials` are headers, too; like the `headers` they go to the origin of `url` only. `most` are bytes,
-    and `shorten` redacts a text and cuts it.
+    and `shorten` redacts a text and cuts it. With `is_fetch` its node is known to only read.
     """
 
     method: str
@@ -99,6 +98,7 @@ class HttpCall:
     most: int
     endpoint: HttpEndpoint
     shorten: Callable[[str, int], str]
+    is_fetch: bool
 
     @property
     def what(self) -> str:
@@ -325,13 +325,15 @@ class _Exchange:
             await response.aclose()
 
     async def _announce(self, event: str, info: Mapping[str, Any]) -> None:
-        """Just before the first byte of a request, announce one that may change something."""
+        """Just before the first byte of a request, announce it; a safe one of a node that may act is not."""
         if event != "http11.send_request_headers.started":
             return
-        # A proxy is asked first for a connection.
-        if info["request"].method.decode() not in (*SAFE, "CONNECT"):
-            if self._step is not None:
-                self._step.sending()
+        method = info["request"].method.decode()
+        if method == "CONNECT":  # a proxy is asked first for a connection
+            return
+        if self._step is not None and (method not in SAFE or self._call.is_fetch):
+            self._step.sending()
+        if method not in SAFE:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
@@ -487,13 +489,8 @@ class _Exchange:
         return self._failed(message, step, **more)
 
 
-def _opened(path: Path) -> Any:
-    try:
-        return open(path, "rb", opener=open_regular)
-    except OSError as error:
-        failure = file_problem("read", path, error.strerror or str(error))
-        failure.ran = "not ran"
-        raise failure from error
+def _opened(path: Path) -> IO[bytes]:
+    return open(path, "rb", opener=open_regular)
 
 
 def _is_about_certificate(error: BaseException) -> bool:

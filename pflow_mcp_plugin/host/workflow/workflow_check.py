@@ -45,14 +45,17 @@ from pflow_mcp_plugin.host.workflow.templates import (
     strings,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import (
+    HTTP,
     STILL_TO_COME,
     NodeSpec,
     WorkflowDocument,
     bind_inputs,
     normalise,
+    only_fetches,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
     DATA,
+    OWN,
     WorkflowReads,
     expression_params,
     fitting,
@@ -127,6 +130,17 @@ def opened(entry: Entry) -> Entry:
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
+def fetching(entry: Entry, node: NodeSpec) -> Entry:
+    """Return the entry of a node `http`: one that only fetches something may run twice.
+
+    Its result is kept for later runs only without `auth`, which may name another account then.
+    """
+    if entry.source != OWN or not only_fetches(node.params):
+        return entry
+    effects = tuple(effect for effect in entry.effects if effect != "destructive")
+    return attrs.evolve(entry, purity="flow_safe", cacheable="auth" not in node.params, effects=effects)
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
     """A checked workflow: its well-formed parts, in normal form, and every problem.
@@ -191,6 +205,7 @@ def check_one(
         others = {node.entry_key: node for node in document.nodes if node.entry_key not in called}
         for key, node in others.items():
             entry = types.find(node.type) if node.type else None
+            entry = fetching(entry, node) if entry and node.type == HTTP else entry
             entries[key] = opened(entry) if entry and node.extra else entry
             if entry is None and node.type:
                 missing[key] = types.missing(node.type)

@@ -37,10 +37,20 @@ Upgrade = Callable[[JSONObject], JSONObject | None]
 """Returns a node in normal form if it has an older shape, else None."""
 
 
+HTTP = "http"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods that change nothing (RFC 9110, section 9.2.1)."""
+
+
 def split_route(route: str) -> tuple[str, str]:
     """Return the action of an edge of a document, and its condition, from its `route`."""
     action, _, when = route.partition(_IF)
     return action, when
+
+
+def only_fetches(params: Mapping[str, object]) -> bool:
+    """Return whether a node `http` of a document only reads: its method is written, and it writes no file."""
+    return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
 @attrs.frozen(kw_only=True)
@@ -71,9 +81,12 @@ class NodeSpec:
     def entry_key(self) -> str:
         """What the entry of the node is found by: its type, with its id if a workflow is written in it.
 
-        Nodes that take other parameters than those declared have an entry of their own.
+        Nodes that take other parameters than those declared, and requests that only fetch something, have an
+        entry of their own.
         """
         key = f"{self.type}:{{{self.id}}}" if isinstance(self.runs, Mapping) else self.type
+        if key == HTTP and only_fetches(self.params):
+            key += " GET with auth" if "auth" in self.params else " GET"
         return f"{key} {EXTRA}" if self.extra and self.runs is None else key
 
 

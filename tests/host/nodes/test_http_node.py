@@ -19,7 +19,7 @@ from cryptography import x509
 from http_server import FaultServer, Proxy
 from resolver import Names
 
-from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.run_requests import Keeper
 from pflow_mcp_plugin.host.nodes import http_request
 from pflow_mcp_plugin.host.nodes.http_node import Http
@@ -352,6 +352,15 @@ def test_a_secret_that_the_server_repeats_is_redacted_in_the_message(bench, serv
 
     error = fails(bench, serve(script).url(), "bad token", auth={"type": "bearer", "token": "tok-4711"})
     assert "tok-4711" not in f"{error} {error.details}"
+
+
+def test_a_token_is_redacted_also_if_another_param_has_a_mistake(bench, echo):
+    auth = {"type": "bearer", "token": "${say.message}"}
+    workflow = flow(echo.url(), auth=auth, headers={"X": "${say.message}\n"})
+    workflow["nodes"].insert(0, {"id": "say", "type": "echo", "params": {"message": "tok-4711"}})
+    outcome = bench.run(workflow)
+    assert "characters that a header cannot have" in str(outcome.error)
+    assert "tok-4711" not in outcome.trace_path.read_text()
 
 
 def test_no_content_is_empty_text_or_null(bench, serve):
@@ -959,18 +968,69 @@ def test_it_works_in_a_plain_pocketflow_program(echo):
     assert isinstance(shared["__error__"], PflowError)
 
 
+def purity(bench, **params):
+    (node,) = bench.host.runner.compile(flow("https://example.com/", **params), "wf").nodes
+    return node.ref.entry.purity, node.ref.entry.cacheable
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, ("flow_safe", True)),
+        ({"method": "head"}, ("flow_safe", True)),
+        ({"auth": {"type": "bearer", "token": "t"}}, ("flow_safe", False)),
+        ({"method": "POST"}, ("impure", True)),
+        ({"download": "file"}, ("impure", True)),
+    ],
+)
+def test_only_a_request_that_is_written_to_fetch_something_is_safe(bench, params, expected):
+    assert purity(bench, **params) == expected
+
+
+def test_each_of_two_nodes_has_an_entry_of_its_own(bench):
+    workflow = flow("https://example.com/${m}", method="${m}")
+    workflow["inputs"] = {"m": {"type": "str"}}
+    workflow["nodes"] += flow("https://example.com/")["nodes"]
+    workflow["nodes"][1]["id"] = "other"
+    found = bench.host.runner.compile(workflow, "wf").nodes
+    assert [node.ref.entry.purity for node in found] == ["impure", "flow_safe"]
+
+
+def test_a_fetched_page_is_cached_unless_it_takes_auth(bench, echo):
+    workflow = flow(echo.url())
+    workflow["nodes"][0]["cache"] = True
+    for _ in range(2):
+        assert bench.run(workflow).success
+    assert len(echo.requests) == 1
+    workflow["nodes"][0]["params"]["auth"] = {"type": "bearer", "token": "t"}
+    assert any("not kept" in it.message for it in bench.host.runner.validate(workflow))
+
+
+def test_requests_count_as_calls_and_those_that_change_something_as_writes(bench, echo):
+    for limits, method, allowed in (
+        ({"max_calls": 1}, "GET", 1),
+        ({"max_writes": 1}, "GET", 3),
+        ({"max_writes": 1}, "POST", 1),
+    ):
+        before = len(echo.requests)
+        workflow = flow(f"{echo.url()}${{item}}", method=method)
+        workflow["nodes"][0]["batch"] = {"items": [1, 2, 3]}
+        runner = bench.host.runner.with_options(RunOptions(**limits))
+        runner.run(workflow, {})
+        assert len(echo.requests) - before == allowed
+
+
 def test_it_announces_what_may_change_something_once_the_connection_stands(bench, serve, monkeypatch):
     told = []
 
     def sending(self, *others):
-        told.append(server.connections)
+        told.append(len(server.requests))
 
     monkeypatch.setattr(StepOfRun, "sending", sending)
     server = serve(in_turn(redirecting("/there", 307), answering(body=b"well")))
     got(bench, server.url(), method="POST", body="x")
-    assert (told[0], len(told)) == (1, 2)
+    assert told == [0, 1]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         fails(bench, f"http://127.0.0.1:{taken.getsockname()[1]}/", method="POST")
-    got(bench, serve(answering()).url())
-    assert len(told) == 2
+    assert told == [0, 1]
