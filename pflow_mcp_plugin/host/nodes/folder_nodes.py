@@ -233,12 +233,15 @@ class MoveFile(_Transfer):
 
 
 class DeleteFile(pocketflow.Node):
-    """The node `delete-file` deletes a file, a link, or if that is allowed a folder."""
+    """The node `delete-file` deletes a file, a link, or if that is allowed a folder.
+
+    What to delete is read from the params only, never from what happens to be in the shared store.
+    """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, bool]:
         """Return what to delete, and whether it exists; what must not be deleted is refused."""
-        path = _path(self.params, shared, "file_path")
-        if argument(self.params, shared, "missing_ok", default=False):
+        path = _path(self.params, {}, "file_path")
+        if self.params.get("missing_ok"):
             try:
                 path.lstat()
             except (FileNotFoundError, NotADirectoryError):
@@ -247,7 +250,7 @@ class DeleteFile(pocketflow.Node):
                 raise _refusal("delete", path, _reason(error)) from error
         status = _status("delete", path)
         _refuse_removal("delete", path, shared.get("__run__"))
-        if stat.S_ISDIR(status.st_mode) and not argument(self.params, shared, "recursive", default=False):
+        if stat.S_ISDIR(status.st_mode) and not self.params.get("recursive"):
             raise _refusal(
                 "delete", path, "it is a folder", "Set recursive to true to delete all that is in it"
             )

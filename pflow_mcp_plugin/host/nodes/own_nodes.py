@@ -198,7 +198,6 @@ _ENTRIES = (
         "Delete a file, or with `recursive` a folder with all that is in it",
         effects=("destructive",),
         interface=Interface(
-            inputs=("file_path",),
             params=(
                 _field("file_path", "str", "The file or folder", required=True),
                 _field("recursive", "bool", "Whether it may be a folder"),

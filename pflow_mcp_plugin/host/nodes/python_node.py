@@ -116,7 +116,7 @@ class Python(pocketflow.Node):
             raise PflowError(f"Python cannot be started: {reason}{where}", ran="not ran") from error
         reports: dict[str, Any] = {}
         assert command.channel is not None  # noqa: S101  # `prep` made one
-        with suppress(ValueError, RecursionError):  # the code may have written to it
+        with suppress(ValueError, TypeError, RecursionError):  # the code may have written to it
             for line in command.channel.text().splitlines():
                 reports |= json.loads(line)
         uv_failed = self._requirements and exit_code > 0 and "exit" not in reports

@@ -483,3 +483,14 @@ def test_a_failure_on_purpose_routes_is_caught_in_batches_and_is_never_retried(b
     assert outcome.error is None
     assert outcome.outputs["message"] == "m"
     assert any("retrying it would change nothing" in str(warning) for warning in bench.warnings)
+
+
+def test_what_is_deleted_is_never_taken_from_the_shared_store(bench, shelf):
+    workflow = {
+        "inputs": {"file_path": {"type": "str"}},
+        "nodes": [{"id": "n", "type": "delete-file", "params": {}}],
+    }
+    assert (
+        "parameter file_path is missing" in bench.run(workflow, file_path=str(shelf / "a.csv")).error.message
+    )
+    assert (shelf / "a.csv").exists()

@@ -162,6 +162,17 @@ def test_a_failure_names_its_line_and_cause(failed, code, message):
     assert "python_driver" not in error.details["stderr"]
 
 
+@pytest.mark.parametrize("text", ["5\\n", "{\\n", "[]", "\\xff\\n"])
+def test_what_the_code_writes_to_every_descriptor_is_no_result(failed, text):
+    code = f"import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'{text}')\n    except OSError: pass"
+    assert "before its result was there" in failed(code).message
+
+
+def test_code_that_kills_what_watches_it_ends_too(failed):
+    error = failed("import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(600)", timeout=50)
+    assert "the code was ended by signal 9" in error.message
+
+
 def test_a_traceback_begins_at_the_code_and_shows_its_lines(failed):
     error = failed("def f(x):\n    return x['a']  # here\n\nf({})")
     assert error.details["stderr"].startswith(
