@@ -110,10 +110,10 @@ _BY_NAME = {
     "shell": re.compile(
         r"\bshell\b|\b(?:run|execute|launch)\b.*(?:`|\b(?:command|script|program|bash)\b)", re.IGNORECASE
     ),
-    "python": re.compile(r"\b(?:in|with|run|some) python\b", re.IGNORECASE),
 }
 """The host's own nodes that are asked for by name, or by other words."""
-_FILE_NODES = {
+_LESS_SURE = {
+    "python": re.compile(r"\b(?:in|with|run|some) python\b", re.IGNORECASE),
     "copy-file": re.compile(r"\bcopy\b.*\bfile\b", re.IGNORECASE),
     "move-file": re.compile(r"\b(?:move|rename)\b.*\bfile\b", re.IGNORECASE),
     "delete-file": re.compile(r"\b(?:delete|erase|remove)\b.*\bfile\b", re.IGNORECASE),
@@ -269,7 +269,7 @@ class _Clause:
             return named or ("write-file" if self.asked == "write" else "llm")
         if self.asked == "read" and any(it.shape == "url" for it in self.values):
             return "http"
-        if named := next((name for name, asking in _FILE_NODES.items() if asking.search(self.text)), ""):
+        if named := next((name for name, asking in _LESS_SURE.items() if asking.search(self.text)), ""):
             return named
         is_file = _FILE.search(self.text) or any(it.is_text_file and it.shape == "path" for it in self.values)
         return "read-file" if is_file and _READ.search(self.text) else ""
@@ -281,7 +281,7 @@ class _Clause:
             return any(
                 it.fits(field, best.entry) for it in addresses for field in best.entry.interface.params
             )
-        if self.own_node in _FILE_NODES:
+        if self.own_node in _LESS_SURE:
             return best.confidence >= _FAIR
         covered = [word for word in self.about if _covers(best.entry, word)]
         names_file = _FILE.search(self.text) or any(it.shape in ("path", "target") for it in self.values)
