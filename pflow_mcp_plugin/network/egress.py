@@ -208,7 +208,9 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
         entry.lower() == host or (address is not None and contains(entry, address)) for entry in rules.allow
     )
     if is_loopback(host) and not (is_named or is_loopback(_own_host(endpoint))):
-        named = "but its own host is not" if _own_host(endpoint) else "and its url does not name it"
+        named = (
+            "but its own host is not" if _own_host(endpoint) else "which its url, as written, does not name"
+        )
         what = f"host {host} is this machine, {named}"
         return _refused(endpoint, what, f'if that is intended, add "{host}" to allow in [network]', host)
     return None if address is None else refusal_of_address(endpoint, host, host)
