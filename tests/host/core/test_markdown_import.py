@@ -16,7 +16,7 @@ NEED_MORE = {
     "tools": "nowhere",
 }
 """Workflows that are valid once what they need is there."""
-MAY_NEED_MORE = {"code", "model"}
+MAY_NEED_MORE = {"model"}
 WARNED = {
     "front_matter": "line 1, column 1: The front matter is not converted",
     "sections": "line 3, column 1: The section Usage is not converted",
@@ -62,6 +62,7 @@ def test_a_converted_workflow_runs_as_it_did(pflow, written):
         ("batch_list", (), "", {"second": "two"}),
         ("piped", (), "b\na\n", {"sorted": "a\nb\n"}),
         ("child", ("who=ann",), "", {"greeting": "Hello ann"}),
+        ("code", (), "", {"hours": 14}),
         ("plain_sources", (), "", {"said": "${HOME} hi\n", "fixed": 0}),
         ("input_types", ("text=x", "either=1", "anything=y"), "", None),
         ("blocks_in_yaml", (), "", None),
@@ -232,6 +233,7 @@ ECHO = "# T\n\n## Steps\n### b\n- type: echo\n- message: x\n"
         (f"{ECHO}- batch:\n    items: 3\n", 8),
         (f"{ECHO}\n```yaml batch\nitems: [1]\nparalel: true\n```\n", 10),
         (f"{ECHO}\n## Outputs\n### c\n", 9),
+        (f"{ECHO}\n### c\n- type: code\n\n```python code\nresult = ${{b.message}}\n```\n", 11),
         (f"{ECHO}\n## Outputs\n### c\n- source: ${{d.x}}\n", 10),
     ],
 )
