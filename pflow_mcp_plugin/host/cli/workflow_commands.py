@@ -135,10 +135,7 @@ def import_markdown(
     shown = [attrs.evolve(it, severity="warning") for it in problems]
     for line in problem_lines(tuple(sorted(shown, key=lambda it: it.line))):
         click.echo(line, err=True)
-    data: dict[str, JSON] = {
-        "workflow": converted.workflow,
-        "problems": [it.to_dict() for it in shown],
-    }
+    data: dict[str, JSON] = {"workflow": converted.workflow, "problems": [it.to_dict() for it in shown]}
     if name:
         saved, _ = host.save_workflow(converted.workflow, name)
         text = f"Saved {name}, version {saved.version}; run it with: pflow run {name}"

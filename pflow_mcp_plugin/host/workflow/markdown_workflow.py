@@ -216,9 +216,7 @@ class _Conversion:
             params[WORKFLOW_NODE] = self._workflow_name(entry, params[WORKFLOW_NODE])
         for name in mapped.keys() & params.keys():
             message = f"Input {cut(name)} is also a field of step {cut(entry.name)}"
-            self._findings.found(
-                entry.place_of("param_mapping"), message, "Rename it in the workflow that has it"
-            )
+            self._findings.found(entry.place_of("param_mapping"), message, "Rename it in that workflow")
         self._outputs.setdefault(entry.name, kind.outputs)
         more = {} if batch is None else {"batch": batch}
         purpose = _joined(entry.prose)
@@ -247,13 +245,11 @@ class _Conversion:
         suffix = next((it for it in _MARKDOWN if isinstance(name, str) and name.endswith(it)), "")
         if not suffix or not isinstance(name, str):
             return name
-        converted = f"{name.removesuffix(suffix)}.json"
-        message = (
-            f"Step {cut(entry.name)} runs {cut(name)}, which has to be converted too, to {cut(converted)}"
-        )
-        step = f"pflow workflow import {Path(name)} --output {Path(converted)}"
+        ours = f"{name.removesuffix(suffix)}.json"
+        message = f"Step {cut(entry.name)} runs {cut(name)}, which has to be converted too, to {cut(ours)}"
+        step = f"pflow workflow import {Path(name)} --output {Path(ours)}"
         self._findings.found(entry.place_of("workflow_ref"), message, step, "warning")
-        return converted
+        return ours
 
     def _keep_places(self, entry: MarkdownEntry, targets: Mapping[str, str], path: str) -> None:
         """Note the places of an entry's fields, each of which became what is at its target."""
