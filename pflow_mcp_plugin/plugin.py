@@ -12,8 +12,16 @@ import pluggy
 from pflow_mcp_plugin.contract import Command, PflowError, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
-    from pflow_mcp_plugin.contract import Host, LockCheck, NodeRef, NodeSource, Paths, Problem, Run
-    from pflow_mcp_plugin.network.egress import NetworkRules
+    from pflow_mcp_plugin.contract import (
+        Host,
+        LockCheck,
+        NetworkRules,
+        NodeRef,
+        NodeSource,
+        Paths,
+        Problem,
+        Run,
+    )
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""

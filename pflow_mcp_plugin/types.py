@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
 
+from pflow_mcp_plugin.contract import NetworkRules
 from pflow_mcp_plugin.contract.validators import ByFields
-from pflow_mcp_plugin.network.egress import NetworkRules
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject

@@ -9,6 +9,7 @@ A plugin author needs this package and nothing else from the host:
   `suggestions`, to the completion of it in shells: `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
   It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
+  `NetworkRules` says which hosts may be connected to.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
 - `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
   `Keeper`; resumes one: `Decision`; and how it ended: `Outcome`.
@@ -32,7 +33,7 @@ from pflow_mcp_plugin.contract.hookspecs import (
     hookimpl,
     hookspec,
 )
-from pflow_mcp_plugin.contract.hosts import API, Host, Paths, Settings, Traces
+from pflow_mcp_plugin.contract.hosts import API, Host, NetworkRules, Paths, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 
@@ -133,6 +134,7 @@ __all__ = [
     "Library",
     "LockCheck",
     "Match",
+    "NetworkRules",
     "Node",
     "NodeOutcome",
     "NodeRef",

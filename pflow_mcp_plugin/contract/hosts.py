@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
 import pluggy
@@ -29,6 +29,23 @@ if TYPE_CHECKING:
 
 API: tuple[int, int] = (1, 0)
 """Major and minor version of the contract in this package; see `docs/plugins.md`, "Versions"."""
+
+
+class NetworkRules(NamedTuple):
+    """The type of the rules for the hosts that servers and nodes are reached at: the table `[network]`.
+
+    Attributes:
+        policy: With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed.
+        allow: Globs over host names, addresses and networks. An address that is not public may be behind a
+            name only if an address or network here names it.
+        deny: Likewise; what it matches is refused in any case.
+        hosts: The hosts that the config writes in the URLs of its servers.
+    """
+
+    policy: Literal["open", "registered"] = "open"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -116,7 +116,7 @@ class Run(ABC):
             whoever writes the first file.
         resources: Objects that plugins keep for the run, each under its own key. Under `network`, if it is
             there, is a function that returns the rules for the hosts that a node may connect to
-            (`pflow_mcp_plugin.network.egress.NetworkRules`).
+            (`NetworkRules`).
         origin: Who asked for the run, and through what.
     """
 

@@ -8,11 +8,13 @@ what is not public must be named in the config, as the host of a server's URL or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
+
+    from pflow_mcp_plugin.contract import NetworkRules
 
     Address = IPv4Address | IPv6Address
 
@@ -36,23 +38,6 @@ _NOT_PUBLIC = (
 """Ranges of IANA's registries of special-purpose addresses that not every Python knows to be special."""
 _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
-
-
-class NetworkRules(NamedTuple):
-    """The type of the rules for the hosts that servers are reached at: the `[network]` table of their config.
-
-    Attributes:
-        policy: With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed.
-        allow: Globs over host names, addresses and networks. An address that is not public may be behind a
-            name only if an address or network here names it.
-        deny: Likewise; what it matches is refused in any case.
-        hosts: The hosts that the config writes in the URLs of its servers.
-    """
-
-    policy: Literal["open", "registered"] = "open"
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
 
 
 class Endpoint(Protocol):

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import pocketflow
 
-from pflow_mcp_plugin.contract import UNKNOWN, PflowError, Problem, Run
+from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem, Run
 from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
-from pflow_mcp_plugin.network.egress import RESOURCE, NetworkRules, refusal_of_url
+from pflow_mcp_plugin.network.egress import RESOURCE, refusal_of_url
 from pflow_mcp_plugin.storage import require_regular
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean

@@ -19,7 +19,7 @@ from typing import IO, Any, NoReturn
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import NetworkRules, PflowError
 from pflow_mcp_plugin.contract.problems import Ran
 from pflow_mcp_plugin.contract.runs import RunStep
 from pflow_mcp_plugin.daemon_threads import Threads
@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAFE
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
-from pflow_mcp_plugin.network.egress import HostRefused, NetworkRules, is_same_origin
+from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.network.http_headers import next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
 from pflow_mcp_plugin.terminal.printable_text import one_line

@@ -19,13 +19,12 @@ from cryptography import x509
 from http_server import FaultServer, Proxy
 from resolver import Names
 
-from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
+from pflow_mcp_plugin.contract import NetworkRules, PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.run_requests import Keeper
 from pflow_mcp_plugin.host.nodes import http_request
 from pflow_mcp_plugin.host.nodes.http_node import Http
 from pflow_mcp_plugin.host.running.recorded_run import StepOfRun
 from pflow_mcp_plugin.network.certificates import pin_of
-from pflow_mcp_plugin.network.egress import NetworkRules
 from pflow_mcp_plugin.network.http_headers import next_link
 
 NAME = "api.example.com"
