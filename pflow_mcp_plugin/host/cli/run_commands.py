@@ -79,7 +79,7 @@ class _RunCommand(WithLoneOption):
         """Write the inputs of the workflow that stands beside `--help`, if there is one."""
         name = ctx.meta.get(_WORKFLOW)
         with suppress(PflowError):
-            inputs = declared_inputs(find_workflow(ctx.obj, name)) if name else {}
+            inputs = declared_inputs(find_workflow(ctx.obj, name)) if isinstance(name, str) else {}
             if inputs:
                 with formatter.section(f"Inputs of {name}"):
                     formatter.write_dl([(f"{spec.name}=", printable(spec.about)) for spec in inputs.values()])
