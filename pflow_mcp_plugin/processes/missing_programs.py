@@ -27,10 +27,11 @@ _NODE = (
     "Install Node.js, which includes {}: from https://nodejs.org, with Homebrew (brew install node), "
     "or with nvm, fnm or volta"
 )
-_UV = "Install uv, which includes {}: pip install uv, or brew install uv; see https://docs.astral.sh/uv"
+_UV = "pip install uv, or brew install uv; see https://docs.astral.sh/uv"
 _SOURCES = {
     **dict.fromkeys(("node", "npm", "npx"), _NODE),
-    **dict.fromkeys(("uv", "uvx"), _UV),
+    "uv": f"Install uv: {_UV}",
+    "uvx": f"Install uv, which includes uvx: {_UV}",
     "docker": "Install Docker: https://docs.docker.com/get-started/get-docker",
     "podman": "Install Podman: https://podman.io/docs/installation",
     **dict.fromkeys(("bun", "bunx"), "Install Bun, which includes {}: https://bun.sh"),
