@@ -74,11 +74,17 @@ class ChildCommand:
     stderr: CommandOutput
     channel: CommandOutput | None = None
 
-    @property
-    def flooded(self) -> CommandOutput | None:
-        """The output that is longer than it may be; None if none is."""
-        outputs = (self.stdout, self.stderr, self.channel)
-        return next((output for output in outputs if output and output.exceeded), None)
+    def cut_short(self, what: str, *, in_time: bool) -> tuple[str, str, str]:
+        """Return why the program was ended, the action, and the next step; empty if it ended by itself."""
+        for output in (self.stdout, self.stderr, self.channel):
+            if output and output.exceeded:
+                reason = (
+                    f"{what} was ended, as its {output.name} is longer than {output.most / (1 << 20):g} MiB"
+                )
+                return reason, "error", "Let it write to a file of its own, or raise max_output_mb"
+        if in_time:
+            return "", "error", ""
+        return f"{what} was ended after {self.timeout:g} s", "timeout", "Raise timeout if it needs longer"
 
     def run(self, run: Run | None) -> tuple[int, bool]:
         """Return the exit code, and whether the program ended in time."""

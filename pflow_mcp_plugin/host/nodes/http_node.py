@@ -303,15 +303,8 @@ def _page_mistakes(next_page: Any) -> Iterator[Problem]:
 
 
 def _header_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
-    auth = params.get("auth")
-    kind = auth.get("type") if isinstance(auth, Mapping) else None
-    own = (
-        auth.get("name")
-        if isinstance(auth, Mapping) and kind == "header"
-        else "authorization"
-        if kind
-        else ""
-    )
+    auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
+    own = auth.get("name") if auth.get("type") == "header" else "authorization" if auth else ""
     for name, value in _known(params.get("headers")):
         path = at("headers", name)
         if not _TOKEN.fullmatch(name) or not _PRINTABLE.fullmatch(as_text(value)):

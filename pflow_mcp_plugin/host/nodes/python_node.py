@@ -65,7 +65,6 @@ class Python(pocketflow.Node):
         if fault := next(misnamed(inputs), ""):
             raise PflowError(fault, suggestions=("Rename it",), ran="not ran")
         env = child_environment({key: as_text(it) for key, it in (self.params.get("env") or {}).items()}, "")
-        memory = positive(self.params, "memory_mb", MEMORY, "MiB")
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         try:
             # Without `ensure_ascii` a half of a surrogate pair would not get through.
@@ -73,7 +72,7 @@ class Python(pocketflow.Node):
         except (TypeError, ValueError, RecursionError) as error:
             raise PflowError(f"parameter inputs is no JSON: {error}", ran="not ran") from error
         command = ChildCommand(
-            arguments=[*self._interpreter(env), python_driver.__file__, CHANNEL, str(memory)],
+            arguments=[*self._interpreter(env), python_driver.__file__, CHANNEL, str(self._memory)],
             env=env,
             cwd=self.params.get("cwd"),
             stdin=task,
@@ -89,14 +88,11 @@ class Python(pocketflow.Node):
         own, plain = [sys.executable], ["-I", "-X", "utf8"]
         if not self._requirements:
             return own + plain
-        uv = shutil.which("uv", path=env.get("PATH")) or shutil.which(
-            "uv", path=str(Path(sys.executable).parent)
-        )
+        beside = str(Path(sys.executable).parent)
+        uv = shutil.which("uv", path=env.get("PATH")) or shutil.which("uv", path=beside)
         if uv is None:
-            steps = (where_to_get("uv"),)
-            raise PflowError(
-                "requirements need the program uv", kind="config", suggestions=steps, ran="not ran"
-            )
+            message, steps = "requirements need the program uv", (where_to_get("uv"),)
+            raise PflowError(message, kind="config", suggestions=steps, ran="not ran")
         packages = [f"--with={requirement}" for requirement in self._requirements]
         return [uv, "run", "-q", "--no-project", *packages, "--python", *own, "python", *plain]
 
@@ -152,49 +148,43 @@ class Python(pocketflow.Node):
 
     def _failure(self, command: ChildCommand, ended: _Ended, tail: str) -> PflowError | None:
         """Return the error of code, None if it succeeded; `tail` is the end of its stderr."""
-        action = "error"
-        steps: tuple[str, ...] = ()
+        failed = ended.failed or {}
         details: dict[str, object] = {"exit_code": ended.exit_code, "stderr": tail}
-        if flooded := command.flooded:
-            reason = (
-                f"the code was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
-            )
-            steps = ("Let it write to a file of its own, or raise max_output_mb",)
-        elif not ended.in_time:
-            reason, action = f"the code was ended after {command.timeout:g} s", "timeout"
-            steps = ("Raise timeout if it needs longer",)
-        elif ended.exit_code is None:
-            steps = ("Correct requirements; uv has to find and install each of them",)
-            return PflowError(
-                f"uv cannot run the code: {tail}", details=details, suggestions=steps, ran="not ran"
-            )
-        elif ended.failed is not None:
-            reason, steps = self._reported(ended.failed)
-            details |= {key: ended.failed[key] for key in ("type", "line") if ended.failed.get(key)}
-        elif ended.exit_code < 0:
-            reason = f"the code was ended by signal {-ended.exit_code}"
-            steps = (self._more_memory,) if ended.exit_code in _OUT_OF_MEMORY else ()
-        elif not ended.has_result or ended.exit_code:
-            reason = f"the code ended with exit code {ended.exit_code}"
-            reason += "" if ended.has_result else ", before its result was there"
-        else:
+        reason, action, step = command.cut_short("the code", in_time=ended.in_time)
+        if not reason and ended.exit_code is None:
+            uv = ("Correct requirements; uv has to find and install each of them",)
+            message = f"uv cannot run the code: {tail}"
+            return PflowError(message, details=details, suggestions=uv, ran="not ran")
+        if not reason:
+            details |= {key: failed[key] for key in ("type", "line") if failed.get(key)}
+            reason, step = self._reported(failed) if failed else self._unreported(ended)
+        if not reason:
             return None
+        steps = (step,) if step else ()
         return PflowError(reason, details=details, suggestions=steps, action=action, ran="ran")
 
     @property
-    def _more_memory(self) -> str:
-        most = self.params.get("memory_mb", MEMORY)
-        return f"If it ran out of memory, raise memory_mb ({most:g} MiB)"
+    def _memory(self) -> float:
+        return positive(self.params, "memory_mb", MEMORY, "MiB")
 
-    def _reported(self, failed: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    def _unreported(self, ended: _Ended) -> tuple[str, str]:
+        """Return why a process failed that gave no reason itself, and what to do; empty if it succeeded."""
+        code = ended.exit_code or 0
+        if code < 0:
+            hint = f"If it ran out of memory, raise memory_mb ({self._memory:g} MiB)"
+            return f"the code was ended by signal {-code}", hint if code in _OUT_OF_MEMORY else ""
+        if ended.has_result and not code:
+            return "", ""
+        more = "" if ended.has_result else ", before its result was there"
+        return f"the code ended with exit code {code}{more}", ""
+
+    def _reported(self, failed: dict[str, Any]) -> tuple[str, str]:
         """Return the reason that the process of the code gave, and what to do."""
         kind, message, name = failed.get("type"), str(failed.get("message")), failed.get("name")
         line = f"line {failed['line']} of the code: " if failed.get("line") else ""
         if kind == "MemoryError":
-            most = self.params.get("memory_mb", MEMORY)
-            return f"{line}it needs more memory than memory_mb allows ({most:g} MiB)", (
-                "Raise memory_mb, or work on smaller parts of the data",
-            )
+            reason = f"it needs more memory than memory_mb allows ({self._memory:g} MiB)"
+            return f"{line}{reason}", "Raise memory_mb, or work on smaller parts of the data"
         step = ""
         if kind == "ModuleNotFoundError" and name:
             package = str(name).partition(".")[0]
@@ -203,4 +193,4 @@ class Python(pocketflow.Node):
             step = f"If {name} is a value of the workflow, pass it in inputs"
         elif kind == "result":
             step = "Convert it, for example with str(), list() or dict()"
-        return f"{line}{message}", (step,) if step else ()
+        return f"{line}{message}", step

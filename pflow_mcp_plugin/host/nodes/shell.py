@@ -101,24 +101,19 @@ class Shell(pocketflow.Node):
     def _failure(self, command: ChildCommand, ended: tuple[int, bool], tail: str) -> PflowError | None:
         """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
         exit_code, in_time = ended
-        action = "error"
-        suggestions: tuple[str, ...] = ()
-        if flooded := command.flooded:
-            reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
-            suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
-        elif not in_time:
-            reason, action = f"it was ended after {command.timeout:g} s", "timeout"
-        elif exit_code and self.params.get("check", True):
+        reason, action, step = command.cut_short("it", in_time=in_time)
+        if not reason and exit_code and self.params.get("check", True):
             how = (
                 f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
             )
             reason = f"the command {how}"
-            suggestions = ("If it ran out of memory, raise memory_mb",) if "memory_mb" in self.params else ()
-        else:
+            step = "If it ran out of memory, raise memory_mb" if "memory_mb" in self.params else ""
+        if not reason:
             return None
         message = f"{reason}: {tail}" if tail else reason
         details = {"exit_code": exit_code, "stderr": tail}
-        return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
+        steps = (step,) if step else ()
+        return PflowError(message, details=details, suggestions=steps, action=action, ran="ran")
 
     def _not_started(self, program: str, run: Run | None, error: OSError | ValueError) -> PflowError:
         shown = cut(program)
