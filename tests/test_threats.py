@@ -24,6 +24,7 @@ PROMISED: dict[str, tuple[int | str, ...]] = {
         "faults/test_sign_ins.py",
     ),
     "Data flows": ("host/workflow/test_data_flows.py", "end_to_end/test_data_flows_of_tools.py"),
+    "Code": ("host/nodes/test_python_node.py",),
     "Shell lines": (9, 63),
     "The served endpoint": (26, 27, 59, 65),
     "Files": (23, 24, 30, 60),

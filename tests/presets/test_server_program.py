@@ -24,9 +24,9 @@ def tool(tmp_path, monkeypatch):
 
 
 def test_a_missing_program_is_named_with_its_server_and_the_next_step(tool):
-    found = advise(Server(name="time", command="uvx", args=("mcp-server-time",)))
-    assert (found.severity, found.message) == ("warning", "Command not found: uvx (server time)")
-    assert "pip install uv" in found.suggestion
+    found = advise(Server(name="time", command="bunx", args=("mcp-server-time",)))
+    assert (found.severity, found.message) == ("warning", "Command not found: bunx (server time)")
+    assert "https://bun.sh" in found.suggestion
 
 
 def test_a_program_on_the_path_of_its_server_is_found(tool):

@@ -139,7 +139,7 @@ _LEAST = 0.05
 _SURE = 0.5
 """The confidence from which a tool does what an own node would do too, and that of an own node."""
 _FAIR = 0.35
-_FAR, _TELLING = 3, 0.3
+_FAR, _TELLING = 2, 0.3
 _MARGIN = 0.1
 _CLAUSES, _LOOKED_AT, _RIVALS = 50, 30, 5
 """How many clauses are read, nodes of each looked at, and compared."""

@@ -100,7 +100,7 @@ class Weights:
     candidates: int = 60  # how many nodes are considered for each need
 
 
-_ONE_A_CLAUSE = Weights(family=1)
+_ONE_A_CLAUSE = Weights(family=1, synonym=0.8)
 """Where only the best node of a clause counts, its family tells more; tuned with `benchmarks/plan.py`."""
 
 

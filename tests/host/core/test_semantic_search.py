@@ -257,7 +257,7 @@ def test_a_model_that_cannot_be_used_is_said_and_the_words_decide(opened, model,
         (model / "vocab.txt").unlink()
     else:
         (model / "model.onnx").write_bytes(b"no model")
-    result = opened.host.registry.discovered("read the tune", 3)
+    result = opened.host.registry.discovered("read the barometer", 3)
     assert result.matches[0].item.row.node == "t-outside"
     assert result.ranked_by == "words"
     assert str(model) in result.note
@@ -278,8 +278,8 @@ def test_without_the_extra_one_question_is_asked_and_nothing_changes(opened, mon
     monkeypatch.setattr(importlib.util, "find_spec", asked.append)
     monkeypatch.setenv(SETTING, "/no/such/model")
     opened.host.refresh("t")
-    result = opened.host.registry.discovered("read the tune", 3)
-    opened.host.registry.discovered("read the tune", 3)
+    result = opened.host.registry.discovered("read the barometer", 3)
+    opened.host.registry.discovered("read the barometer", 3)
     assert asked == ["onnxruntime"]
     assert result.matches[0].item.row.node == "t-outside"
     assert (result.ranked_by, result.note) == ("words", "")
