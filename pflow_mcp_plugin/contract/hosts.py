@@ -34,8 +34,8 @@ API: tuple[int, int] = (1, 0)
 class NetworkRules(NamedTuple):
     """The type of the rules for the hosts that servers and nodes are reached at: the table `[network]`.
 
-    With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and those
-    that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
+    With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
+    those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
     networks; what `deny` matches is refused in any case. An address that is not public may be behind a name
     only if an address or network in `allow` names it.
     """
