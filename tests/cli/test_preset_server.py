@@ -191,12 +191,12 @@ def test_a_missing_runner_is_warned_of_with_where_to_get_it(desk, tmp_path, monk
     for name in ("HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("SHELL", "")
-    desk.run(add, "fetch")
-    assert "Command not found: uvx" in desk.warnings()
-    assert "https://docs.astral.sh/uv" in desk.warnings()
-    failed = desk.run(sync, "fetch").error
-    assert failed.message.startswith("Command not found: uvx")
-    assert "https://docs.astral.sh/uv" in failed.suggestions[0]
+    desk.run(add, "memory")
+    assert "Command not found: npx" in desk.warnings()
+    assert "https://nodejs.org" in desk.warnings()
+    failed = desk.run(sync, "memory").error
+    assert failed.message.startswith("Command not found: npx")
+    assert "https://nodejs.org" in failed.suggestions[0]
 
 
 def test_other_tools_than_the_preset_declares_are_warned_of_at_each_sync(desk, no_leftovers):

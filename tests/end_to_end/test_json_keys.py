@@ -22,7 +22,12 @@ LINES = [
     *("mcp presets", "mcp lock", "mcp stubs", "mcp import --dry-run", "mcp export --to mcp-json"),
     *("mcp logout box", "run sum.json x=1", "run sum.json x=1 --dry-run"),
     *("run-node mcp-box-add --a 1 --b 2", "validate sum.json", "plan add", "plugins"),
-    *("workflow save sum.json --name sum", "workflow list", "workflow discover sum"),
+    *(
+        "workflow save sum.json --name sum",
+        "workflow import sum.md",
+        "workflow list",
+        "workflow discover sum",
+    ),
     *("workflow show sum", "workflow delete sum", "registry list", "registry search add"),
     *("registry describe mcp-box-add", "registry discover add", "registry run mcp-box-add a=1 b=2"),
     *("trace list", "settings list", "cache info", "cache clear", "config path", "mcp remove box"),
@@ -61,6 +66,7 @@ def test_every_command_prints_the_keys_that_are_documented(pflow, tmp_path):
     run = {command_of(line, promised): line for line in LINES}
     assert promised.keys() == run.keys()
     (tmp_path / "sum.json").write_text(json.dumps(WORKFLOW))
+    (tmp_path / "sum.md").write_text("# Sum\n\n## Steps\n\n### add\n\n- type: mcp-box-add\n- a: 1\n- b: 2\n")
     assert pflow("mcp", "add", "--sync", "box", "--", *DEMO).exit_code == 0
     assert pflow("settings", "set", "TOKEN", "-", stdin="planted\n").exit_code == 0
     missing = {}
