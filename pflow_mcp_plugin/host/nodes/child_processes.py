@@ -78,9 +78,8 @@ class ChildCommand:
         """Return why the program was ended, the action, and the next step; empty if it ended by itself."""
         for output in (self.stdout, self.stderr, self.channel):
             if output and output.exceeded:
-                reason = (
-                    f"{what} was ended, as its {output.name} is longer than {output.most / (1 << 20):g} MiB"
-                )
+                most = f"{output.most / (1 << 20):g} MiB"
+                reason = f"{what} was ended, as its {output.name} is longer than {most}"
                 return reason, "error", "Let it write to a file of its own, or raise max_output_mb"
         if in_time:
             return "", "error", ""
@@ -126,10 +125,7 @@ class Processes:
             shared_reaper.release()
 
     def stop(self) -> None:
-        """Let the child processes that run be ended by those who wait for them, and start no more.
-
-        It returns at once and may be called from any thread.
-        """
+        """Start no more child processes, and let those who wait for the others end them; returns at once."""
         with self._changed:
             self._closed = True
 

@@ -251,9 +251,8 @@ class DeleteFile(pocketflow.Node):
         status = _status("delete", path)
         _refuse_removal("delete", path, shared.get("__run__"))
         if stat.S_ISDIR(status.st_mode) and not self.params.get("recursive"):
-            raise _refusal(
-                "delete", path, "it is a folder", "Set recursive to true to delete all that is in it"
-            )
+            hint = "Set recursive to true to delete all that is in it"
+            raise _refusal("delete", path, "it is a folder", hint)
         return path, True
 
     def exec(self, prep_res: tuple[Path, bool]) -> None:
@@ -281,10 +280,7 @@ def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) ->
 
 
 def _status(doing: str, path: Path) -> os.stat_result:
-    """Return the status of a file itself; if it does not exist, name what may be meant.
-
-    What is neither a file nor a folder nor a link, such as a pipe or a device, is refused.
-    """
+    """Return the status of a file, folder or link itself; refuse what is none, or is not there."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 """Seconds for all requests of a node together, if the workflow does not set a timeout."""
-RETRIES = 2
-MOST_PAGES = 100
+RETRIES, MOST_PAGES = 2, 100
 MOST_MB, MOST_DOWNLOAD_MB = 32.0, 4096.0
 """MiB of an answer, and of one that is downloaded, if the workflow does not set `max_mb`."""
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
@@ -211,9 +210,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
         message = f"auth.{key}: the name of a variable must be written in the workflow, without a template"
         raise PflowError(message, suggestions=("Write the name",), ran="not ran")
     if not _is_of_user(run):
-        message = (
-            f"auth.{key}: the variable {name} is used only in runs that you start, not in those of clients"
-        )
+        message = f"auth.{key}: {name} is used only in runs that you start, not in those of clients"
         raise PflowError(message, suggestions=("Declare an input, and pass its value",), ran="not ran")
     settings = run.host.settings if run else None
     found = os.environ.get(name) or (settings.get(name) if settings else None)
@@ -252,9 +249,11 @@ def _value_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
         if status is not UNKNOWN and not _STATUS.fullmatch(str(status).lower()):
             message, step = f"expect: {cut(str(status))} is not a status", 'Write 404, or "4xx"'
             yield Problem(message=message, path=f"expect[{number}]", suggestion=step)
-    for key, value in _known(params.get("files")):
-        if not isinstance(value, str):
-            yield Problem(message="files must be paths", path=at("files", key), suggestion="Write a path")
+    for key in ("files", "tls_pins", "client_cert"):
+        given = params.get(key, ())
+        items = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
+        if not all(item is UNKNOWN or isinstance(item, str) for item in items):
+            yield Problem(message=f"{key} must be strings", path=key, suggestion="Write strings")
 
 
 def _known(value: Any) -> Iterator[tuple[str, Any]]:
@@ -322,7 +321,7 @@ def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[Problem]:
     kind = auth.get("type")
     if kind is UNKNOWN or not auth:
         return
-    if kind not in _AUTH:
+    if not isinstance(kind, str) or kind not in _AUTH:
         step = did_you_mean(str(kind), _AUTH, f"Use one of {', '.join(_AUTH)}")
         yield Problem(message=f"Unknown auth type {cut(str(kind))}", path="auth.type", suggestion=step)
         return
@@ -331,19 +330,16 @@ def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[Problem]:
             step = did_you_mean(str(key), _AUTH[kind], f"It takes {' and '.join(_AUTH[kind])}")
             yield Problem(message=f"Unknown key {key} in auth", path=at("auth", str(key)), suggestion=step)
     for key in _AUTH[kind]:
-        value = auth.get(key)
-        path = f"auth.{key}"
+        value, path = auth.get(key), f"auth.{key}"
+        name = value.get("variable") if isinstance(value, Mapping) and len(value) == 1 else None
+        is_variable = isinstance(name, str)
         if value is None:
             yield Problem(message=f"auth of type {kind} needs {key}", path=path, suggestion=f"Add {key}")
         elif isinstance(value, Mapping) and value.get("variable") is UNKNOWN:
             message = f"{path}: the name of a variable must be written in the workflow, without a template"
             yield Problem(message=message, path=path, suggestion="Write the name")
-        elif not (value is UNKNOWN or isinstance(value, str) or _names_variable(value)):
+        elif not (value is UNKNOWN or isinstance(value, str) or is_variable):
             message, step = f'{path} must be a string, or {{"variable": NAME}}', "Correct it"
             yield Problem(message=message, path=path, suggestion=step)
     if kind == "basic" and isinstance(auth.get("username"), str) and ":" in auth["username"]:
         yield Problem(message="auth.username contains a colon", path="auth.username", suggestion="Remove it")
-
-
-def _names_variable(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"variable"} and isinstance(value["variable"], str)

@@ -187,11 +187,9 @@ class _Exchange:
             async with asyncio.timeout(call.timeout):
                 await self._pages()
         except TimeoutError:
-            message, step = (
-                f"{call.what} was not done after {call.timeout:g} s",
-                "Raise timeout, or ask for less",
-            )
-            answer.failure = self._failed(message, step, action="timeout", retryable=call.method in SAFE)
+            late, again = f"{call.what} was not done after {call.timeout:g} s", call.method in SAFE
+            step = "Raise timeout, or ask for less"
+            answer.failure = self._failed(late, step, action="timeout", retryable=again)
         except PflowError as error:
             answer.failure = error
         except (*_NETWORK_ERRORS, HostRefused, KeyNotPinned, CertificatesUnreadable) as error:
@@ -236,9 +234,8 @@ class _Exchange:
         if target is None or target in ("", False):
             return None
         if not isinstance(target, str):
-            self._fail(
-                f"next_page of {call.what} must be a URL or null, got {shown(target)}", "Correct next_page"
-            )
+            message = f"next_page of {call.what} must be a URL or null, got {shown(target)}"
+            self._fail(message, "Correct next_page")
         following = at.join(target).copy_with(fragment=None)
         if not is_same_origin(str(following), call.url):
             message = f"the next page of {call.what} is at {following.host}, which is another origin"
@@ -289,14 +286,11 @@ class _Exchange:
                 target = response.url.join(location)
             # No credentials that it names itself, which would be sent.
             target = target.copy_with(userinfo=b"", fragment=None)
-            if status == HTTPStatus.SEE_OTHER or (
-                method == "POST" and status < HTTPStatus.TEMPORARY_REDIRECT
-            ):
+            is_moved = method == "POST" and status < HTTPStatus.TEMPORARY_REDIRECT
+            if is_moved or status == HTTPStatus.SEE_OTHER:
                 method = method if method in SAFE else "GET"
             if method not in SAFE and not is_same_origin(str(target), call.url):
-                message = (
-                    f"{call.what} is redirected to another origin, {target.host}, and was not sent there"
-                )
+                message = f"{call.what} is redirected to another origin, {target.host}, and was not sent"
                 self._fail(message, "Check the url, and write the one that is meant")
             url = str(target)
         self._fail(f"{call.what} was redirected more than {MOST_REDIRECTS} times", "Check the url")
@@ -309,9 +303,7 @@ class _Exchange:
         with ExitStack() as stack:
             content: dict[str, Any] = {}
             if method not in SAFE:
-                files = {
-                    key: (path.name, stack.enter_context(_opened(path))) for key, path in call.files.items()
-                }
+                files = {key: (it.name, stack.enter_context(_opened(it))) for key, it in call.files.items()}
                 content = {"content": call.content, "data": call.form or None, "files": files or None}
             request = client.build_request(
                 method, url, headers=headers, extensions={"trace": self._announce}, **content
@@ -415,9 +407,8 @@ class _Exchange:
             except json.JSONDecodeError as error:
                 near = text[max(0, error.pos - _BESIDE) : error.pos + _BESIDE]
                 place = f"{error.msg} at line {error.lineno}, column {error.colno}, near {one_line(near)!r}"
-                self._fail(
-                    f"the answer to {what} is not valid JSON: {place}", "Report it to whoever runs the server"
-                )
+                step = "Report it to whoever runs the server"
+                self._fail(f"the answer to {what} is not valid JSON: {place}", step)
             except (ValueError, RecursionError) as error:  # a number of too many digits; too deep
                 self._fail(f"the answer to {what} is JSON that cannot be read: {error}", "Use download")
         if problem == _NO_TEXT:
@@ -430,9 +421,8 @@ class _Exchange:
         call, status = self._call, response.status_code
         reason = response.reason_phrase or ""
         start = one_line(call.shorten(" ".join(text.split()), _SHOWN))
-        message = f"{call.what} was answered with {status} {reason}".rstrip() + (
-            f": {start}" if start else ""
-        )
+        message = f"{call.what} was answered with {status} {reason}".rstrip()
+        message += f": {start}" if start else ""
         seconds = retry_after(response.headers.get("retry-after", ""))
         step = _HINTS.get(status, f'Read the output body; to accept this status, add "{status}" to expect')
         limited = status == HTTPStatus.TOO_MANY_REQUESTS
@@ -467,9 +457,7 @@ class _Exchange:
             message, step = refusal.message, refusal.next_step[:1].upper() + refusal.next_step[1:]
             more = {"kind": "config", "details": {"host": refusal.host, "address": refusal.address}}
         elif isinstance(error, KeyNotPinned):
-            message = (
-                f"{what}: the key of {error.host} has the pin {error.pin}, which is none of its tls_pins"
-            )
+            message = f"{what}: the key of {error.host} has the pin {error.pin}, none of its tls_pins"
             step = "Add the pin, if the key was changed on purpose"
         elif isinstance(error, CertificatesUnreadable):
             message, step = f"{error.what} cannot be read: {error.reason}", f"Correct {error.setting}"

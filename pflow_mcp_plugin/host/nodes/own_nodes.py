@@ -164,12 +164,7 @@ _ENTRIES = (
                 _field("folder", "str", "Where to look, by default the current folder"),
             ),
             outputs=(
-                _field(
-                    "files",
-                    "list",
-                    "path, name, size in bytes and modified (ISO 8601, UTC) of each, by path",
-                    schema=_FILES,
-                ),
+                _field("files", "list", "path, name, size, modified (UTC) of each, by path", schema=_FILES),
                 _field("count", "int", "How many there are"),
             ),
             result="files",
@@ -235,11 +230,7 @@ _ENTRIES = (
                 _field("env", "dict", "Variables in addition to those of pflow"),
                 _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
                 _field("check", "bool", "Whether exit codes other than 0 fail; true by default"),
-                _field(
-                    "max_output_mb",
-                    "float",
-                    "MiB of stdout, and of stderr, at which it is ended; 256 by default",
-                ),
+                _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default"),
                 _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
             ),
             outputs=(
@@ -284,19 +275,11 @@ _ENTRIES = (
                     schema={"type": "array", "items": {"type": "string"}},
                     source_code=True,
                 ),
-                _field(
-                    "env",
-                    "dict",
-                    "Environment variables; of those of pflow it sees PATH, HOME and few others",
-                ),
+                _field("env", "dict", "Variables; of those of pflow it sees PATH, HOME and few others"),
                 _field("cwd", "str", "The folder it runs in"),
                 _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
                 _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
-                _field(
-                    "max_output_mb",
-                    "float",
-                    "MiB of stdout, of stderr and of the result at which it is ended; 256 by default",
-                ),
+                _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default"),
             ),
             outputs=(
                 _field("result", "any", "What it left in `result`, else null"),
@@ -443,9 +426,7 @@ _ENTRIES = (
                     '`{"type": "bearer", "token": T}`, `{"type": "basic", "username": U, "password": T}` or '
                     '`{"type": "header", "name": N, "value": T}`; T may be `{"variable": NAME}`',
                 ),
-                _field(
-                    "expect", "list", 'The statuses that are no failure: numbers or "4xx"; ["2xx"] by default'
-                ),
+                _field("expect", "list", 'The statuses that are no failure: ["2xx"] by default'),
                 _field("next_page", "str", '"link" for the Link header, or an expression for the next URL'),
                 _field("max_pages", "int", "The most pages, 100 by default"),
                 _field("download", "str", "The file to write the body to"),
@@ -453,13 +434,9 @@ _ENTRIES = (
                 _field("timeout", "float", "Seconds for all of it, 60 by default"),
                 _field("max_mb", "float", "MiB of what is answered, 32 by default, 4096 for a download"),
                 _field("insecure", "bool", "Whether plain http to another machine is allowed"),
-                _field(
-                    "tls_pins", "str | list", "Pins of keys, one of which it must have, or a file of them"
-                ),
+                _field("tls_pins", "str | list", "The keys, one of which it must have, or a file of them"),
                 _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
-                _field(
-                    "client_cert", "str | list", "The file with a certificate and its key, or one for each"
-                ),
+                _field("client_cert", "str | list", "The file with certificate and key, or one for each"),
             ),
             outputs=(
                 _field("status", "int", "The status of the answer, of the last one if there are several"),

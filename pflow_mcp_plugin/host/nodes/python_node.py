@@ -59,9 +59,8 @@ class Python(pocketflow.Node):
         """Return the command that runs the code, and the run."""
         code, inputs = self.params.get("code"), self.params.get("inputs") or {}
         if not isinstance(code, str) or not code.strip():
-            raise PflowError(
-                "parameter code is empty", suggestions=("Write the code in params",), ran="not ran"
-            )
+            steps = ("Write the code in params",)
+            raise PflowError("parameter code is empty", suggestions=steps, ran="not ran")
         if fault := next(misnamed(inputs), ""):
             raise PflowError(fault, suggestions=("Rename it",), ran="not ran")
         env = child_environment({key: as_text(it) for key, it in (self.params.get("env") or {}).items()}, "")

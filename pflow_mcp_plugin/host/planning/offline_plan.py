@@ -140,7 +140,6 @@ _SURE = 0.5
 """The confidence from which a tool does what an own node would do too, and that of an own node."""
 _FAIR = 0.35
 _FAR, _TELLING = 2, 0.3
-_MARGIN = 0.1
 _CLAUSES, _LOOKED_AT, _RIVALS = 50, 30, 5
 """How many clauses are read, nodes of each looked at, and compared."""
 _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
@@ -299,7 +298,7 @@ class _Clause:
         able = [it for it in able if any(_covers(it.item.entry, word) for word in self.about)] or able
         # A sibling that is named so, and far surer, tells the family: "get the commits", beside `git-commit`.
         sure = max(tools, key=lambda match: match.confidence, default=None)
-        if sure and all(sure.confidence > it.confidence + _MARGIN for it in able):
+        if sure and all(sure.confidence > it.confidence + 0.1 for it in able):
             named = described(sure.item.entry).places[0].roots
             if any(not meanings(word).isdisjoint(named) for word in self.about):
                 able = [it for it in able if it.item.entry.family == sure.item.entry.family] or able

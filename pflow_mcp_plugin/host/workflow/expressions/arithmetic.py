@@ -79,9 +79,8 @@ def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | 
     for value, name in zip(values, names, strict=True):
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{name} is {shown(value)}" if name else f"it was given {shown(value)}"
-            raise PflowError(
-                f"{sign} takes numbers, and {found}", suggestions=(*filter(None, steps(sign, [value])),)
-            )
+            hints = tuple(filter(None, steps(sign, [value])))
+            raise PflowError(f"{sign} takes numbers, and {found}", suggestions=hints)
     try:
         result = OPERATORS[sign](*values) if len(values) == 2 else -values[0]
     except ZeroDivisionError:
