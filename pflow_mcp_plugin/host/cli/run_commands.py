@@ -87,8 +87,9 @@ class _RunCommand(WithLoneOption):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does."""
         try:
-            found, *_ = self.make_parser(ctx).parse_args(self.spelled_out(args))
-            ctx.meta[_WORKFLOW] = found.get("workflow")
+            if not set(ctx.help_option_names).isdisjoint(args):
+                found, *_ = self.make_parser(ctx).parse_args(self.spelled_out(args))
+                ctx.meta[_WORKFLOW] = found.get("workflow")
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             _, is_long, name = error.option_name.partition("--")

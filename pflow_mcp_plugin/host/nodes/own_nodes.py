@@ -44,6 +44,8 @@ def _own(
 _FILE_PATH = _field("file_path", "str", "The file; `~` and relative paths are fine", required=True)
 _SPECIAL = _field("special_files", "bool", "Whether it may be a pipe, a terminal or another device")
 _SPECIAL_TIMEOUT = _field("timeout", "float", "Seconds that such a file may take, 60 by default")
+_CWD = _field("cwd", "str", "The folder it runs in")
+_MOST_OUTPUT = _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default")
 _FILES: dict[str, JSON] = {
     "type": "array",
     "items": {
@@ -226,11 +228,11 @@ _ENTRIES = (
                     shell_line=True,
                 ),
                 _field("stdin", "any", "Standard input; all but strings as JSON"),
-                _field("cwd", "str", "The folder it runs in"),
+                _CWD,
                 _field("env", "dict", "Variables in addition to those of pflow"),
                 _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
                 _field("check", "bool", "Whether exit codes other than 0 fail; true by default"),
-                _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default"),
+                _MOST_OUTPUT,
                 _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
             ),
             outputs=(
@@ -276,10 +278,10 @@ _ENTRIES = (
                     source_code=True,
                 ),
                 _field("env", "dict", "Variables; of those of pflow it sees PATH, HOME and few others"),
-                _field("cwd", "str", "The folder it runs in"),
+                _CWD,
                 _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
                 _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
-                _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default"),
+                _MOST_OUTPUT,
             ),
             outputs=(
                 _field("result", "any", "What it left in `result`, else null"),
