@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pflow_mcp_plugin.contract import Command, PflowError, hookimpl
+from pflow_mcp_plugin.contract.problems import errors_in
 
 if TYPE_CHECKING:  # few commands run anything
     from pflow_mcp_plugin.contract import (
@@ -160,7 +161,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     store = servers(host.paths).store
     found = store.check()
     yield from found
-    if not any(problem.severity == "error" for problem in found):
+    if not errors_in(found):
         configured = [store.get(name) for name in store.names()]
         yield from filter(None, map(advise, configured))
         started = (server for server in configured if not server.disabled)

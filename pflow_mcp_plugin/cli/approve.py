@@ -17,6 +17,7 @@ from pflow_mcp_plugin.config.field_checks import nearest, refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectFile, server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
@@ -197,7 +198,7 @@ def approve_project(host: Host, *, yes: bool) -> Report:
     for name, table in content.tables.items():
         found = server_schema.check_server(name, table, defaults)
         problems += found
-        if isinstance(table, Mapping) and not any(problem.severity == "error" for problem in found):
+        if isinstance(table, Mapping) and not errors_in(found):
             tables[name] = table
     if not tables:
         raise refusal(f"{reading.path} has no server that can be approved", problems)

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
@@ -159,7 +160,7 @@ def edit(host: Host) -> Report:
         changed = _save(copy, path, before)
     if changed:
         host.refresh("mcp")
-    if any(problem.severity == "error" for problem in problems):
+    if errors_in(problems):
         raise PflowError(f"{path} has mistakes", problems=tuple(problems), kind="config")
     for problem in problems:
         host.report(problem)
@@ -206,7 +207,7 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
         else:
             problems = [attrs.evolve(it, source=str(path)) for it in ServerStore(copy).check()]
             is_readable = True
-        errors = [problem for problem in problems if problem.severity == "error"]
+        errors = errors_in(problems)
         for problem in errors:
             click.echo(str(problem), err=True)
         if not errors or not click.confirm("Edit again?", default=True, err=True):

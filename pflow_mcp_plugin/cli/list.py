@@ -13,6 +13,7 @@ from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Problem, Report
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -40,7 +41,7 @@ def list_servers(host: Host) -> Report:
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     store, known = server_store(host, duplicates=True), catalog(host)
     defaults = store.raw().get(server_schema.DEFAULTS, {})
-    errors = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
+    errors = errors_in(server_schema.check_defaults(defaults))
     for problem in errors:
         host.report(attrs.evolve(problem, severity="warning"))
     if errors or not isinstance(defaults, Mapping):
@@ -51,8 +52,7 @@ def list_servers(host: Host) -> Report:
     below: dict[int, list[str]] = {}
     for number, name in enumerate(store.names()):
         table = store.table(name)
-        found = server_schema.check_server(name, table, defaults)
-        problems = [problem for problem in found if problem.severity == "error"]
+        problems = errors_in(server_schema.check_server(name, table, defaults))
         server = None
         if isinstance(table, Mapping) and not problems:
             server = server_schema.build(name, table, defaults)

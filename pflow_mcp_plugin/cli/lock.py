@@ -16,6 +16,7 @@ from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError
@@ -100,7 +101,7 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
         else:
             workflow = _workflow_in(host, word)
         problems = runner_of(host).validate(workflow)
-        if errors := [problem for problem in problems if problem.severity == "error"]:
+        if errors := errors_in(problems):
             raise _refusal(f"Workflow {word}", errors)
         nodes: Any = runner_of(host).normalise(workflow).get("nodes", ())  # valid, as was just checked
         types |= dict.fromkeys(node["type"] for node in nodes if "type" in node)

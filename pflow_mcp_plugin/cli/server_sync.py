@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import starts_at_once
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery.lock_check import launch_refusal, list_locked
 from pflow_mcp_plugin.discovery.lock_file import LockFile
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
@@ -216,7 +217,7 @@ def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
     for saved in host.library.saved():
         with suppress(PflowError):  # one that cannot be read is not affected by this
             workflow = host.library.get(saved.name)
-            if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
+            if errors_in(host.runner.validate(workflow)):
                 failing[saved.name] = json.dumps(workflow)
 
     def affected(synced: Synced) -> tuple[str, ...]:

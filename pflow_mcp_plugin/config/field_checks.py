@@ -17,6 +17,7 @@ from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import printable_text
 
@@ -350,7 +351,7 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> M
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
     """Raise an error that reports the errors among `problems`, if there are any."""
-    errors = [problem for problem in problems if problem.severity == "error"]
+    errors = errors_in(problems)
     if errors:
         raise refusal(subject, errors, server=server)
 

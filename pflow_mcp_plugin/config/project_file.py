@@ -21,7 +21,7 @@ from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server
@@ -281,7 +281,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
     for name, table in reading.tables.items():
         place = server_schema.server_path(name)
         if name not in own and reading.state == "asked" and isinstance(table, Mapping):
-            if any(problem.severity == "error" for problem in server_schema.check_server(name, table)):
+            if errors_in(server_schema.check_server(name, table)):
                 continue
             facts = _facts(server_schema.build(name, table, {}), table)
             shown = "; ".join(f"{label}: {one_line(text)}" for label, text in facts)

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import advice, refuse_errors
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import NetworkRules
@@ -243,7 +243,7 @@ class ServerStore:
         errors: dict[str, list[Problem]] = {}
         for name, table in tables.items():
             problems = server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
-            if found := [problem for problem in problems if problem.severity == "error"]:
+            if found := errors_in(problems):
                 errors[name] = found
         return errors
 
@@ -259,8 +259,7 @@ class ServerStore:
                 found = server_schema.check_document({server_schema.SERVERS: servers})
                 refuse_errors("Nothing was added", found)
             defaults = document.get(server_schema.DEFAULTS, {})
-            found = server_schema.check_defaults(defaults)
-            problems.extend(problem for problem in found if problem.severity == "error")
+            problems.extend(errors_in(server_schema.check_defaults(defaults)))
             for name, table in cleaned.items():
                 problems.extend(server_schema.check_server(name, table, defaults))
             refuse_errors("Nothing was added", problems)

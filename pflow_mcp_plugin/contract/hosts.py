@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.problems import PflowError, Problem, errors_in
 from pflow_mcp_plugin.contract.validators import ByFields
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Host(ABC):
         if self.library is None:
             raise PflowError("This pflow does not save workflows", kind="usage")
         problems = self.runner.validate(workflow) if self.runner else ()
-        errors = [it for it in problems if it.severity == "error" and it.kind != "not_found"]
+        errors = [it for it in errors_in(problems) if it.kind != "not_found"]
         if errors:
             only = attrs.evolve(errors[0], suggestion="")
             what = f": {only}" if len(errors) == 1 else f", it has {len(errors)} errors"

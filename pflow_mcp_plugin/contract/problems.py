@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -188,6 +188,11 @@ class PflowError(PortableError):
             "details": details,
             "suggestions": list(self.suggestions),
         }
+
+
+def errors_in(problems: Iterable[Problem]) -> list[Problem]:
+    """Return those problems that stop a command, without the warnings."""
+    return [problem for problem in problems if problem.severity == "error"]
 
 
 def problem_of(error: PflowError, **fields: Any) -> Problem:

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Field, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import Kind
+from pflow_mcp_plugin.contract.problems import Kind, errors_in
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.served_tool import (
     Answer,
@@ -108,7 +108,7 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
         raise PflowError(f"{name!r} is not a valid tool name", kind="usage")
-    errors = [problem for problem in runner.validate(given.workflow) if problem.severity == "error"]
+    errors = errors_in(runner.validate(given.workflow))
     if errors:
         place = f"{errors[0].path}: " if errors[0].path else ""
         raise PflowError(f"{place}{errors[0].message}", kind="validation", problems=tuple(errors))

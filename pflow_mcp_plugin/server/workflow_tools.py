@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Decision, Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
@@ -139,7 +140,7 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
     """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
     given = given_workflow(request, arguments["workflow"])
     problems = request.runner.validate(given.workflow)
-    errors = [problem for problem in problems if problem.severity == "error"]
+    errors = errors_in(problems)
     if errors:
         raise PflowError(
             f"The workflow has {count_text(len(errors), 'error')}",

@@ -15,6 +15,7 @@ from pflow_mcp_plugin.config.interchange.client_documents import FileContent, Fo
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_format import ServerWriting, Table, variable_name
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.problems import errors_in
 
 _SHORTEST = 4
 
@@ -226,8 +227,7 @@ def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: I
     reading = server.reading
     if reading.reason:
         return PlannedServer(file=file, server=server, action="skip", reason=reading.reason)
-    errors = [problem for problem in reading.problems if problem.severity == "error"]
-    errors = errors or list(check(server.name, reading.table))
+    errors = errors_in(reading.problems) or check(server.name, reading.table)
     if errors:
         return PlannedServer(file=file, server=server, action="refuse", problems=tuple(errors))
     table, secrets = extracted(server.name, reading.table, is_taken)

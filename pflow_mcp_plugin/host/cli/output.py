@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.contract.problems import described, errors_in
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.storage import write_output
@@ -126,7 +126,7 @@ def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
 
 def counted(problems: Sequence[Problem]) -> str:
     """Return the number of errors and warnings as it is printed: `9 errors and 1 warning`."""
-    errors = sum(problem.severity == "error" for problem in problems)
+    errors = len(errors_in(problems))
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
 
@@ -145,7 +145,7 @@ def findings_report(
     `data` is for `--json` if it is sound, by default the problems; `details` are those of the error.
     """
     found = tuple(sorted(problems, key=lambda problem: problem.severity != "error"))
-    if any(problem.severity == "error" for problem in found):
+    if errors_in(found):
         message = f"{subject} has {counted(found)}"
         return Report(error=PflowError(message, details=details, problems=found, kind=kind))
     listed = [problem.to_dict() for problem in found]

@@ -10,6 +10,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
 from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, table_report, write_file
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
@@ -17,7 +18,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, listing, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, listing, refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import placed, read_text, to_yaml
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output

@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Match, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.matching.task_fit import meanings
 from pflow_mcp_plugin.host.matching.task_words import QUOTED, clause_texts, split_name, stem, words
@@ -27,7 +28,7 @@ from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.workflow.coercion import type_name
-from pflow_mcp_plugin.host.workflow.findings import cut, errors_in
+from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import literal
 
 # What a verb asks for. A clause, and the name of a tool, are of the kind of their first known verb.
@@ -325,7 +326,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
     while steps:
         workflow = _workflow(task, steps, registry)
         problems = runner.validate(workflow)
-        errors = list(errors_in(problems))
+        errors = errors_in(problems)
         if not errors:
             break
         places = {int(match[1]) for error in errors if (match := _NODE.match(error.path))}

@@ -11,7 +11,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.findings import at, cut, errors_in
+from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Plan:
     @property
     def errors(self) -> list[Problem]:
         """The problems that keep the plan's workflow from running."""
-        return list(errors_in(self.problems))
+        return errors_in(self.problems)
 
 
 def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:

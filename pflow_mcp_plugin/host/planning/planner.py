@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Library, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow
 from pflow_mcp_plugin.host.planning.plan_prompt import (
@@ -26,7 +26,6 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
-from pflow_mcp_plugin.host.workflow.findings import errors_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -97,7 +96,7 @@ class Planner:
         """Return the saved workflows that fit a task and could run, best first."""
         found = (match for match in self.library.discover(task, 5).matches if not match.item.problem)
         library, check = self.library, self.runner.validate
-        sound = [match for match in found if not [*errors_in(check(library.get(match.item.name)))]]
+        sound = [match for match in found if not errors_in(check(library.get(match.item.name)))]
         return sorted(sound, key=lambda match: -match.confidence)
 
     def _existing(self, task: str, match: Match[SavedWorkflow]) -> Plan:

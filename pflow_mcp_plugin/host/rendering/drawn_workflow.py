@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, errors_in
+from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import Upgrade, WorkflowDocument, normalise
 

@@ -24,6 +24,7 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.foreign_code import EndingSignals, foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
@@ -57,7 +58,7 @@ from pflow_mcp_plugin.host.workflow import (
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
-from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said, unwritten
+from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask

@@ -12,13 +12,13 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
-from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said
+from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes

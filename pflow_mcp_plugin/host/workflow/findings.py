@@ -77,11 +77,6 @@ def listing(names: Iterable[str], limit: int = 12) -> str:
     return ", ".join(every[:limit]) + rest if every else "none"
 
 
-def errors_in(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return those findings that prevent a run."""
-    return tuple(problem for problem in problems if problem.severity == "error")
-
-
 def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -> PflowError:
     """Return the error that rejects the workflow `name` for these findings.
 

@@ -9,10 +9,10 @@ import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, refusal
 from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
 from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY, VERIFY, valid_members
 from pflow_mcp_plugin.host.workflow.document_reader import (
@@ -17,7 +18,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
     SCHEMA_FILE,
     read_document,
 )
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
+from pflow_mcp_plugin.host.workflow.findings import Findings
 
 TABLES = {"batch": BATCH, "cache": CACHE, "retry": RETRY, "verify": VERIFY}
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import Field, Interface, Paths, PflowError
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
@@ -21,7 +22,7 @@ from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
+from pflow_mcp_plugin.host.workflow.findings import Findings
 
 pytestmark = pytest.mark.slow
 
