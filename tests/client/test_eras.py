@@ -228,13 +228,6 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warning
     ]
 
 
-def test_a_form_in_a_request_is_declined_and_the_call_goes_on(
-    scripted: Scripted, pool: Pool, warnings_seen: list[str]
-) -> None:
-    assert told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))["action"] == "decline"
-    assert len(warnings_seen) == 1
-
-
 def test_someone_who_answers_gets_the_form_and_its_defaults_are_filled_in(scripted: Scripted) -> None:
     with Pool(print, ask=red) as pool:
         answers, _ = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
@@ -261,10 +254,6 @@ def test_a_question_for_roots_gets_none(scripted: Scripted, pool: Pool) -> None:
     roots = {"method": "roots/list"}
     assert told(act(pool, modern(ASKS_IN_ITS_RESULT), roots))[0]["q"]["roots"] == []
     assert told(act(pool, scripted(ASKS_BY_A_REQUEST), roots))["roots"] == []
-
-
-def test_sampling_by_a_request_is_refused_and_the_call_goes_on(scripted: Scripted, pool: Pool) -> None:
-    assert told(act(pool, scripted(ASKS_BY_A_REQUEST), SAMPLING))["code"] == -1
 
 
 def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool: Pool) -> None:

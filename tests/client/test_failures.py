@@ -250,3 +250,54 @@ CLOSED = "Server odd closed the connection"
 def test_an_error_of_the_protocol_says_what_the_server_said(error, phase, known, words, step, facts):
     check(failed(error, phase=phase, **{"server": STDIO, **known}), phase, words, step, **facts)
     assert isinstance(failed(server=STDIO, **LATE), DeadlineExceeded)
+
+
+@pytest.mark.parametrize(
+    ("says", "word"),
+    [
+        ("npm error code ENOTFOUND\nnpm error network request to https://a.example/x failed", "ENOTFOUND"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap", "ECONNREFUSED"),
+        ("FetchError: getaddrinfo EAI_AGAIN api.a.example", "EAI_AGAIN"),
+        ("[Errno -3] Temporary failure in name resolution", "name resolution"),
+        ("psycopg.OperationalError: connection failed: Connection refused", "connection refused"),
+        ("connected, not found in cache", ""),
+    ],
+)
+@pytest.mark.parametrize("how", [{"returncode": 1}, {"passed": Deadline(3, "startup_timeout")}])
+def test_a_server_that_reaches_no_host_while_it_starts_is_not_told_to_wait_longer(says, word, how):
+    [step, *_] = failed(server=STDIO, phase="start", stderr=says, **how).suggestions
+    assert step.startswith(f"it could not reach a host ({word}): check its address") is bool(word)
+    assert word or step.startswith(ALONE if "returncode" in how else "raise startup_timeout of server odd")
+
+
+@pytest.mark.parametrize(("command", "step"), [("uvx", "put --with=mcp<2 before"), ("sh", "install mcp<2")])
+@pytest.mark.parametrize(
+    "says",
+    [
+        "ModuleNotFoundError: No module named 'mcp.server.fastmcp'. This is mcp 2.x",
+        "ImportError: cannot import name 'McpError' from 'mcp.shared.exceptions' (/x/exceptions.py)",
+        "AttributeError: 'Server' object has no attribute 'list_tools'",
+    ],
+)
+def test_a_server_that_needs_the_older_sdk_is_told_from_others(command, step, says):
+    error = failed(server={"command": command}, phase="start", returncode=1, stderr=says)
+    assert error.suggestions[0].startswith(f"it was written for version 1 of the MCP SDK: {step}")
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        ("Tool 'act' not found", True),
+        ("Tool not found: act", True),
+        ("MCP error -32602: Tool act not found", True),
+        ("the tool act has the argument path: /etc/x not found", False),
+    ],
+)
+def test_only_a_tool_that_the_server_does_not_know_is_gone(words, gone):
+    assert (failed(MCPError(-32602, words)).kind == "not_found") is gone
+
+
+def test_a_failure_that_nobody_foresaw_has_words_and_a_next_step():
+    failure = failed(ExceptionGroup("g", [OverflowError("too large")]), phase="list")
+    assert "too large (OverflowError)" in str(failure)
+    assert failure.suggestions

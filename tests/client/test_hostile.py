@@ -13,17 +13,14 @@ import pytest
 from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.tool_lists import redacted_listing
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,
     DeadlineExceeded,
     McpError,
 )
-from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import Server, ServerInfo
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 Serve = Callable[[Script], FaultServer]
@@ -66,37 +63,6 @@ def web(server: FaultServer, **options: object) -> Launch:
 
 def answer(request: Request, result: str) -> bytes:
     return f'{{"jsonrpc": "2.0", "id": {request.message["id"]}, "result": {result}}}'.encode()
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (-32603, "Error executing tool act: /etc/x not found"),
-        (-32603, "Tool act not found"),
-        (-32602, "the tool act has the argument path: /etc/x not found"),
-    ],
-)
-def test_a_tool_that_did_not_find_something_is_not_taken_for_one_that_is_gone(
-    pool: Pool, scripted: Scripted, code: int, words: str
-) -> None:
-    with pytest.raises(CallFailed) as caught:
-        act(pool, scripted(f"fail({code}, {words!r})"))
-    assert caught.value.ran == ("unknown" if code == -32603 else "not ran")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Unknown tool: act",
-        "Tool 'act' not found",
-        "Tool not found: act",
-        "MCP error -32602: Tool act not found",
-    ],
-)
-def test_a_tool_that_is_gone_is_said_to_be(pool: Pool, scripted: Scripted, words: str) -> None:
-    with pytest.raises(McpError, match=r"^Tool act not found on server odd") as caught:
-        act(pool, scripted(f"fail(-32602, {words!r})"))
-    assert caught.value.ran == "not ran"
 
 
 @pytest.mark.parametrize(
@@ -185,16 +151,6 @@ def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(
         act(pool, scripted(script))
     assert caught.value.ran == "unknown"
     assert caught.value.suggestions
-
-
-def test_an_answer_of_the_wrong_shape_reads_the_same_over_http(pool: Pool, serve: Serve) -> None:
-    async def shapeless(request: Request, reply: Reply) -> None:
-        await reply.status(200, answer(request, "null"), content_type="application/json")
-
-    words = "answered with JSON that is not a JSON-RPC message"
-    server = serve(on_call(shapeless))
-    with pytest.raises(CallFailed, match=words):
-        act(pool, web(server))
 
 
 def test_an_answer_nested_too_deeply_is_said_to_be(pool: Pool, scripted: Scripted) -> None:
@@ -356,17 +312,3 @@ def test_a_tool_whose_name_is_endless_is_left_out(pool: Pool, scripted: Scripted
     listing = pool.list_tools(scripted(start=f"state['tools'] = {tools}"))
     assert [tool.name for tool in listing.tools] == ["xxx"]
     assert listing.skipped == (("x" * 256, "its name has 10,000 characters"),)
-
-
-def test_a_failure_that_nobody_foresaw_has_words_and_a_next_step() -> None:
-    evidence = Evidence(server=Server(name="odd"), phase="list")
-    failed = explain(ExceptionGroup("g", [OverflowError("too large")]), evidence)
-    assert "too large (OverflowError)" in str(failed)
-    assert failed.suggestions
-
-
-def test_a_secret_in_what_is_said_of_a_tool_that_is_left_out_is_redacted() -> None:
-    listing = Listing(info=ServerInfo(), skipped=((f"tool-{SECRET}", f"named {SECRET}"),), notes=(SECRET,))
-    shown = redacted_listing(listing, Redactor([SECRET]))
-    assert [name for name, _ in shown.skipped] == ["tool-***"]
-    assert SECRET not in repr(shown)

@@ -103,19 +103,6 @@ def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
         pool.call(*_in_region(server))
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_an_answer_that_is_no_json_is_said_to_be_none(pool: Pool, kind: str) -> None:
-    async def babble(request: Request, reply: Reply) -> bool:
-        if request.rpc == "tools/call":
-            await reply.status(200, b"data: {nonsense\n\n", content_type=kind)
-        return request.rpc == "tools/call"
-
-    with FaultServer(babble) as server:
-        with pytest.raises(CallFailed, match=r"^Invalid JSON response from server web") as caught:
-            pool.call(*_in_region(server))
-        assert caught.value.ran == "unknown"
-
-
 def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline() -> None:
     async def lose() -> bool:
         server = Server(name="web", transport="http", url="https://example.com")

@@ -87,13 +87,6 @@ def test_hosts_of_no_proxy_are_reached_directly(pool, run, monkeypatch):
     assert called(pool, server.url("0.0.0.0"))
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
-def test_no_proxy_comes_between_this_machine_and_itself(pool, run, monkeypatch, variable):
-    server = run(FaultServer(well))
-    monkeypatch.setenv(variable, "http://127.0.0.1:1")
-    assert called(pool, server.url("localhost"))
-
-
 def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):
     async def refuse(request: Request, reply: Reply) -> bool:
         await reply.status(407)
@@ -118,13 +111,6 @@ def test_a_folder_of_certificates_is_trusted(pool, run, monkeypatch, authority, 
     server = run(FaultServer(well, tls=authority.server_context("localhost")))
     monkeypatch.setenv(variable, str(authority.hashed_folder()))
     assert called(pool, server.url("localhost"))
-
-
-def test_a_private_ca_is_not_trusted_by_itself(pool, run, authority):
-    server = run(FaultServer(well, tls=authority.server_context("localhost")))
-    with pytest.raises(ConnectionFailed, match="is signed by a CA that is not trusted here") as caught:
-        called(pool, server.url("localhost"))
-    assert "SSL_CERT_FILE" in caught.value.suggestions[0]
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])

@@ -174,11 +174,12 @@ def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: L
     assert os.waitpid(child, 0) == (child, 0)
 
 
-def test_a_closed_pool_starts_nothing(demo: Launch) -> None:
+@pytest.mark.parametrize("use", [Pool.prepare, Pool.info])
+def test_a_closed_pool_starts_nothing(demo: Launch, use: Callable[[Pool, Launch], object]) -> None:
     pool = Pool(print)
     pool.close()
     with pytest.raises(CallFailed, match="closed"):
-        pool.prepare(demo)
+        use(pool, demo)
 
 
 def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: Launch) -> None:

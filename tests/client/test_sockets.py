@@ -66,13 +66,6 @@ def test_a_server_that_is_there_is_listed_and_called_and_outlives_the_pool(
     assert running.poll() is None
 
 
-def test_the_handshake_is_spoken_over_a_socket_too(
-    running: subprocess.Popen[str], path: Path, pool: Pool
-) -> None:
-    info = pool.info(reached(path, protocol="handshake"))
-    assert (info.era, info.protocol) == ("handshake", "2025-11-25")
-
-
 def test_a_server_of_the_sdk_tells_its_subscriber_of_changed_tools(
     running: subprocess.Popen[str], path: Path, pool: Pool
 ) -> None:
@@ -171,13 +164,6 @@ def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path:
         act(pool, started(path), "vanish")
     assert caught.value.ran == "unknown"
     assert "listening on" in str(caught.value)  # what it printed is kept as its last words
-
-
-def test_a_started_server_that_ended_is_started_again_for_the_next_call(path: Path, pool: Pool) -> None:
-    launch = started(path)
-    with pytest.raises(CallFailed):
-        act(pool, launch, "vanish")
-    assert act(pool, launch, "process").structured["result"] > 0
 
 
 def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(

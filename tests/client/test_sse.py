@@ -24,7 +24,6 @@ from pflow_mcp_plugin.types import Server
 Call = Callable[[Request, Reply], Awaitable[None]]
 
 ACT = ToolCall(server="old", tool="act")
-MIB = 1 << 20
 
 
 class Streaming:
@@ -253,15 +252,6 @@ def test_a_stream_that_is_refused_says_why(pool, serve, code, words, action):
     assert caught.value.action == action
 
 
-def test_a_web_page_is_no_stream(pool, serve):
-    async def page(request: Request, reply: Reply) -> bool:
-        await reply.status(200, b"<html>", content_type="text/html")
-        return True
-
-    with pytest.raises(ConnectionFailed, match="likely a login page"):
-        pool.info(launch(serve(page)))
-
-
 def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool, serve):
     async def cut(request: Request, reply: Reply) -> None:
         await reply.status(202)
@@ -277,17 +267,6 @@ def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool
     assert (caught.value.ran, caught.value.retryable) == ("unknown", False)
     assert pool.call(there, ACT).content == ()
     assert script.connections == 2
-
-
-def test_an_event_over_the_limit_is_named_with_its_size(pool, serve):
-    async def flood(request: Request, reply: Reply) -> None:
-        await reply.status(202)
-        await script.event("x" * 2 * MIB)
-
-    script = Streaming(flood)
-    with pytest.raises(CallFailed, match="an event of more than 1 MiB") as caught:
-        pool.call(launch(serve(script), max_line_mb=1), ACT)
-    assert caught.value.facts["size_bytes"] > MIB
 
 
 def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
@@ -396,16 +375,6 @@ def redirecting(wanted: str, location: Callable[[], str], code: int = 307) -> tu
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_redirect_to_another_host_is_not_followed(pool, serve, method):
-    other = serve(Streaming())
-    server = serve(redirecting(method, lambda: other.url(path="/moved"))[1])
-    with pytest.raises(ConnectionFailed, match="redirects to another host"):
-        pool.info(launch(server, auth=TOKEN))
-    pool.close()
-    assert other.requests == []
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_redirect_on_the_same_host_is_followed_and_keeps_headers(pool, serve, method):
     server = serve(redirecting(method, lambda: "/moved")[1])
     assert pool.call(launch(server, auth=TOKEN), ACT).content[0]["text"] == "done"
@@ -413,20 +382,6 @@ def test_a_redirect_on_the_same_host_is_followed_and_keeps_headers(pool, serve, 
     assert {(request.method, request.headers.get("authorization")) for request in moved} == {
         (method, "Bearer t")
     }
-
-
-def test_a_redirect_that_would_make_a_message_a_get_is_not_followed(pool, serve):
-    server = serve(redirecting("POST", lambda: "/moved", code=303)[1])
-    with pytest.raises(ConnectionFailed, match="redirects to another address"):
-        pool.info(launch(server))
-    assert not [request for request in server.requests if request.target == "/moved"]
-
-
-def test_redirects_in_a_circle_come_to_an_end(pool, serve):
-    server = serve(redirecting("GET", lambda: "/sse")[1])
-    with pytest.raises(ConnectionFailed, match="redirects to itself"):
-        pool.info(launch(server))
-    assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize("endpoint", ["http://[bad", "http://127.0.0.1:99999/", "http://exa\x01mple/"])
@@ -442,26 +397,6 @@ def test_one_host_may_be_spelt_in_several_ways(pool, serve):
     server = serve(script)
     script.endpoint = server.url("LocalHost", "/messages")
     assert pool.call(launch(server.url("localhost", "/sse")), ACT).content[0]["text"] == "done"
-
-
-def test_an_event_nested_too_deeply_is_said_to_be(pool, serve):
-    async def nested(request: Request, reply: Reply) -> None:
-        await reply.status(202)
-        await script.event("[" * 100_000)
-
-    script = Streaming(nested)
-    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server old: .*recursion limit"):
-        pool.call(launch(serve(script)), ACT)
-
-
-def test_half_a_character_in_an_event_is_replaced(pool, serve):
-    async def halve(request: Request, reply: Reply) -> None:
-        await reply.status(202)
-        answer = {"content": [{"type": "text", "text": "cut \ud83d"}]}
-        await script.answer(request, answer)
-
-    script = Streaming(halve)
-    assert pool.call(launch(serve(script)), ACT).content[0]["text"] == "cut \ufffd"
 
 
 def test_an_event_that_is_no_answer_ends_the_call_it_means(pool, serve):
