@@ -171,20 +171,6 @@ def test_a_large_file_is_refused(served, root):
     assert "larger than" in error["message"]
 
 
-def test_results_that_hold_templates_are_data(served):
-    hostile = "${HOME} ${settings.X} ${other.stdout} $${x}"
-    workflow = {
-        "inputs": {"text": {"type": "string", "required": True}},
-        "nodes": [
-            {"id": "first", "type": "echo", "params": {"message": "${text}"}},
-            {"id": "second", "type": "echo", "params": {"message": "got ${first.message}"}},
-        ],
-        "outputs": {"text": {"source": "${second.message}"}},
-    }
-    data = served.data("workflow_execute", workflow=workflow, parameters={"text": hostile})
-    assert data["outputs"] == {"text": f"got {hostile}"}
-
-
 def test_reserved_parameters_are_refused(served):
     workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x", "__mcp_server__": "x"}}]}
     assert served.error("workflow_execute", workflow=workflow)["type"] == "validation"

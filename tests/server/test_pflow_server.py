@@ -12,7 +12,7 @@ import pytest
 import real_servers
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ListChanges, ServedTool, ServingOptions
+from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ServedTool
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 from pflow_mcp_plugin.server.pflow_server import WorkerThreads
 
@@ -153,19 +153,6 @@ def test_a_tool_that_crashes_is_a_failure_without_a_traceback(either):
     assert "Traceback" not in str(error)
 
 
-def test_the_tools_may_change_while_the_server_runs(served):
-    tools = [tool("one", lambda *_: success(1))]
-    served.tools = lambda: tuple(tools)
-
-    async def conversation(client):
-        before = [each.name for each in (await client.list_tools()).tools]
-        tools.append(tool("two", lambda *_: success(2)))
-        after = [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
-        return before, after, served.envelope(await client.call_tool("two"))["data"]
-
-    assert served.talk(conversation) == (["one"], ["one", "two"], 2)
-
-
 def test_tools_that_cannot_be_listed_are_an_error_of_the_protocol(served):
     def unreadable():
         raise PflowError("The library is unreadable", kind="config")
@@ -279,59 +266,6 @@ def test_calls_at_once_do_not_wait_for_each_other(served, root):
     assert {number: out["stdout"].strip() for number, out in answers.items()} == {
         number: str(number) for number in range(count)
     }
-
-
-def test_a_failure_of_a_resource_is_an_error_of_the_protocol(served):
-    class Resources:
-        def resources(self, _request):
-            return [{"uri": "pflow://guide", "name": "guide"}]
-
-        def templates(self):
-            return []
-
-        def read(self, _request, uri):
-            if uri != "pflow://guide":
-                raise PflowError(f"There is no resource {uri}", kind="not_found")
-            return [{"uri": uri, "mimeType": "text/plain", "text": "Read me"}]
-
-    async def conversation(client):
-        listed = [str(each.uri) for each in (await client.list_resources()).resources]
-        read = (await client.read_resource("pflow://guide")).contents[0].text
-        with pytest.raises(Exception, match="There is no resource pflow://nothing"):
-            await client.read_resource("pflow://nothing")
-        return listed, read
-
-    assert served.talk(conversation, resources=Resources()) == (["pflow://guide"], "Read me")
-
-
-def test_clients_of_both_generations_are_told_that_the_tools_have_changed(served):
-    changes = ListChanges()
-
-    async def with_handshake(client):
-        await client.list_tools()
-        await changes.announce("tools")
-        await served.until(lambda: heard)
-
-    async def listening(client):
-        async with client.listen(tools_list_changed=True) as events:
-            await changes.announce("tools")
-            return type(await anext(aiter(events))).__name__
-
-    heard = []
-
-    async def hear(message):
-        heard.append(message.method)
-
-    assert served.talk(listening, changes=changes) == "ToolsListChanged"
-    served.mode = "legacy"
-    served.client = {"message_handler": hear}
-    served.talk(with_handshake, changes=changes)
-    assert heard == ["notifications/tools/list_changed"]
-
-
-def test_options_have_defaults():
-    assert ServingOptions().root is None
-    assert not ServingOptions().show_secrets()
 
 
 def test_answers_that_wait_for_each_other_all_get_a_thread_though_one_is_idle():

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import real_servers
 
-from pflow_mcp_plugin.contract import hookimpl
-from pflow_mcp_plugin.errors import CallRefused, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.server import registry_tools
 from pflow_mcp_plugin.server.registry_tools import DESCRIBE
@@ -111,28 +109,6 @@ def test_a_tool_of_a_server_runs_as_a_node(served, no_leftovers):
     paths = {each["path"]: each["type"] for each in data["structure"]}
     assert paths["name"] == "str"
     assert any(path.startswith("result.position.") for path in paths)
-
-
-def test_plugins_are_asked_before_a_served_tool_calls_a_server(served, no_leftovers):
-    asked = []
-
-    class Guard:
-        @hookimpl
-        def pflow_mcp_prepare_call(self, call):
-            asked.append(call.tool)
-            where = Where(server=call.server, tool=call.tool)
-            raise CallRefused("Not today", where=where, next_step="ask the owner")
-
-    served.pflow.add("typed", TYPED)
-    served.pflow.sync()
-    served.pflow.register(Guard())
-    node = {"id": "a", "type": "mcp-typed-count", "params": {}}
-    answers = [
-        served.call("registry_run", node_type="mcp-typed-count"),
-        served.call("workflow_execute", workflow={"nodes": [node]}),
-    ]
-    assert asked == ["count", "count"]
-    assert ["Not today" in answer["error"]["message"] for answer in answers] == [True, True]
 
 
 def test_arguments_without_end_are_refused_and_large_workflows_are_not(served):

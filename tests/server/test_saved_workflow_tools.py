@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import attrs
 import pytest
 from conversations import MODES, talk
@@ -217,13 +216,6 @@ def test_a_broken_workflow_is_left_out_with_a_warning(pflow_host, library):
     assert any("Workflow corrupt is not served as a tool" in line for line in said)
 
 
-def test_patterns_choose_workflows(pflow_host, library):
-    for name in ("daily-report", "daily-mail", "weekly"):
-        library.save(name, GREET)
-    assert [*tools(pflow_host, "daily-*")] == ["daily-mail", "daily-report"]
-    assert [*tools(pflow_host, "weekly", "daily-m*")] == ["daily-mail", "weekly"]
-
-
 def test_a_pattern_that_matches_nothing_is_warned_about(pflow_host, library):
     library.save("weekly", GREET)
     assert [*tools(pflow_host, "weekly", "daily-*")] == ["weekly"]
@@ -274,25 +266,6 @@ def test_a_chain_that_is_too_long_or_malformed_is_refused(call, library):
     for chain in ([f"{number:032x}" for number in range(16)], "nonsense"):
         result = call("greet", {workflow_chain.META_KEY: chain}, name="Ada")
         assert result.structured_content["error"]["type"] == "validation"
-
-
-def test_32_calls_at_once_do_not_mix(pflow_host, library):
-    library.save("greet", GREET)
-    offer = Offer(pflow_host.host, workflows=("*",))
-
-    async def conversation(client):
-        found = {}
-
-        async def ask(name):
-            found[name] = (await client.call_tool("greet", {"name": name})).structured_content["greeting"]
-
-        async with anyio.create_task_group() as group:
-            for number in range(32):
-                group.start_soon(ask, f"n{number}")
-        return found
-
-    found = talk(build_server(pflow_host.host, offer.tools, offer.options()), conversation)
-    assert found == {f"n{number}": f"Hello n{number}!" for number in range(32)}
 
 
 def test_a_typed_tool_returns_a_large_value_whole_as_its_schema_says(pflow_host, library, call):

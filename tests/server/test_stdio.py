@@ -313,20 +313,6 @@ def test_input_from_a_file_is_served(pflow_home, tmp_path):
     assert [answer["id"] for answer in answers] == [1, 2]
 
 
-def test_a_path_is_confined_to_the_root(speaker, tmp_path):
-    folder = tmp_path / "workflows"
-    folder.mkdir()
-    (folder / "in.json").write_text(json.dumps(HELLO), encoding="utf-8")
-    (tmp_path / "out.json").write_text(json.dumps(HELLO), encoding="utf-8")
-    with speaker("--root", str(folder)) as client:
-        client.hello()
-        for number, (given, works) in enumerate(
-            {"in.json": True, str(tmp_path / "out.json"): False}.items(), 2
-        ):
-            answer = client.ask("tools/call", number, name="workflow_validate", arguments={"workflow": given})
-            assert answer["result"]["isError"] is not works
-
-
 def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
     folder = pflow_home / "config"
     folder.mkdir()
