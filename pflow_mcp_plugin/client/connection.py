@@ -31,13 +31,11 @@ from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.negotiation import negotiate
 from pflow_mcp_plugin.client.request_failures import (
-    Exchange,
-    NoAccessToken,
     RequestFailed,
     in_words,
     leaves,
 )
-from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
+from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.session import (
     Ask,
     Session,
@@ -60,7 +58,6 @@ from pflow_mcp_plugin.types import ServerInfo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
     from pflow_mcp_plugin.contract import RunStep
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
@@ -101,7 +98,7 @@ class Connection:
         process: ProcessGroup | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
-        files: StderrFiles = StderrFiles(),  # noqa: B008 - immutable
+        stderr_folder: Path | None = None,
     ) -> None:
         self.info = ServerInfo()
         self.list_changed = False
@@ -110,7 +107,7 @@ class Connection:
         self._process = process
         self._warn = warn
         self._ask = ask
-        self._explainer = Explainer(launch, process, files)
+        self._explainer = Explainer(launch, process, stderr_folder)
         self._state = _State.STARTING
         self._session: Session | None = None
         self._notes: tuple[str, ...] = ()
@@ -425,26 +422,16 @@ class Connection:
         if not self._server.is_remote:
             self._explainer.lines = line_transport(self._server, self._process, self._warn)
             return self._explainer.lines
-        from pflow_mcp_plugin.client.transport.sse import SseTransport
-        from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+        from pflow_mcp_plugin.client.transport.http_transports import SseTransport, StreamableHttp
 
-        kind = SseTransport if self._server.transport == "sse" else StreamableHttp
-        self._explainer.remote = kind(self._server, self._auth())
-        return self._explainer.remote
-
-    def _auth(self) -> RequestAuth | None:
+        auth = None
         if self._server.auth.get("type") == "oauth":
             from pflow_mcp_plugin.client.oauth.bearer_auth import BearerAuth
 
-            return BearerAuth(self._launch, self._warn)
-        if self._server.auth.get("scopes"):
-            from pflow_mcp_plugin.client.transport.http_requests import require_scopes
-
-            try:
-                require_scopes(self._server)
-            except NoAccessToken as error:
-                raise RequestFailed(Exchange(error=error)) from error
-        return None
+            auth = BearerAuth(self._launch, self._warn)
+        kind = SseTransport if self._server.transport == "sse" else StreamableHttp
+        self._explainer.remote = kind(self._server, auth)
+        return self._explainer.remote
 
     @asynccontextmanager
     async def _request(self, phase: Phase, bounds: Bounds, tool: str = "") -> AsyncIterator[Bounds]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import attrs
 
 from pflow_mcp_plugin.client.background_loop import LoopThread, awaited, background_loop
-from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
+from pflow_mcp_plugin.client.server_process import spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, RestartLimit, Supervisor, closed
 from pflow_mcp_plugin.config.server_egress import require_url
 from pflow_mcp_plugin.contract.problems import described
@@ -84,7 +84,7 @@ class Pool:
         self._on_start = on_start
         self._answer_questions = ask
         self._sign_in_folder = sign_in_folder
-        self._files = StderrFiles(stderr_folder)
+        self._stderr_folder = stderr_folder
         self._pid = os.getpid()
         self._number = next(_numbers)
         self._lock = threading.Lock()
@@ -328,7 +328,7 @@ class Pool:
                     self._spawn,
                     self._tell,
                     self._answer_questions,
-                    self._files,
+                    self._stderr_folder,
                     self._on_start,
                 )
             return self._supervisors[launch.key]

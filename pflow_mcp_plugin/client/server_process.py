@@ -20,8 +20,6 @@ import time
 from hashlib import sha256
 from pathlib import Path, PurePath
 
-import attrs
-
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
@@ -109,32 +107,20 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
 
-@attrs.frozen
-class StderrFiles:
-    """Writes files with the stderr of servers, one folder for each, readable by the owner only.
-
-    Attributes:
-        folder: The parent of those folders; None saves nothing.
-    """
-
-    folder: Path | None = None
-
-    def keep(self, server: str, text: str) -> Path | None:
-        """Save the stderr of a server, and return the file or, if it cannot be saved, None."""
-        if self.folder is None:
-            return None
-        content = text.encode("utf-8", "replace")
-        # Named by content: a server that fails the same way in every run keeps one file.
-        path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
-        try:
-            storage.write_atomic(path, content)
-            others = [each for each in path.parent.glob("*.log") if each != path]
-            others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
-            for older in others[_KEPT - 1 :]:
-                older.unlink(missing_ok=True)
-        except (storage.StoreError, OSError):  # must not hide the failure that is being reported
-            return path if path.exists() else None
-        return path
+def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
+    """Save the stderr of a server, for the owner only; return the file or, if it cannot be saved, None."""
+    content = text.encode("utf-8", "replace")
+    # Named by content: a server that fails the same way in every run keeps one file.
+    path = folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
+    try:
+        storage.write_atomic(path, content)
+        others = [each for each in path.parent.glob("*.log") if each != path]
+        others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
+        for older in others[_KEPT - 1 :]:
+            older.unlink(missing_ok=True)
+    except (storage.StoreError, OSError):  # must not hide the failure that is being reported
+        return path if path.exists() else None
+    return path
 
 
 def runner(server: Server) -> str:

@@ -28,9 +28,9 @@ from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.server_process import StderrFiles
     from pflow_mcp_plugin.client.session import Ask
 
 OnStart = Callable[[str], Callable[[str], object]]
@@ -64,14 +64,14 @@ class Supervisor:
         spawn: Callable[[Launch], ProcessGroup | None],
         warn: Callable[[str], None],
         ask: Ask | None,
-        files: StderrFiles,
+        stderr_folder: Path | None,
         on_start: OnStart,
     ) -> None:
         self.launch = launch
         self._start_process = spawn
         self._tell = warn
         self._ask = ask
-        self._files = files
+        self._stderr_folder = stderr_folder
         self._on_start = on_start
         self._end_start: Callable[[str], object] | None = None
         self._lock = threading.Lock()
@@ -247,7 +247,7 @@ class Supervisor:
             self._taken = True  # prevents a second start by `start`
             process, self._process = self._process, None
             process = process or self._spawn()
-        return Connection(launch, process, self._warn, self._ask, self._files)
+        return Connection(launch, process, self._warn, self._ask, self._stderr_folder)
 
     def _warn(self, text: str) -> None:
         self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))

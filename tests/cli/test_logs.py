@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pflow_mcp_plugin.cli.server_health import logs
-from pflow_mcp_plugin.client.server_process import StderrFiles
+from pflow_mcp_plugin.client.server_process import keep_stderr
 from pflow_mcp_plugin.config.locations import stderr_folder
 
 
@@ -15,8 +15,8 @@ from pflow_mcp_plugin.config.locations import stderr_folder
 def kept(desk):
     """Two files of a server, the older one written first."""
     desk.write('[mcpServers.clock]\ncommand = "a"\n')
-    files = StderrFiles(stderr_folder(desk.paths))
-    paths = [files.keep("clock", text) for text in ("first\n", "second \x1b[31mred\n")]
+    folder = stderr_folder(desk.paths)
+    paths = [keep_stderr(folder, "clock", text) for text in ("first\n", "second \x1b[31mred\n")]
     for age, path in enumerate(paths):
         os.utime(path, (age, age))
     return paths

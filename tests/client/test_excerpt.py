@@ -13,7 +13,7 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures.evidence import excerpt
-from pflow_mcp_plugin.client.server_process import StderrFiles
+from pflow_mcp_plugin.client.server_process import keep_stderr
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
@@ -133,12 +133,11 @@ def test_of_a_flood_whole_lines_are_kept(tmp_path):
 
 
 def test_of_each_server_the_newest_files_are_kept_and_equal_ones_once(tmp_path):
-    files = StderrFiles(tmp_path)
-    other = files.keep("e-other", "text")
+    other = keep_stderr(tmp_path, "e-other", "text")
     paths = []
     for number in range(8):
-        paths.append(files.keep("e", f"text {number}"))
-        assert files.keep("e", f"text {number}") == paths[-1]
+        paths.append(keep_stderr(tmp_path, "e", f"text {number}"))
+        assert keep_stderr(tmp_path, "e", f"text {number}") == paths[-1]
         os.utime(paths[-1], ns=(time.time_ns(), number))
     assert sorted(path for path in (tmp_path / "e").iterdir()) == sorted(paths[-5:])
     assert other is not None
@@ -146,7 +145,7 @@ def test_of_each_server_the_newest_files_are_kept_and_equal_ones_once(tmp_path):
 
 
 def test_a_servers_name_never_leads_out_of_the_folder(tmp_path):
-    path = StderrFiles(tmp_path / "in").keep("../../out", "text")
+    path = keep_stderr(tmp_path / "in", "../../out", "text")
     assert path is not None
     assert path.is_relative_to(tmp_path / "in")
     assert ".." not in path.parts

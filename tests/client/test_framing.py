@@ -84,7 +84,7 @@ class Source:
 def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that() -> None:
     async def run() -> None:
         queue, source = MessageQueue(), Source()
-        queue.throttle(cast("asyncio.ReadTransport", source))
+        queue.source = cast("asyncio.ReadTransport", source)
         sent: list[Any] = list(range(300))
         for number, message in enumerate(sent):
             queue.put(message)

@@ -155,7 +155,7 @@ def test_a_server_that_writes_a_line_without_end_is_read_no_further() -> None:
         reading, writing = os.pipe()
         stream = MessageStream(PipeWriter(0.2), 0.1, print)
         reader = ChunkReader(stream.feed, stream.end)
-        stream.read_from(await read_pipe(reader, os.fdopen(reading, "rb")))
+        stream.incoming.source = await read_pipe(reader, os.fdopen(reading, "rb"))
 
         def flood() -> None:
             for _ in range(1000):

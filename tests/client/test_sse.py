@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.transport.sse import SseTransport
+from pflow_mcp_plugin.client.transport.http_transports import SseTransport
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server

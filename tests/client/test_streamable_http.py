@@ -14,7 +14,7 @@ import pytest
 from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.transport.streamable_http import granted_pause
+from pflow_mcp_plugin.client.transport.http_transports import granted_pause
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server

@@ -17,7 +17,7 @@ import pytest
 from certificates import Authority
 from http_server import FaultServer, Reply, Request, Script
 
-from pflow_mcp_plugin.client.transport import streamable_http
+from pflow_mcp_plugin.client.transport import http_transports
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
@@ -474,8 +474,8 @@ _HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
 
 @pytest.mark.parametrize("pause", _HOSTILE)
 def test_row_49_a_hostile_pause_is_cut_down_to_the_longest_one(bench, serve, monkeypatch, pause):
-    assert streamable_http.granted_pause(99_999_999) == 30
-    monkeypatch.setattr(streamable_http, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
+    assert http_transports.granted_pause(99_999_999) == 30
+    monkeypatch.setattr(http_transports, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
     times, result = resumed_after(bench, serve, pause)
     assert text(result) == "at last"
     assert 0.3 <= times[1] - times[0] < 10

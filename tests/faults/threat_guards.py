@@ -65,7 +65,7 @@ GUARDS = (
     Guard(15, "child_environment", always("_NAMES")),
     Guard(16, "egress.refusal_of_url", always("insecure", "canonical")),
     Guard(17, "_may_follow", always("is_same_origin")),
-    Guard(17, "sse._endpoint", always("is_same_origin")),
+    Guard(17, "http_transports._endpoint", always("is_same_origin")),
     Guard(18, "_pool", never("refusal")),
     Guard(18, "_key_url", never("issuer")),
     Guard(18, "_key_url", never("_is_safe")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.request_failures import Exchange, challenge_parameters
+from pflow_mcp_plugin.client.server_process import keep_stderr
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
@@ -59,7 +60,7 @@ class Evidence:
     returncode: int | None = None
     memory_mb: float | None = None  # what its processes used when they exceeded its memory limit, in MiB
     stderr: str = ""
-    keep: Callable[[str, str], Path | None] = lambda *_: None  # saves a server's stderr in a file
+    stderr_folder: Path | None = None  # where long stderr is saved
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
@@ -114,8 +115,8 @@ def failure(
     text, said, file = evidence.stderr.strip(), [], ""
     shown = excerpt(text)
     if shown.lines:
-        path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
-        file = "" if path is None else str(path)
+        if evidence.stderr_folder is not None and not shown.is_whole:
+            file = str(keep_stderr(evidence.stderr_folder, evidence.server.name, f"{text}\n") or "")
         heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
         said = [heading, *(f"  {line}" for line in shown.lines)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -29,7 +30,6 @@ from pflow_mcp_plugin.client.request_failures import (
     causes,
     leaves,
 )
-from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
@@ -38,9 +38,8 @@ from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.transport.http_transports import HttpTransport
     from pflow_mcp_plugin.client.transport.line_transports import LineTransport
-    from pflow_mcp_plugin.client.transport.sse import SseTransport
-    from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 _LAST_WORDS_SECONDS = 0.5
@@ -52,16 +51,15 @@ T = TypeVar("T")
 class Explainer:
     """The explainer of one connection: gathers the evidence when it fails, and returns our error."""
 
-    def __init__(self, launch: Launch, process: ProcessGroup | None, files: StderrFiles) -> None:
+    def __init__(self, launch: Launch, process: ProcessGroup | None, stderr_folder: Path | None) -> None:
         # The transport, once it exists, is one of these two.
         self.lines: LineTransport | None = None
-        self.remote: StreamableHttp | SseTransport | None = None
+        self.remote: HttpTransport | None = None
         self.memory_mb: float | None = None  # what it used when it was ended for exceeding its limit
         self.installer = ""  # the package runner that was still installing it when its start took too long
         self._launch = launch
         self._process = process
-        self._files = files
-        self._redactor = launch.redactor
+        self._stderr_folder = stderr_folder
 
     async def explained(
         self,
@@ -82,14 +80,14 @@ class Explainer:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
             returncode = self.lines.exit_code
-        leaf = next(leaves(error))
+        leaf, redactor = next(leaves(error)), self._launch.redactor
         # A deadline carries no details of the request; the status shows that the server had answered at all.
         status = self.remote.status if passed is not None and self.remote is not None else None
         known = leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status)
         exchange = attrs.evolve(
             known,
-            headers=self._redactor.value(dict(known.headers)),
-            body=self._redactor.piece(known.body),
+            headers=redactor.value(dict(known.headers)),
+            body=redactor.piece(known.body),
             unsent=any(isinstance(cause, Undelivered) for cause in causes(leaf)),
             answered=answered,
             replies=self.remote.unmatched if self.remote is not None else 0,
@@ -103,13 +101,13 @@ class Explainer:
             config_file=self._launch.config_file,
             returncode=returncode,
             memory_mb=self.memory_mb,
-            stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
-            keep=self._files.keep,
+            stderr="" if self.lines is None else _fit(self.lines.stderr.text, redactor.piece),
+            stderr_folder=self._stderr_folder,
             seen=self.lines.seen if self.lines is not None else None,
             exchange=exchange,
             closed=closed,
             blanks=self._launch.blanks,
-            redactor=self._redactor,
+            redactor=redactor,
         )
         return explain(error, evidence)
 

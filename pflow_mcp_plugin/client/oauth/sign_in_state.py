@@ -151,52 +151,35 @@ def as_json(sign_in: SignIn) -> dict[str, JSON]:
 def from_json(value: JSONObject) -> SignIn:
     """Return the sign-in that its JSON describes."""
     tokens = value.get("tokens")
-    return SignIn(
-        server=_text(value, "server"),
-        server_url=_text(value, "server_url"),
-        resource=_text(value, "resource"),
+    found: SignIn = _built(
+        SignIn,
+        value,
         authorization_server=_built(AuthorizationServer, value.get("authorization_server")),
         registration=_built(Registration, value.get("registration")),
-        required_scopes=_strings(value.get("required_scopes")),
         tokens=None if tokens is None else _built(Tokens, tokens),
-        signed_in_at=_time(value.get("signed_in_at")) or 0.0,
     )
+    return found
 
 
-def _built(kind: Any, value: JSON) -> Any:
-    """Build a part of a sign-in from JSON; the default of each field tells its type."""
+def _built(kind: Any, value: JSON, **parts: object) -> Any:
+    """Build a sign-in, or a part of it, from JSON; the default of each field tells its type."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {**parts}
     for field in attrs.fields(kind):
-        item = value.get(field.name)
-        if field.name.endswith("_at"):
-            given[field.name] = _time(item) if field.default is None else _time(item) or 0.0
-        elif isinstance(field.default, bool):
-            given[field.name] = item is True
-        elif field.default == ():
-            given[field.name] = _strings(item)
-        else:
-            given[field.name] = _text(value, field.name, optional=field.default is not attrs.NOTHING)
+        name, default, item = field.name, field.default, value.get(field.name)
+        if name in parts:
+            continue
+        if name.endswith("_at"):
+            is_time = isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item <= _LATEST
+            given[name] = item if is_time else default
+        elif isinstance(default, bool):
+            given[name] = item is True
+        elif default == ():
+            words = item if isinstance(item, list | tuple) else ()
+            given[name] = tuple(word for word in words if isinstance(word, str))
+        elif isinstance(item, str) and (item or default is not attrs.NOTHING):
+            given[name] = item
+        elif item is not None or default is attrs.NOTHING:
+            raise ValueError(f"{name} is not a string")
     return kind(**given)
-
-
-def _strings(value: JSON) -> tuple[str, ...]:
-    words = value if isinstance(value, list | tuple) else ()
-    return tuple(word for word in words if isinstance(word, str))
-
-
-def _text(value: JSONObject, key: str, *, optional: bool = False) -> str:
-    item = value.get(key)
-    if isinstance(item, str) and (item or optional):
-        return item
-    if item is None and optional:
-        return ""
-    raise ValueError(f"{key} is not a string")
-
-
-def _time(value: JSON) -> float | None:
-    """Return a point in time; None if it is missing, or beyond the year 9999."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LATEST:
-        return float(value)
-    return None

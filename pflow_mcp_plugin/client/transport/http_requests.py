@@ -72,6 +72,8 @@ class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit."""
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
+        if auth is None:
+            _require_scopes(server)
         self.limit = int(server.max_line_mb * _MIB)  # of a message, in bytes, after decompression
         self._server = server
         self._client = make_client(server)
@@ -275,7 +277,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
     )
 
 
-def require_scopes(server: Server) -> None:
+def _require_scopes(server: Server) -> None:
     """Refuse to use a token in the config that lacks a scope in the config.
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
@@ -291,4 +293,5 @@ def require_scopes(server: Server) -> None:
     missing = " ".join(missing_scopes(wanted_scopes(server.auth), granted))
     if missing:
         has = " ".join(granted)
-        raise NoAccessToken(f"its token lacks the scope {missing}; it has {has}", "login", missing)
+        error = NoAccessToken(f"its token lacks the scope {missing}; it has {has}", "login", missing)
+        raise RequestFailed(Exchange(error=error))

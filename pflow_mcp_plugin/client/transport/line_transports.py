@@ -153,7 +153,7 @@ class StdioTransport(LineTransport):
         await self._writer.connect(popen.stdin)
         self._pipes.append(await read_pipe(self.stderr, popen.stderr))
         self._pipes.append(await read_pipe(self._reader, popen.stdout))
-        self._messages.read_from(self._pipes[-1])
+        self._messages.incoming.source = self._pipes[-1]
 
     async def _end_process(self) -> None:
         """Close the server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
@@ -211,7 +211,7 @@ class SocketTransport(LineTransport):
                     raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
-        self._messages.read_from(self._socket)
+        self._messages.incoming.source = self._socket
 
     async def _end_process(self) -> None:
         await self._writer.close(_CLOSE_SECONDS)

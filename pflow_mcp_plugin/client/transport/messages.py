@@ -73,12 +73,6 @@ class MessageStream:
         self._lines = LineBuffer(int(line_cap * _MIB))
         self._waiting: set[str | int] = set()
         self._sent = b""
-        self._source: asyncio.ReadTransport | None = None
-
-    def read_from(self, source: asyncio.ReadTransport) -> None:
-        """Set the source of the messages' bytes, which is paused when the queue is full."""
-        self._source = source
-        self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
         """Write one message as a line of JSON."""
@@ -88,12 +82,9 @@ class MessageStream:
         request_id = getattr(body, "id", None)
         if request_id is not None and hasattr(body, "method"):
             self._waiting.add(request_id)
-        data = (
-            body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
-        )
-        self._sent = data.strip()
+        self._sent = body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass")
         try:
-            await self._writer.write(data)
+            await self._writer.write(self._sent + b"\n")
         except (TimeoutError, BrokenPipeError) as error:
             self.seen.write_timed_out |= isinstance(error, TimeoutError)
             self.seen.broken = True
@@ -183,8 +174,8 @@ class MessageStream:
 
     def _break_off(self) -> None:
         self.seen.broken = True
-        if self._source is not None:
-            self._source.close()
+        if self.incoming.source is not None:
+            self.incoming.source.close()
         self.incoming.end()
 
 
@@ -198,12 +189,8 @@ class MessageQueue:
         self._room = asyncio.Event()
         self._room.set()
         self._waiter: asyncio.Future[None] | None = None
-        self._source: asyncio.ReadTransport | None = None
+        self.source: asyncio.ReadTransport | None = None  # paused while many messages are queued
         self._paused = False
-
-    def throttle(self, source: asyncio.ReadTransport) -> None:
-        """Set the source that is paused while many messages are queued."""
-        self._source = source
 
     def put(self, message: SessionMessage) -> None:
         """Queue a received message; after the end of the queue it is dropped."""
@@ -214,8 +201,8 @@ class MessageQueue:
         if len(self._messages) >= _READ_AHEAD and not self._paused:
             self._paused = True
             self._room.clear()
-            if self._source is not None:
-                self._source.pause_reading()
+            if self.source is not None:
+                self.source.pause_reading()
 
     async def room(self) -> None:
         """Wait until the queue takes more messages: for a source that cannot be paused."""
@@ -245,8 +232,8 @@ class MessageQueue:
         if self._paused and len(self._messages) < _READ_AHEAD // 2:
             self._paused = False
             self._room.set()
-            if self._source is not None:
-                self._source.resume_reading()
+            if self.source is not None:
+                self.source.resume_reading()
         return message
 
     def __aiter__(self) -> Self:
