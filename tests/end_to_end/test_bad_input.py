@@ -43,46 +43,12 @@ def refused(pflow, pflow_home):
     return check
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('{"github": {"command": }', ["line 1", "column"]),
-        (
-            '{"a": {"command": 7, "env": {"A": 1}, "args": "-y"}, "b": {"type": "http"}}',
-            [f"mcpServers.{place}" for place in ("a.command", "a.env.A", "a.args", "b.url")],
-        ),
-        ('{"a": {"type": "websocket", "url": "wss://x"}}', ["websocket", "stdio"]),
-    ],
-)
-def test_a_server_that_cannot_be_added(refused, pflow, text, words):
-    pflow("mcp", "add", "there", "--", "true")
-    error = refused(2, words, "mcp", "add", text)
-    assert error["type"] in ("config", "usage")
-    assert error["suggestions"] or error["details"].get("problems")
-
-
-def test_a_config_file_that_is_no_toml_is_not_written_over(refused, pflow_home):
-    file = pflow_home / "config" / "mcp-servers.toml"
-    file.parent.mkdir()
-    file.write_text("[mcpServers.a\ncommand = 'x'\n")
-    error = refused(2, ["mcp-servers.toml", "line 1"], "mcp", "add", "b", "--", "true")
-    assert error["type"] == "config"
-    refused(2, ["line 1"], "mcp", "list")
-    refused(2, ["line 1"], "mcp", "sync")
-
-
 def test_a_server_that_exits_at_once_shows_its_last_words(refused, pflow):
     script = "import sys; print('no licence found', file=sys.stderr); sys.exit(3)"
     pflow("mcp", "add", "dying", "--", sys.executable, "-c", script)
     refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "test", "dying")
     assert "no licence found" in pflow("mcp", "sync", "dying").stderr  # noted, for `mcp list`
     refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "sync", "dying")
-
-
-def test_a_server_that_is_not_configured(refused, pflow):
-    pflow("mcp", "add", "github", "--", "true")
-    error = refused(2, ["Server githib not configured", "github"], "mcp", "sync", "githib")
-    assert error["type"] == "not_found"
 
 
 WORKFLOW = {
@@ -149,26 +115,6 @@ def test_a_tool_that_is_gone_names_it_and_the_nearest(refused, scripted, workflo
     scripted("one", "tow")
     error = refused(2, ["Tool two not found on server odd", "mcp-odd-tow"], "run", path)
     assert error["details"]["problems"]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{", ["line 1"]),
-        ("[]", ["object"]),
-        ('{"nodes": "all"}', ["$.nodes"]),
-        ('{"nodes": [{"id": 1}, {"type": []}]}', ["$.nodes[0].id", "$.nodes[1]"]),
-    ],
-)
-def test_a_file_that_is_no_workflow(refused, tmp_path, content, words):
-    file = tmp_path / "wf.json"
-    file.write_text(content)
-    refused(2, words, "run", file)
-    refused(2, words, "validate", file)
-
-
-def test_a_workflow_file_that_is_not_there(refused, tmp_path):
-    refused(2, ["nowhere.json"], "run", tmp_path / "nowhere.json")
 
 
 def test_a_variable_that_is_not_set_stops_a_header_and_starts_nothing(refused, pflow, scripted, workflow):

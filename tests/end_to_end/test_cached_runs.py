@@ -245,31 +245,6 @@ def test_traces_show_what_was_cached(world):
     assert re.search("^✓  b .* 1 of 2 cached; 2 items$", world.pflow("trace", "show").stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--cache=soon"], "'soon' is not a time"),
-        (["--cache=-1"], "is not a time"),
-        (["--cache=400d"], "is longer than 365 days"),
-        (["--cache", "--no-cache"], "exclude each other"),
-        (["--cache", "5m"], "Write --cache=5m"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(world, options, words):
-    world.write({"id": "a", "type": "echo", "params": {"message": "a"}})
-    ran = world.pflow("run", *options, world.file)
-    assert ran.exit_code == 2
-    assert words in ran.stderr
-
-
-def test_the_option_stands_before_the_workflow_too(world):
-    world.write({"id": "a", "type": "echo", "params": {"message": "a"}})
-    for _ in range(2):
-        ran = world.pflow("run", "--cache", world.file)
-        assert (ran.exit_code, ran.stderr) == (0, "")
-    assert len(world.files()) == 1
-
-
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_served_workflow_uses_what_its_nodes_ask_for(world, pflow_home, transport):
     world.add(trust_readonly=True)

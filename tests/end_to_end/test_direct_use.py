@@ -1,8 +1,4 @@
-"""Nodes on the command line, as people type them: a real shell, the real program, real servers.
-
-The first part plays every command line of the examples in seed `002` (§6.3, §10.1 and §10.2) with `then`
-and with a quoted `>>`, which a shell would take for itself.
-"""
+"""Nodes on the command line, as people type them: a real shell, the real program, real servers."""
 
 from __future__ import annotations
 
@@ -119,37 +115,6 @@ def terminal(set_up, tmp_path):
     return attrs.evolve(set_up, folder=tmp_path)
 
 
-# Seed 002, §10.1
-
-
-def test_the_tools_of_a_registered_server_are_listed(terminal):
-    rows = [line.split() for line in terminal.type("pflow registry list --filter github").out.splitlines()]
-    assert [row[0] for row in rows[1:]] == [
-        f"mcp-github-{tool}" for tool in ("create-issue", "get-repo", "search-code")
-    ]
-
-
-@pytest.mark.parametrize("arrow", ["then", "'>>'"])
-def test_a_search_is_summarized(terminal, arrow):
-    line = 'pflow mcp-github-search-code --query "authentication" --language "python"'
-    done = terminal.type(f"{line} {arrow} summarize-text")
-    assert done.code == 0, done.err
-    assert done.out.startswith("In short: ")
-    assert json.loads(done.out.removeprefix("In short: ")) == {
-        "search_results": [{"path": "authentication 1.py"}, {"path": "authentication 2.py"}]
-    }
-    assert terminal.calls() == [["github", "search_code", {"query": "authentication", "language": "python"}]]
-
-
-def test_bare_words_are_no_command_and_nothing_runs(terminal):
-    done = terminal.type('pflow "find Python authentication bugs on GitHub and create a summary"')
-    assert (done.code, done.out, terminal.calls()) == (2, "", [])
-    assert done.err.startswith("Error: No such command: pflow find Python authentication bugs")
-
-
-# Seed 002, §6.3
-
-
 def test_a_flag_that_names_a_key_of_the_shared_store_is_data(terminal):
     assert terminal.type(QUERY).value["search_results"][0] == {"path": "authentication bugs 1.py"}
     store = terminal.type(f"{QUERY} then show-store").value
@@ -192,9 +157,6 @@ def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(ter
     assert "TODO comments 2.py" in sent[2]["message"]
 
 
-# Seed 002, §10.2
-
-
 @pytest.fixture
 def model(terminal):
     """A model behind an OpenAI-compatible server, the default one of the library `llm`."""
@@ -229,9 +191,6 @@ def test_findings_go_through_a_language_model_into_a_message(terminal, model, ar
     ]
 
 
-# The shell's own `>>`
-
-
 @pytest.mark.parametrize(
     ("line", "file"),
     [
@@ -252,36 +211,18 @@ def test_a_chain_that_the_shell_took_for_a_redirection_does_not_run(terminal, li
     assert steps[1] == f"  -> Remove the file that the shell made: rm {made}"
 
 
-def test_output_goes_to_any_other_file_and_through_a_pipe(terminal):
-    line = "pflow show-card --title x"
-    for rest in (">> cards.json", ">> cards.json", "> show-store", "| cat >> show-card"):
-        assert terminal.type(f"{line} {rest}").code == 0
-    sizes = [(terminal.folder / name).stat().st_size for name in ("cards.json", "show-store", "show-card")]
-    assert sizes[0] == 2 * sizes[1] == 2 * sizes[2] > 0
-
-
-# Thirty lines and more, as people type them
+# Lines as people type them
 
 CARDS = [
-    ("pflow show-card --title 'two words'", {"title": "two words"}),
     ("""pflow show-card --title="it's" --body 'say "hi"'""", {"title": "it's", "body": 'say "hi"'}),
-    ("pflow show-card --title ' spaced  out '", {"title": " spaced  out "}),
-    ("pflow show-card --title ''", {"title": ""}),
     ("pflow show-card --title $'two\\nlines'", {"title": "two\nlines"}),
     ("pflow show-card --title 'Grüße an Zoë 👋 日本'", {"title": "Grüße an Zoë 👋 日本"}),
     ("pflow show-card --title '*' --body '$HOME ${x} `y`'", {"title": "*", "body": "$HOME ${x} `y`"}),
-    ("pflow show-card --title x --meta '{\"a\": [1, null]}'", {"title": "x", "meta": {"a": [1, None]}}),
-    ('pflow show-card --title x --tags \'["a", "b c"]\'', {"title": "x", "tags": ["a", "b c"]}),
     ("pflow show-card --title @note.txt", {"title": "from a file"}),
-    ("pflow show-card --title x --meta @meta.json", {"title": "x", "meta": {"a": 1}}),
-    ("echo hello | pflow show-card", {"title": "hello"}),
     ("printf 'hello\\r\\n' | pflow show-card", {"title": "hello"}),
-    ("echo hello | pflow show-card --title x", {"title": "x"}),
-    ("echo hello | pflow show-card --title x --body -", {"title": "x", "body": "hello"}),
     ("echo '{\"a\": 2}' | pflow show-card --title x --meta -", {"title": "x", "meta": {"a": 2}}),
     ("pflow show-card --title x < /dev/null", {"title": "x"}),
     ("pflow show-card --param print=yes --title x", {"title": "x", "print": "yes"}),
-    ("pflow show-card --title $(echo from a shell | tr ' ' -)", {"title": "from-a-shell"}),
 ]
 
 
@@ -295,12 +236,9 @@ def test_a_line_gives_the_node_what_was_meant(terminal, line, card):
     ("line", "printed"),
     [
         ("pflow echo --message hello", "hello\n"),
-        ("pflow echo --message 5", "5\n"),
-        ("pflow show-card --title a then echo --message '${card.title}!'", "a!\n"),
         ("pflow show-card --title a then echo --message 'no $${card}'", "no ${card}\n"),
         ("pflow read-file --file-path note.txt then write-file --file-path copy.txt", "copy.txt\n"),
         ("pflow read-file --file-path note.txt then shell --command 'tr a-z A-Z'", "FROM A FILE\n"),
-        ("pflow mcp github get_repo --owner a --repo b", "a/b\n"),
         ("pflow mcp github get-repo --owner a --repo b then summarize-text", "In short: a/b\n"),
     ],
 )
@@ -309,42 +247,8 @@ def test_the_result_of_the_last_node_is_printed_as_text(terminal, line, printed)
     assert (done.code, done.out, done.err) == (0, printed, "")
 
 
-def test_a_tool_gets_values_in_the_types_that_it_declares(terminal):
-    done = terminal.type(
-        """pflow mcp github create_issue --title "Bug: it's broken" --labels bug --labels 'good first issue' \
-        --no-draft --priority -1 --weight .5 --milestone '{"n": 1}' --assignee-name Zoë"""
-    )
-    assert done.value["issue"] == {
-        "title": "Bug: it's broken",
-        "labels": ["bug", "good first issue"],
-        "draft": False,
-        "priority": -1,
-        "weight": 0.5,
-        "milestone": {"n": 1},
-        "assigneeName": "Zoë",
-    }
-
-
-def test_the_envelope_holds_the_result_and_the_help_lists_the_flags(terminal):
-    done = terminal.type("pflow --json show-card --title x")
-    assert done.value["data"]["result"] == {"title": "x"}
-    for line in (
-        "pflow show-card --help",
-        "pflow show-card --title x --help",
-        "pflow run-node show-card --help",
-    ):
-        shown = terminal.type(line)
-        assert shown.code == 0
-        assert "--no-bold" in shown.out
-        assert "--param print=TEXT" in shown.out
-
-
 WRONG = [
-    ("pflow show-crad --title x", ["No such command: pflow show-crad", "Did you mean show-card"]),
     ("pflow meta.json", ["No such command: pflow meta.json", "Did you mean pflow run meta.json?"]),
-    ("pflow show-card 'a b'", ["Unexpected word 'a b'", "Did you mean --title 'a b'?"]),
-    ("pflow show-card --title x then ehco", ["Unknown node type ehco", "Did you mean echo"]),
-    ("pflow show-card --title x then echo --message '${crad}'", ["${crad}", "Did you mean card?"]),
     ("pflow mcp github serch_code --query x", ["Did you mean pflow mcp call github search_code?"]),
     (
         "pflow show-card --tilte x --count three then ehco",

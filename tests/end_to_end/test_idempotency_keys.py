@@ -82,14 +82,6 @@ def test_a_run_killed_after_the_effect_sends_the_first_key_again(
     assert len({first, second, third}) == 3
 
 
-def test_rerun_sends_a_new_key(counting, pflow, started, tmp_path, effects):
-    counting(KILL=f"after {KILL}")
-    started("run", file(tmp_path, paying("a", "b", "c"))).communicate(timeout=60)
-    assert pflow("resume", "--rerun", "b").exit_code == 0
-    assert lines(effects) == ["p1", "p2", "p2", "p3"]
-    assert len(set(lines(effects.with_suffix(".keys")))) == 4
-
-
 def test_a_server_that_ends_after_the_effect_gets_the_same_key_from_the_resumed_run(
     counting, pflow, tmp_path, effects
 ):

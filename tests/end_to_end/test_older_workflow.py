@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.host.embedded_host import open_host
-
 
 def wrapper(id_, server, tool, version, **params):
     metadata = {"server_id": server, "tool_name": tool, "version": version}
@@ -43,25 +41,6 @@ def servers(scripted):
     """Servers of the names that the workflow has."""
     scripted("search_code", server="github-server", schema={"type": "object", **SEARCH})
     scripted("send_message", server="slack-server", schema={"type": "object", **SEND})
-
-
-def test_it_compiles_as_a_whole(servers, pflow_home):
-    before = json.dumps(OLDER)
-    with open_host() as host:
-        compiled = host.runner.compile(OLDER, "older", INPUTS)
-    assert json.dumps(OLDER) == before
-    assert [(node.ref.id, node.ref.type) for node in compiled.nodes] == [
-        ("mcp-github-search-code", "mcp-github-server-search-code"),
-        ("llm", "llm"),
-        ("mcp-slack-send-message", "mcp-slack-server-send-message"),
-    ]
-    search, _, send = compiled.nodes
-    assert search.ref.injected == {"__mcp_server__": "github-server", "__mcp_tool__": "search_code"}
-    assert search.ref.params == {"max_results": 15}
-    assert search.successors == {"default": "llm"}
-    assert send.mapping.inputs == {"message": "summary", "channel": "dev-team-alerts"}
-    assert not compiled.document.namespaced
-    assert compiled.warnings == ()
 
 
 def test_it_runs_on_real_servers_with_a_stand_in_for_the_model(servers, pflow, tmp_path):

@@ -96,15 +96,6 @@ def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, t
     assert path.read_text() == text
 
 
-def test_a_server_whose_claims_are_not_trusted_is_not_asked(files, killed, pflow, tmp_path):
-    files(trust_readonly=False)
-    killed(writing(tmp_path / "files" / "a.txt"), happened=True)
-    asked = pflow("resume", "--json")
-    assert asked.exit_code == 4
-    (left,) = json.loads(asked.stdout)["error"]["details"]["undecided"]
-    assert "mcp-fs-read-text-file is not trusted to only read" in left["error"]
-
-
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_folder_that_was_created_is_not_created_again(files, killed, pflow, tmp_path, happened):
     files()

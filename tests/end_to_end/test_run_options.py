@@ -96,6 +96,7 @@ def test_a_command_reuses_the_result_of_an_earlier_run(pflow, words):
         (("echo", "--message", "hi", "--cache", "--no-cache"), "--cache and --no-cache exclude each other"),
         (("registry", "run", "echo", "message=hi", "--cache", "--no-cache"), "exclude each other"),
         (("echo", "--message", "hi", "--print", "--locked"), "are for a run"),
+        (("run", "--cache", "5m", "wf.json"), "Write --cache=5m"),
         (("mcp", "serve", "--cache=soon"), "'soon' is not a time"),
         (("mcp", "serve", "--cache", "--no-cache"), "exclude each other"),
     ],

@@ -9,27 +9,12 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.injection import inject
-from pflow_mcp_plugin.naming import parse_node_type
 
 
 def _types(pflow) -> list[str]:
     return [row["node"] for row in pflow("registry", "list", "--json").envelope["data"]]
-
-
-def test_criterion_01_a_stdio_server_with_a_valid_command_is_saved(pflow, pflow_home):
-    assert pflow("mcp", "add", '{"github": {"command": "npx", "args": ["-y", "server"]}}').exit_code == 0
-    assert '[mcpServers.github]\ncommand = "npx"' in (pflow_home / "config/mcp-servers.toml").read_text()
-
-
-def test_criterion_02_an_unknown_transport_is_rejected(pflow, pflow_home):
-    added = pflow("mcp", "add", '{"odd": {"type": "carrier-pigeon", "command": "x"}}')
-    assert added.exit_code == 2
-    assert "carrier-pigeon" in added.stderr
-    assert not (pflow_home / "config" / "mcp-servers.toml").exists()
 
 
 def test_criterion_03_a_sync_of_three_tools_makes_three_entries(pflow, scripted):
@@ -55,13 +40,6 @@ def test_criteria_05_and_06_running_a_node_gets_the_server_and_the_tool_injected
         (node,) = host.runner.compile(json.loads(path.read_text()), "wf").nodes
     injected = node.ref.injected
     assert (injected["__mcp_server__"], injected["__mcp_tool__"]) == ("odd", "One Tool")
-
-
-def test_criterion_07_a_command_that_is_not_there_is_named(pflow):
-    pflow("mcp", "add", "ghost", "--", "no-such-command-anywhere")
-    synced = pflow("mcp", "sync", "ghost")
-    assert synced.exit_code == 3
-    assert "Command not found: no-such-command-anywhere" in synced.stderr + synced.stdout
 
 
 def test_criterion_08_a_process_past_its_deadline_is_ended_with_sigterm(pflow, scripted, workflow, tmp_path):
@@ -106,22 +84,6 @@ def test_criterion_12_a_variable_that_is_not_set_reaches_the_server_empty(
     assert "NOT_SET_ANYWHERE" in ran.stderr
 
 
-def test_criterion_13_a_node_without_the_prefix_gets_nothing_injected():
-    entry = Entry(node="echo", class_name="Echo", module="somewhere")
-    assert inject(NodeRef(id="a", type="echo", entry=entry, host=None)) is None
-
-
-def test_criterion_14_json_rpc_error_32601_reads_method_not_found(pflow, scripted, workflow):
-    scripted("one", env={"ANSWER": "not-found"})
-    ran = pflow("run", workflow(("a", "mcp-odd-one", {})))
-    assert ran.exit_code == 1
-    assert "Method not found" in ran.stderr
-
-
-def test_criterion_15_a_node_type_is_parsed_into_server_and_tool():
-    assert parse_node_type("mcp-github-create-issue", ["github"]) == ("github", "create-issue")
-
-
 @pytest.mark.parametrize(
     ("value", "declared", "expected"),
     [
@@ -153,13 +115,6 @@ def test_a_server_keeps_its_state_across_the_steps_of_a_run(pflow, typed, workfl
     nodes = ((name, "mcp-typed-count", {}) for name in ("one", "two", "three"))
     path = workflow(*nodes, outputs={"last": "${three.result}"})
     assert pflow("run", path, "--json").envelope["data"]["outputs"]["last"] == 3
-
-
-def test_a_call_that_fails_was_made_once(pflow, scripted, workflow, tmp_path):
-    log = tmp_path / "log"
-    scripted("one", env={"ANSWER": "not-found", "LOG": str(log)})
-    assert pflow("run", workflow(("a", "mcp-odd-one", {}))).exit_code == 1
-    assert log.read_text().count("call") == 1
 
 
 def test_entries_call_an_argument_key_and_never_name(pflow, typed):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 import pytest
-from programs import until
 from workflow_parts import edge, flow, step
 
 pytestmark = pytest.mark.programs
@@ -50,42 +48,3 @@ def test_a_step_is_not_begun_when_the_disk_is_full(pflow, started, workflow, num
     assert any(it.startswith("Free some space, then: pflow resume ") for it in error["suggestions"])
     assert pflow("resume").exit_code == 0
     assert log.read_text() == "a\nb\nc\n"
-
-
-def test_a_run_goes_on_where_no_record_can_be_written(pflow, pflow_home, workflow):
-    (pflow_home / "state").mkdir()
-    (pflow_home / "state" / "runs").symlink_to("nowhere/at/all")
-    ended = pflow("run", workflow)
-    assert ended.exit_code == 0
-    assert "The run cannot be resumed: its record cannot be written" in ended.stderr
-    assert workflow.with_name("log").read_text() == "a\nb\nc\n"
-    assert json.loads(pflow("resume", "--list", "--json").stdout)["data"] == []
-
-
-def test_of_two_who_go_on_with_a_run_one_does(pflow, started, workflow, tmp_path):
-    document = json.loads(workflow.read_text())
-    # The pipe lets the test know that the step has begun, and the step when it may end.
-    command = "test -e ready && echo b >> log && cat pipe"
-    document["nodes"][1]["params"] = {"command": command, "check": True}
-    workflow.write_text(json.dumps(document))
-    os.mkfifo(tmp_path / "pipe")
-    assert pflow("run", workflow).exit_code == 1
-    (tmp_path / "ready").touch()
-    first = started("resume")
-    pipe = until(lambda: opened(tmp_path / "pipe"))
-    (listed,) = json.loads(pflow("resume", "--list", "--json").stdout)["data"]
-    second = pflow("resume", listed["run"])
-    assert (listed["state"], second.exit_code) == ("going on", 2)
-    assert f"Run {listed['run']} is going on" in second.stderr
-    os.close(pipe)
-    first.communicate(timeout=60)
-    assert first.returncode == 0
-    assert (tmp_path / "log").read_text() == "a\nb\nc\n"
-
-
-def opened(pipe):
-    """Open a pipe for writing; None while nobody reads it."""
-    try:
-        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
