@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import click
@@ -84,13 +83,6 @@ def test_a_secret_written_out_is_advised_against(desk):
     desk.run(add, "slack", "https://mcp.example.com", "--bearer", "xoxb-literal")
     assert "mcpServers.slack.auth.token" in desk.warnings()
     assert "xoxb-literal" not in desk.warnings()
-
-
-def test_a_file_is_added(desk, tmp_path):
-    file = tmp_path / "github.mcp.json"
-    file.write_text('{"mcpServers": {"github": {"command": "${RUNNER}", "type": "stdio", "cwd": null}}}')
-    desk.run(add, str(file))
-    assert desk.raw() == {"mcpServers": {"github": {"command": "${RUNNER}"}}}
 
 
 def test_replacing_says_so_and_repeating_changes_nothing(desk):
@@ -180,21 +172,6 @@ def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk,
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 
-def test_json_that_is_none_names_line_and_column_and_the_remedy(desk):
-    with pytest.raises(PflowError) as caught:
-        desk.run(add, '{"github": {\n"command": "npx",}}')
-    assert caught.value.exit_code == 2
-    assert "line 2, column 1" in caught.value.message
-    assert "comma" in caught.value.suggestions[0]
-
-
-def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
-    with pytest.raises(PflowError) as caught:
-        desk.run(add, "GitHub")
-    assert caught.value.kind == "usage"
-    assert len(caught.value.suggestions) == 5
-
-
 def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
     with pytest.raises(click.UsageError, match="go after --"):
         desk.run(add, "github", "npx", "--yes", "package")
@@ -271,18 +248,6 @@ def test_the_check_of_the_config_warns_about_hosts_that_the_rules_refuse(desk):
     assert found == {"mcpServers.denied.url": "warning", "mcpServers.plain.url": "warning"}
 
 
-def test_certificates_and_pins_are_stored_as_they_were_given(desk):
-    table = {
-        "type": "http",
-        "url": "https://mcp.example.com",
-        "tls_pins": ["47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="],
-        "ca_bundle": "${CERTIFICATES}/ca.pem",
-        "client_cert": {"cert": "client.pem", "key": "client.key"},
-    }
-    desk.run(add, "web", json.dumps(table))
-    assert desk.raw()["mcpServers"]["web"] == table
-
-
 def test_an_unknown_field_is_kept_with_a_warning(desk):
     desk.run(add, '{"clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
     assert desk.raw()["mcpServers"]["clock"]["autoApprove"] == ["x"]
@@ -302,17 +267,6 @@ def test_comments_stay_and_those_of_a_replaced_server_are_kept_in_a_copy(desk):
 def test_the_registry_is_told(desk):
     desk.run(add, "clock", "--", sys.executable)
     assert desk.refreshed == ["mcp"]
-
-
-def test_adding_and_listing_load_nothing_heavy():
-    code = (
-        "import sys, pflow_mcp_plugin.cli.list, pflow_mcp_plugin.cli.add;"
-        "import pflow_mcp_plugin.cli.configured_servers;"
-        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
-        "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
-    )
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
 
 
 def test_with_sync_the_server_is_shown_and_started_and_its_tools_are_there(desk, capsys):
@@ -339,13 +293,8 @@ def test_a_token_among_the_arguments_is_masked_and_a_variable_offered_for_it(des
 
 
 @pytest.mark.parametrize(
-    "words", [("web", "https://mcp.example.com"), ("clock", "--", "python", "-m", "clock")]
+    "words", [("web", "https://mcp.example.com"), ("clock", "--", "python", "-m", "clock"), ("time",)]
 )
 def test_the_time_for_a_start_is_stored(desk, words):
     desk.run(add, "--startup-timeout", "90", *words)
     assert desk.raw()["mcpServers"][words[0]]["startup_timeout"] == 90
-
-
-def test_the_time_for_a_start_of_a_preset_is_the_users_decision(desk):
-    desk.run(add, "time", "--startup-timeout", "90")
-    assert desk.raw()["mcpServers"]["time"]["startup_timeout"] == 90

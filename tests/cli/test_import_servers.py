@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import os
 import pty
 import shutil
@@ -12,7 +11,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import livemcpbench
 import pytest
 
 DATA = Path(__file__).parents[1] / "data" / "clients"
@@ -166,26 +164,6 @@ def test_without_any_file_it_says_so(run):
     assert "No config file of another client was found" in done.stdout
 
 
-def test_70_real_configs_are_imported_and_only_names_change(run, configured, tmp_path):
-    listed = json.loads(lzma.decompress(livemcpbench.FILE.read_bytes()))
-    servers = {name: table for item in listed for name, table in item["config"]["mcpServers"].items()}
-    assert len(servers) == 70
-    data = run(put(tmp_path, "all.json", {"mcpServers": servers}), "--json").envelope["data"]
-    assert len(data["added"]) == 70
-    named = {server["given"]: server["name"] for server in data["servers"]}
-    for given, table in servers.items():
-        label = {"name": table["name"]} if "name" in table else {}  # the one field without an equivalent
-        assert {**configured()[named[given]], **label} == table
-    assert [server["no_equivalent"] for server in data["servers"] if server["no_equivalent"]] == [["name"]]
-
-
-def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
-    done = run(DATA / "cursor.json")
-    assert "+ linear-issues (there 'Linear Issues')" in done.stdout
-    assert "no equivalent: envFile" in done.stdout
-    assert "linear-issues" in configured()
-
-
 def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(run, home, configured):
     broken = put(home, ".cursor/mcp.json", CURSOR)
     broken.write_text('{"mcpServers": {\n  "a": }\n}')
@@ -226,20 +204,6 @@ def test_what_steers_a_terminal_is_shown_escaped(run, home):
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "\\u001b]0;owned" in shown
-
-
-def test_unencrypted_http_to_another_machine_is_advised_against(run, home):
-    put(home, ".cursor/mcp.json", {"mcpServers": {"a": {"url": "http://mcp.example.com/mcp"}}})
-    assert "http" in run().stderr
-
-
-def test_a_config_that_is_corrupt_is_not_written_over(run, home, pflow_home):
-    put(home, ".cursor/mcp.json", CURSOR)
-    path = put(pflow_home, "config/mcp-servers.toml", {})
-    for text in ("mcpServers = 7\n", "[oops\n"):
-        path.write_text(text)
-        assert run().exit_code == 2
-        assert path.read_text() == text
 
 
 def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, configured, tmp_path):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.list import list_servers as list_
@@ -121,27 +118,6 @@ def test_values_are_masked(desk):
     desk.write(CLOCK + 'env = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
     report = desk.run(list_)
     assert report.data[0]["env"] == {"TOKEN": "****", "OTHER": "${OTHER}"}
-
-
-def test_listing_servers_loads_nothing_heavy(desk):
-    desk.write(CLOCK)
-    sync(desk, "clock", "now")
-    code = (
-        "import sys; from pathlib import Path; from types import SimpleNamespace as N;"
-        "from pflow_mcp_plugin.contract import Paths;"
-        "from pflow_mcp_plugin.cli.list import list_servers as list_;"
-        "root = Path(sys.argv[1]);"
-        "paths = Paths(**{it: root / it for it in ('config', 'data', 'state', 'cache')});"
-        "host = N(paths=paths, report=print);"
-        "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
-        "assert report.data[0]['tools'] == 1;"
-        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
-        "heavy |= {'rfc8785', 'pflow_mcp_plugin.trust.pins', 'pflow_mcp_plugin.trust.tool_difference'};"
-        "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
-    )
-    arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]
-    finished = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
 
 
 def test_tools_that_are_not_approved_are_counted(desk):

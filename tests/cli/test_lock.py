@@ -211,12 +211,6 @@ def test_a_file_that_is_no_lock_file_is_not_overwritten(synced):
     assert list(synced.document()["servers"]) == ["one"]
 
 
-def test_a_newer_lock_file_is_not_overwritten(synced):
-    synced.lock.write_text("schema_version = 2\n[servers]\n")
-    assert "newer pflow" in synced.refused("mcp", "lock")
-    assert synced.lock.read_text() == "schema_version = 2\n[servers]\n"
-
-
 def test_a_link_is_followed_to_a_lock_file_only_and_permissions_stay(synced):
     target = synced.folder / "elsewhere" / "real.toml"
     synced.done("mcp", "lock", target)

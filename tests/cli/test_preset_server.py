@@ -12,7 +12,7 @@ from program_terminal import run_on_terminal
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.contract import PflowError, hookimpl
-from pflow_mcp_plugin.types import PresetInput, ServerPreset
+from pflow_mcp_plugin.types import ServerPreset
 
 pytestmark = pytest.mark.programs
 
@@ -70,24 +70,6 @@ def test_another_name_can_be_chosen_and_adding_again_changes_nothing(desk, tmp_p
     report = desk.run(add, "git", "--name", "work", "--input", f"repository={tmp_path}")
     assert [*desk.raw()["mcpServers"]] == ["work"]
     assert (report.data["added"], report.data["replaced"]) == ([], [])
-
-
-def test_missing_inputs_are_all_named_where_no_one_can_be_asked(desk):
-    register(
-        desk,
-        demo(
-            env={"TOKEN": "${TOKEN}", "PLACE": "${place}"},
-            inputs=(
-                PresetInput(name="TOKEN", description="A token", secret=True),
-                PresetInput(name="place", description="A place"),
-            ),
-        ),
-    )
-    with pytest.raises(PflowError, match=r"needs: TOKEN \(A token\), place \(A place\)") as missing:
-        desk.run(add, "acme")
-    assert missing.value.exit_code == 2
-    assert missing.value.details["missing"] == ["TOKEN", "place"]
-    assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 
 def test_a_given_secret_goes_to_the_settings_and_never_into_the_config(desk):

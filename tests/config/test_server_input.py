@@ -104,16 +104,6 @@ def test_a_command_without_a_name_is_told_where_the_name_goes(command, step):
     assert step in nameless(command).suggestions[0]
 
 
-def test_the_older_transport_becomes_the_type():
-    document = {
-        "servers": {"github": {"transport": "stdio", **GITHUB}, "web": {"transport": "sse", "url": "u"}}
-    }
-    assert servers_in(document, "").tables == {
-        "github": {"type": "stdio", **GITHUB},
-        "web": {"type": "sse", "url": "u"},
-    }
-
-
 def test_a_server_may_be_called_servers():
     assert servers_in({"servers": GITHUB}, "").tables == {"servers": GITHUB}
 
