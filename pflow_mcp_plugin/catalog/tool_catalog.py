@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog import tool_file
@@ -64,12 +64,9 @@ class Catalog:
     """The tools of every synced server, one file for each.
 
     A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
-    `set_aside` returns the path.
-
-    Args:
-        renames: Returns the renamed tools of a server: raw name to the name for its node.
-        apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
-            name in `folder` belongs to another server.
+    `set_aside` returns the path. `renames` returns the renamed tools of a server: raw name to the name for
+    its node. `apart` returns the servers whose files are in other folders, each with its folder; a file of
+    the same name in `folder` belongs to another server.
     """
 
     def __init__(
@@ -142,9 +139,13 @@ class Catalog:
         """Return the tools that claim a node type, before collisions are resolved."""
         return self._of_claim(node_type, self._rivals(node_type))
 
-    def fitting(self, node_type: str) -> tuple[str, ...]:
-        """Return the servers that a node type may belong to, longest name first."""
-        return tuple(_fitting(node_type, self.servers()))
+    def fitting(self, node_type: str, servers: Iterable[str] | None = None) -> list[str]:
+        """Return the servers that a node type may belong to, longest name first; of all, or of these."""
+        rest = node_type.removeprefix(naming.PREFIX)
+        if rest == node_type:
+            return []
+        every = self.servers() if servers is None else servers
+        return sorted((name for name in every if rest.startswith(name + "-")), key=len, reverse=True)
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
         """Look up a tool by its server and raw name; the spelling used in node types works too."""
@@ -232,16 +233,10 @@ class Catalog:
         with storage.locked(path):
             yield path
 
-    def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
-        """Return the protocol era of a server's last sync, None if its config has changed since."""
+    def current(self, server: str, config_fingerprint: str) -> Head | None:
+        """Return the last sync of a server as `head` does, but None if its config has changed since."""
         head = self.head(server)
-        same = head is not None and head.config_fingerprint == config_fingerprint
-        return head.info.era if head and same else None
-
-    def program(self, server: str, config_fingerprint: str) -> str:
-        """Return where a server's last sync found its program; empty if its config has changed since."""
-        head = self.head(server)
-        return head.program if head and head.config_fingerprint == config_fingerprint else ""
+        return head if head and head.config_fingerprint == config_fingerprint else None
 
     def fingerprint_of(self, server: str) -> str:
         """Return the fingerprint of a server's config at its last sync, empty if it was never synced."""
@@ -254,7 +249,7 @@ class Catalog:
         known: dict[_Pair, _Found] = {}
 
         def claiming(plain: str) -> list[_Pair]:
-            found = {it.pair: it for it in self._of_name(plain, _fitting(plain, servers))}
+            found = {it.pair: it for it in self._of_name(plain, self.fitting(plain, servers))}
             known.update(found)
             return list(found)
 
@@ -335,14 +330,6 @@ class Catalog:
 
 def _reader(head: Head) -> tuple[SyncedTool, ...]:
     return (SyncedTool(READ_RESOURCE),) if head.has_resources else ()
-
-
-def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
-    """Return the servers that a node type may belong to, longest name first."""
-    rest = node_type.removeprefix(naming.PREFIX)
-    if rest == node_type:
-        return []
-    return sorted((name for name in servers if rest.startswith(name + "-")), key=len, reverse=True)
 
 
 def keep_failure(folder: Path, server: str, message: str) -> None:

@@ -13,13 +13,7 @@ from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery import lock_file
-from pflow_mcp_plugin.discovery.lock_file import (
-    LockedServer,
-    LockFile,
-    differences,
-    launch_differences,
-    locked_server,
-)
+from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, differences, locked_server
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
 
@@ -136,11 +130,10 @@ def launch_refusal(lock: LockFile, server: Server) -> McpError | None:
 
     Takes the config as written: the lock file has no values of variables.
     """
-    name, here = server.name, locked_server(server, "", ())
-    compare = (
-        launch_differences(lock, name, here) if name in lock.servers else differences(lock, {name: here})
-    )
-    return _refusal(name, compare)
+    locked = lock.servers.get(server.name)
+    # The version is known only once the server has been started.
+    here = locked_server(server, locked.version if locked else "", ())
+    return _refusal(server.name, differences(lock, {server.name: here}))
 
 
 def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:

@@ -238,44 +238,29 @@ def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) 
     """
     for name in sorted(present):
         locked = lock.servers.get(name)
+        of_server = place("servers", name)
         if locked is None:
-            yield _problem(lock, place("servers", name), f"Server {name} is not in {lock.path.name}")
-        else:
-            yield from _of_server(lock, name, locked, present[name], whole=whole)
-
-
-def launch_differences(lock: LockFile, name: str, present: LockedServer) -> Iterator[Problem]:
-    """Yield an error if the launch of a server differs from the locked one; its version does not matter."""
-    locked = lock.servers[name]
-    if parts := list(_launch_parts(locked.launch, present.launch)):
-        yield _not_as_locked(lock, name, parts)
-
-
-def _of_server(
-    lock: LockFile, name: str, locked: LockedServer, now: LockedServer, *, whole: bool
-) -> Iterator[Problem]:
-    parts = [*_launch_parts(locked.launch, now.launch)]
-    if locked.version != now.version:
-        shown = plain_version(now.version) or (now.version and "another")
-        parts.append(f"the version it reports: {_change(locked.version, shown)}")
-    if parts:
-        yield _not_as_locked(lock, name, parts)
-    why = "; ".join(parts) or "its launch and version are as locked"
-    for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
-        path = place(place(place("servers", name), "tools"), tool)
-        told = f"Tool {one_line(tool)} of server {name}"
-        before, after = locked.tools.get(tool), now.tools.get(tool)
-        if before is None:
-            yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
-        elif after is None:
-            yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
-        elif before != after:
-            yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
-
-
-def _not_as_locked(lock: LockFile, name: str, parts: list[str]) -> Problem:
-    message = f"Server {name} differs from {lock.path.name}: {'; '.join(parts)}"
-    return _problem(lock, place("servers", name), message)
+            yield _problem(lock, of_server, f"Server {name} is not in {lock.path.name}")
+            continue
+        now = present[name]
+        parts = [*_launch_parts(locked.launch, now.launch)]
+        if locked.version != now.version:
+            shown = plain_version(now.version) or (now.version and "another")
+            parts.append(f"the version it reports: {_change(locked.version, shown)}")
+        why = "; ".join(parts)
+        if parts:
+            yield _problem(lock, of_server, f"Server {name} differs from {lock.path.name}: {why}")
+        why = why or "its launch and version are as locked"
+        for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
+            path = place(place(of_server, "tools"), tool)
+            told = f"Tool {one_line(tool)} of server {name}"
+            before, after = locked.tools.get(tool), now.tools.get(tool)
+            if before is None:
+                yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
+            elif after is None:
+                yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
+            elif before != after:
+                yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
 
 
 def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Iterator[str]:
@@ -293,12 +278,9 @@ def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Itera
 
 
 def _change(old: _Value, new: _Value) -> str:
-    return f"{_shown(old)} → {_shown(new)}"
-
-
-def _shown(value: _Value) -> str:
     # ASCII only: what is hidden in a value must be seen.
-    return abbreviated(json.dumps(value) if value else "none", _LONGEST)
+    shown = (abbreviated(json.dumps(value) if value else "none", _LONGEST) for value in (old, new))
+    return " → ".join(shown)
 
 
 def _problem(lock: LockFile, path: str, message: str) -> Problem:

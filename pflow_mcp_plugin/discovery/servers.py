@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 class Servers:
-    """The configured servers together with the results of their last syncs.
-
-    Args:
-        pin_folder: The folder of what was approved of the user's servers.
-    """
+    """The configured servers with their last syncs, and the folder of what was approved of the user's own."""
 
     def __init__(self, *, store: ServerStore, catalog: Catalog, pin_folder: Path) -> None:
         self.store = store
@@ -117,8 +113,9 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
     fingerprint = store.fingerprint(name)
     from pflow_mcp_plugin.config.expansion import expand
 
-    ready = expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
-    program = catalog.program(name, fingerprint)
+    synced = catalog.current(name, fingerprint)
+    ready = expand(server, lookup, fingerprint=fingerprint, era=synced.info.era if synced else None)
+    program = synced.program if synced else ""
     return attrs.evolve(ready, config_file=store.file_of(name), program=program)
 
 

@@ -34,31 +34,21 @@ ListTools = Callable[[Launch], Listing]
 class Synced:
     """The result of the sync of one server.
 
-    Attributes:
-        tools_discovered: Number of tools that it listed, malformed ones included.
-        tools_registered: Number of tools that became nodes: well formed, and not excluded by the config.
-        changes: The difference from the previous sync, in the tools that are nodes.
-        versions: What the server called its version at the previous sync, and now; empty if unknown.
-        milliseconds: From the start until the tools are stored.
-        skipped: `(name, reason)` of tools that were skipped.
-        is_first: Whether it is the first sync of this launch, which approves what it finds.
-        is_approved: Whether the user has just approved how they differ.
-        affected: The saved workflows that use it and no longer run as they are.
-        error: The failure, if the sync failed; the tools of the previous sync are kept.
+    If it failed, the tools of the previous sync are kept.
     """
 
     server: str
-    tools_discovered: int = 0
-    tools_registered: int = 0
-    changes: Changes = attrs.field(factory=Changes)
-    versions: tuple[str, str] = ("", "")
+    tools_discovered: int = 0  # malformed ones included
+    tools_registered: int = 0  # those that became nodes: well formed, and not excluded by the config
+    changes: Changes = attrs.field(factory=Changes)  # from the previous sync, in the tools that are nodes
+    versions: tuple[str, str] = ("", "")  # at the previous sync, and now; empty if unknown
     milliseconds: float = 0.0
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()  # `(name, reason)`
     notes: tuple[str, ...] = ()
-    is_first: bool = False
+    is_first: bool = False  # the first sync of this launch, which approves what it finds
     comparison: Comparison = NOTHING
-    is_approved: bool = False
-    affected: tuple[str, ...] = ()
+    is_approved: bool = False  # the user has just approved how they differ
+    affected: tuple[str, ...] = ()  # saved workflows that use it and no longer run as they are
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:

@@ -24,13 +24,9 @@ _LONGEST = 200
 
 @attrs.frozen
 class CallHooks:
-    """The hooks of other plugins around a tool call: finds their implementations and calls them.
+    """The hooks of other plugins around a tool call: finds their implementations and calls them."""
 
-    Attributes:
-        relay: The hook relay of the plugin manager; None outside a host.
-    """
-
-    relay: pluggy.HookRelay | None = None
+    relay: pluggy.HookRelay | None = None  # None outside a host
 
     def prepare(self, call: ToolCall) -> ToolCall:
         """Return the call as the hooks of the plugins left it; each receives what the previous one returned.

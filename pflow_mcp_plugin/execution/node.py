@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.failure_actions import ERROR
-from pflow_mcp_plugin.execution.result import Artifacts, ToolResult, read
+from pflow_mcp_plugin.execution.result import ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, open_runtime
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
 from pflow_mcp_plugin.types import ServerInfo
@@ -32,13 +32,7 @@ _KEPT = ("result", "error")
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """The work of one run of an `MCPNode`, from `prep` to `post`.
-
-    Attributes:
-        params: The node's params.
-        shared: The shared store.
-        run: The run, None outside one.
-    """
+    """The work of one run of an `MCPNode`, from `prep` to `post`; outside a workflow's run, `run` is None."""
 
     params: Mapping[str, Any]
     shared: MutableMapping[str, Any]
@@ -187,7 +181,7 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
 def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
     limit = target.inline_limit if run else None  # only a run shows its values
     folder = run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
-    return read(answer, target.where, Artifacts(folder), limit, target.launch, target.form)
+    return read(answer, target.where, folder, limit, target.launch, target.form)
 
 
 def _annotate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -11,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
 
 import attrs
 
@@ -24,6 +22,7 @@ from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.storage.json_files import finite_number
 from pflow_mcp_plugin.types import Server
 
 _BINARY = "application/octet-stream"
@@ -67,7 +66,7 @@ class ToolResult:
 def read(
     result: CallResult,
     where: Where,
-    artifacts: Artifacts,
+    artifacts: Path,
     inline_limit: int | None,
     launch: Launch | None = None,
     form: ResultForm = _UNKNOWN,
@@ -75,8 +74,9 @@ def read(
     """Return the values of a result for the shared store.
 
     Content that is not text, and strings of more than `inline_limit` bytes (None for no limit), are also
-    written to files. Errors name the variables that were empty in `launch`, and hide its secrets. Raises
-    `CallFailed` if the tool reports a failure, or if the result is malformed or cannot be written.
+    written to files in the folder `artifacts`. Errors name the variables that were empty in `launch`, and
+    hide its secrets. Raises `CallFailed` if the tool reports a failure, or if the result is malformed or
+    cannot be written.
     """
     reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
@@ -159,7 +159,7 @@ class _Malformed(CallFailed):
 
 
 class _ContentReader:
-    def __init__(self, where: Where, artifacts: Artifacts, redactor: Redactor) -> None:
+    def __init__(self, where: Where, artifacts: Path, redactor: Redactor) -> None:
         self._where = where._replace(phase="result")
         self._artifacts = artifacts
         self.redactor = redactor
@@ -257,7 +257,7 @@ class _ContentReader:
 
     def _written(self, content: bytes, mime_type: str) -> dict[str, JSON]:
         try:
-            return self._artifacts.write(content, mime_type)
+            return write_artifact(self._artifacts, content, mime_type)
         except StoreError as error:
             tool, server = self._where.tool, self._where.server
             raise CallFailed(
@@ -323,7 +323,7 @@ def _decoded(text: str) -> JSON:
         return text
     try:
         # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
-        decoded: JSON = json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
+        decoded: JSON = json.loads(stripped, parse_constant=finite_number, parse_float=finite_number)
     except (ValueError, RecursionError):
         return text
     return decoded
@@ -350,40 +350,24 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refuse(number)
+def write_artifact(folder: Path, content: bytes, mime_type: str) -> dict[str, JSON]:
+    """Write the content of a result, unredacted, to a private file that is named after it.
 
-
-def _refuse(number: str) -> NoReturn:
-    raise ValueError(number)
-
-
-@attrs.frozen
-class Artifacts:
-    """Writes artifacts: files in one folder, named after their content.
-
-    Attributes:
-        folder: Created (mode 0700) with the first file.
+    Returns its `path`, `mimeType`, `size` in bytes and `sha256`.
     """
+    digest = sha256(content).hexdigest()
+    plain = mime_type.partition(";")[0].strip().lower()
+    extension = _KNOWN.get(plain)
+    if extension is None:
+        from mimetypes import MimeTypes
 
-    folder: Path
-
-    def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
-        """Write content to a private file, unredacted; return its `path`, `mimeType`, `size` and `sha256`."""
-        digest = sha256(content).hexdigest()
-        plain = mime_type.partition(";")[0].strip().lower()
-        extension = _KNOWN.get(plain)
-        if extension is None:
-            from mimetypes import MimeTypes
-
-            # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
-            extension = MimeTypes().guess_extension(plain) or ""
-        extension = extension if _EXTENSION.fullmatch(extension) else ".bin"
-        path = self.folder / f"{digest[:24]}{extension}"
-        if path.is_file() and not path.is_symlink():
-            with suppress(OSError):
-                path.touch()  # a host may remove files by their age
-        else:
-            storage.write_atomic(path, content, follow=False)
-        return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
+        # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
+        extension = MimeTypes().guess_extension(plain) or ""
+    extension = extension if _EXTENSION.fullmatch(extension) else ".bin"
+    path = folder / f"{digest[:24]}{extension}"
+    if path.is_file() and not path.is_symlink():
+        with suppress(OSError):
+            path.touch()  # a host may remove files by their age
+    else:
+        storage.write_atomic(path, content, follow=False)
+    return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}

@@ -115,24 +115,17 @@ class Target:
 
 @attrs.frozen(kw_only=True)
 class Notices:
-    """The callbacks of a run's runtime: for warnings, new secrets and the progress of calls.
+    """The callbacks of a run's runtime: for warnings, new secrets and the progress of calls."""
 
-    Attributes:
-        warn: Called with each warning to the user, once per line.
-        add_secrets: Called with values that must be redacted.
-        progress: Called with the progress of a call, from any thread.
-    """
-
-    warn: Callable[[str], None] = lambda _: None
-    add_secrets: Callable[[Iterable[str]], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None  # once per line
+    add_secrets: Callable[[Iterable[str]], None] = lambda _: None  # values that must be redacted
     progress: OnProgress = lambda *_: None
 
 
 class Runtime:
     """The runtime of a run: resolves servers and tools once, and calls them from any thread.
 
-    Args:
-        chain: Returns the chain of workflows that leads to the calls, see `workflow_chain`.
+    `chain` returns the chain of workflows that leads to the calls, see `workflow_chain`.
     """
 
     def __init__(  # noqa: PLR0913 - the last by keyword

@@ -155,8 +155,10 @@ class ToolSource(NodeSource):
         found = filter(None, map(self._catalog.find, dict.fromkeys(use.entry.node for use in uses)))
         for name in dict.fromkeys(record.server for record in found):
             server = self._usable(name)
-            known = self._catalog.program(name, self._store.fingerprint(name)) if server else ""
-            if server and (problem := advise(server, known)):
+            if server is None:
+                continue
+            synced = self._catalog.current(name, self._store.fingerprint(name))
+            if problem := advise(server, synced.program if synced else ""):
                 yield attrs.evolve(problem, severity="error")
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:

@@ -102,14 +102,16 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
     """
     import json
 
-    numbers: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
+    numbers: dict[str, Any] = (
+        {"parse_float": finite_number, "parse_constant": finite_number} if finite else {}
+    )
     try:
         data = json.loads(decoded(path, content), **numbers)
     except json.JSONDecodeError as error:
         raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise CorruptFile(path, "not JSON: nested too deeply") from error
-    except ValueError as error:  # from `_finite`, or an integer of too many digits
+    except ValueError as error:  # from `finite_number`, or an integer of too many digits
         raise CorruptFile(path, f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
@@ -137,7 +139,8 @@ def as_table(value: object) -> dict[str, JSON]:
     return value
 
 
-def _finite(number: str) -> float:
+def finite_number(number: str) -> float:
+    """Return a number in JSON text as a float; raise ValueError for NaN, infinity and what is too large."""
     value = float(number)
     if not math.isfinite(value):
         message = f"the number {number} is too large or not finite"

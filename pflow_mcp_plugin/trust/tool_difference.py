@@ -131,7 +131,20 @@ def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
     yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
     chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
     for difference in chosen:
-        yield from _lines(difference)
+        mark, field = (
+            "!" if difference.may_break else "~",
+            _cut(unmistakable(difference.field), _LONGEST_FIELD),
+        )
+        yield f"  {mark} {field}: {difference.what}"
+        if isinstance(difference.old, str) and isinstance(difference.new, str):
+            yield from _text_lines(difference.old, difference.new)
+            continue
+        for sign, value in (("-", difference.old), ("+", difference.new)):
+            if isinstance(value, str):
+                yield f"      {sign} {_cut(unmistakable(' '.join(value.split())), _LONGEST_TEXT)}"
+            elif value is not None:
+                written = json.dumps(excerpt(value), ensure_ascii=False)
+                yield f"      {sign} {_cut(unmistakable(written), _LONGEST_VALUE)}"
     if len(found) > len(chosen):
         yield f"  and {len(found) - len(chosen):,} more"
 
@@ -149,20 +162,6 @@ def unmistakable(text: str) -> str:
 
         text = _WORD.sub(told_apart, text).replace(_BLANK, escape(_BLANK))
     return one_line(text)
-
-
-def _lines(difference: Difference) -> Iterator[str]:
-    mark, field = "!" if difference.may_break else "~", _cut(unmistakable(difference.field), _LONGEST_FIELD)
-    yield f"  {mark} {field}: {difference.what}"
-    if isinstance(difference.old, str) and isinstance(difference.new, str):
-        yield from _text_lines(difference.old, difference.new)
-        return
-    for sign, value in (("-", difference.old), ("+", difference.new)):
-        if isinstance(value, str):
-            yield f"      {sign} {_cut(unmistakable(' '.join(value.split())), _LONGEST_TEXT)}"
-        elif value is not None:
-            written = json.dumps(excerpt(value), ensure_ascii=False)
-            yield f"      {sign} {_cut(unmistakable(written), _LONGEST_VALUE)}"
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:

@@ -81,9 +81,9 @@ def test_a_file_under_the_name_of_another_server_is_corrupt(catalog):
 
 def test_the_era_counts_only_for_the_config_it_was_found_with(catalog):
     catalog.save("a", listing("x"), "f1")
-    assert catalog.era("a", "f1") == "modern"
-    assert catalog.era("a", "f2") is None
-    assert catalog.era("b", "f1") is None
+    assert catalog.current("a", "f1").info.era == "modern"
+    assert catalog.current("a", "f2") is None
+    assert catalog.current("b", "f1") is None
     assert catalog.fingerprint_of("a") == "f1"
     assert catalog.fingerprint_of("b") == ""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch
-from pflow_mcp_plugin.execution.result import Artifacts, read
+from pflow_mcp_plugin.execution.result import read, write_artifact
 from pflow_mcp_plugin.schemas.schema_document import result_form
 from pflow_mcp_plugin.types import Server
 
@@ -30,7 +30,7 @@ def text(words):
 def read_(tmp_path):
     def run(*blocks, limit=1024, schema=None, **others):
         result = CallResult(content=blocks, **others)
-        return read(result, WHERE, Artifacts(tmp_path / "files"), limit, form=result_form(schema))
+        return read(result, WHERE, tmp_path / "files", limit, form=result_form(schema))
 
     return run
 
@@ -93,7 +93,7 @@ def test_a_reported_failure_has_the_next_step_of_its_action(tmp_path, words, con
     launch = Launch(server=Server(name="s", **config), config_file=Path("servers.toml"))
     answer = CallResult(content=(text(words),), is_error=True)
     with pytest.raises(CallFailed) as caught:
-        read(answer, WHERE, Artifacts(tmp_path), 1024, launch)
+        read(answer, WHERE, tmp_path, 1024, launch)
     assert caught.value.suggestions == (step,)
     assert caught.value.retry_after == (120 if "minutes" in words else None)
 
@@ -253,17 +253,16 @@ def test_a_result_that_makes_no_sense_says_that_the_tool_has_run(read_, block):
     ],
 )
 def test_a_file_is_named_by_its_content_and_kind_and_kept_while_it_is_used(tmp_path, mime_type, suffix):
-    artifacts = Artifacts(tmp_path)
-    path = Path(artifacts.write(b"x", mime_type)["path"])
+    path = Path(write_artifact(tmp_path, b"x", mime_type)["path"])
     assert (path.suffix, sha256(b"x").hexdigest().startswith(path.stem)) == (suffix, True)
     os.utime(path, (1, 1))
-    artifacts.write(b"x", mime_type)
+    write_artifact(tmp_path, b"x", mime_type)
     assert path.stat().st_mtime > 1
     other = tmp_path / "other"
     other.write_bytes(b"mine")
     path.unlink()
     path.symlink_to(other)
-    artifacts.write(b"x", mime_type)
+    write_artifact(tmp_path, b"x", mime_type)
     assert (path.is_symlink(), path.read_bytes(), other.read_bytes()) == (False, b"x", b"mine")
 
 
@@ -385,13 +384,13 @@ def test_a_full_disk_does_not_hide_why_a_tool_failed(tmp_path):
     (tmp_path / "files").write_text("in the way")
     answer = CallResult(content=(text("no such slide"), image()), is_error=True)
     with pytest.raises(CallFailed, match="no such slide") as caught:
-        read(answer, WHERE, Artifacts(tmp_path / "files"), None)
+        read(answer, WHERE, tmp_path / "files", None)
     assert "could not be written" in caught.value.details["content_blocks"][0]
 
 
 def test_without_room_on_the_disk_a_large_text_is_still_the_result(tmp_path):
     (tmp_path / "files").write_text("in the way")
-    result = read(CallResult(content=(text("y" * 2000),)), WHERE, Artifacts(tmp_path / "files"), 1024)
+    result = read(CallResult(content=(text("y" * 2000),)), WHERE, tmp_path / "files", 1024)
     assert (result.value, result.files) == ("y" * 2000, ())
 
 
@@ -413,7 +412,7 @@ def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
 def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, character):
     words = character * 300
     result, size = CallResult(content=(text(words),)), len(words.encode())
-    within, beyond = (read(result, WHERE, Artifacts(tmp_path), limit) for limit in (size, size - 1))
+    within, beyond = (read(result, WHERE, tmp_path, limit) for limit in (size, size - 1))
     assert within.value == beyond.value == words
     assert within.files == ()
     assert [file["size"] for _, file in beyond.files] == [size]
@@ -430,7 +429,7 @@ def test_any_structure_comes_through_unchanged(value):
     reading = read(
         CallResult(structured=value, has_structured=True),
         WHERE,
-        Artifacts(Path("/nowhere")),
+        Path("/nowhere"),
         10**9,
         form=result_form(True),
     )
@@ -442,7 +441,7 @@ def test_a_result_that_cannot_be_kept_is_told_as_that_of_a_tool_that_ran(tmp_pat
     in_the_way.write_text("a file where the folder should be")
     answer = CallResult(content=(image(),))
     with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
-        read(answer, WHERE, Artifacts(in_the_way), 10)
+        read(answer, WHERE, in_the_way, 10)
     error = caught.value
     assert (error.ran, error.retryable, error.where.phase) == ("ran", False, "result")
     assert error.details["path"].startswith(str(in_the_way))
