@@ -14,9 +14,7 @@ _OVERHEAD = 9
 def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
     """Return which string is too long or, if none is by itself, which group has the most bytes.
 
-    Args:
-        groups: The strings that were passed to the system, by the name that a message gives to each,
-            such as `env.TOKEN`; and these by the name of their group, such as `env`.
+    The strings have the names that a message gives them, such as `env.TOKEN` in the group `env`.
     """
     name, size = max(_sizes(strings for strings in groups.values()), key=lambda item: item[1])
     if size > LONGEST:

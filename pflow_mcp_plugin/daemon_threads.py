@@ -22,10 +22,8 @@ _IDLE_SECONDS = 10.0
 class Threads(Executor):
     """An executor whose daemon threads do not keep the program from exiting.
 
-    Python's own pool waits at exit for every thread, so Ctrl-C would not end a batch whose items hang.
-
-    Args:
-        count: The most threads; each is started when there is work for it and no other is idle.
+    Python's own pool waits at exit for every thread, so Ctrl-C would not end a batch whose items hang. Of at
+    most `count` threads, each is started when there is work for it and no other is idle.
     """
 
     def __init__(self, count: int, name: str = "batch") -> None:

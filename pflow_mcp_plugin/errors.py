@@ -119,10 +119,14 @@ class CallFailed(McpError):
 
     def __str__(self) -> str:
         """Return the message; behind its first line stand tool and server, unless it names them."""
+        import re
+
         first, *rest = super().__str__().split("\n")
         named = (("tool", self.where.tool), ("server", self.where.server))
         missing = " on ".join(
-            f"{what} {name}" for what, name in named if name and not _names(first, what, name)
+            f"{what} {name}"
+            for what, name in named
+            if name and not re.search(rf"(?<![\w-]){what} {re.escape(name)}(?![\w-])", first, re.IGNORECASE)
         )
         return "\n".join([f"{first} ({missing})" if missing else first, *rest])
 
@@ -136,9 +140,3 @@ class DeadlineExceeded(CallFailed):
 
 class CallRefused(CallFailed):
     """The `McpError` to raise from `pflow_mcp_prepare_call` to veto a call."""
-
-
-def _names(text: str, what: str, name: str) -> bool:
-    import re
-
-    return re.search(rf"(?<![\w-]){what} {re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None

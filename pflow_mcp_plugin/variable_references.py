@@ -21,14 +21,10 @@ _PREFIXED = rf"\$\{{env:({_NAME})\}}"
 
 
 class VariableReference(NamedTuple):
-    """A reference to a variable in a config value.
-
-    Attributes:
-        default: The value used when the variable is unset or empty; None without a default.
-    """
+    """A reference to a variable in a config value."""
 
     name: str
-    default: str | None = None
+    default: str | None = None  # used when the variable is unset or empty
 
 
 def is_variable(name: str) -> bool:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.problems import PflowError, Problem, problem_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.entries import Entry
@@ -60,10 +60,7 @@ class Registry(ABC):
         first, is_single = unknown[0], len(unknown) == 1
         if len(wanted) == 1:
             raise first
-        problems = tuple(
-            Problem(message=it.message, suggestion=next(iter(it.suggestions), ""), kind="not_found")
-            for it in unknown
-        )
+        problems = tuple(map(problem_of, unknown))
         raise PflowError(
             first.message if is_single else f"{len(unknown)} node types are unknown",
             details={"entries": [entry.to_dict() for entry in known]},

@@ -12,6 +12,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.discovery import lock_file
 from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, differences, locked_server
 from pflow_mcp_plugin.discovery.servers import Servers
@@ -108,8 +109,7 @@ def compare_workflow(
         yield from lock.warnings
         yield from compare_used(lock, known, used)
     except PflowError as error:
-        step = next(iter(error.suggestions), "")
-        yield from error.problems or [Problem(message=error.message, suggestion=step)]
+        yield from error.problems or [problem_of(error, kind="validation")]
 
 
 def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
@@ -119,8 +119,7 @@ def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
             present = present_server(known, name, locked.tools)
         except PflowError as error:
             path = lock_file.place("servers", name)
-            step = next(iter(error.suggestions), "")
-            yield Problem(path=path, message=error.message, suggestion=step, source=str(lock.path))
+            yield problem_of(error, path=path, kind="validation", source=str(lock.path))
         else:
             yield from differences(lock, {name: present}, whole=True)
 

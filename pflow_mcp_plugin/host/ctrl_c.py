@@ -46,24 +46,19 @@ class CtrlC:
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if self.over:
             os._exit(EXIT_CODE)
-        if self._held(frame):
-            return
+        now = time.monotonic()
+        self._hold_until = self._hold_until or now + _LONGEST_HOLD
+        if now <= self._hold_until and _imports(frame):
+            try:
+                # A `threading.Thread` needs locks, which the interrupted code may hold.
+                _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
+            except RuntimeError:  # there can be no more threads
+                pass
+            else:
+                return
         self._hold_until = None
         self.raised = True
         raise KeyboardInterrupt
-
-    def _held(self, frame: FrameType | None) -> bool:
-        """Defer Ctrl-C for a moment if it arrived during an import; return whether it was deferred."""
-        now = time.monotonic()
-        self._hold_until = self._hold_until or now + _LONGEST_HOLD
-        if now > self._hold_until or not _imports(frame):
-            return False
-        try:
-            # A `threading.Thread` needs locks, which the interrupted code may hold.
-            _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
-        except RuntimeError:
-            return False
-        return True
 
 
 def interrupted() -> bool:

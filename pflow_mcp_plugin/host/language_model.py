@@ -12,8 +12,6 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.plugins import own_distribution
 
-"""HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
-
 
 def llm_library() -> Any:
     """Import the `llm` library; an error says how to install it."""
@@ -39,10 +37,8 @@ def unknown_model(name: str | None) -> PflowError:
 
 def not_accepted(model: Any, error: ValueError) -> PflowError:
     """Return the error of a language model that does not accept the options or the schema it was given."""
-    listed = getattr(
-        error, "errors", None
-    )  # pydantic's errors, which invalid options raise, list the mistakes
     mistakes = str(error)
+    listed = getattr(error, "errors", None)  # pydantic's error about options lists the mistakes
     if callable(listed):
         mistakes = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
     message = f"The model {model.model_id} does not accept this: {mistakes}"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, PflowError, Problem, hookspecs
-from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.contract.problems import described, problem_of
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 
 if TYPE_CHECKING:
@@ -290,13 +290,7 @@ class PluginFailed(PflowError):
 
     def as_warning(self) -> Problem:
         """Return a failed plugin's error as a warning, for when pflow continues without that plugin."""
-        return Problem(
-            message=self.message,
-            suggestion=self.suggestions[0],
-            severity="warning",
-            kind="config",
-            source=self.source,
-        )
+        return problem_of(self, severity="warning", source=self.source)
 
 
 def plugin_code(
@@ -397,8 +391,8 @@ class Plugins:
                 message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin separately"
                 self._warn(plugin, message)
                 continue
-            function, wants_argument = item.function, bool(item.argnames)
-            yield plugin, partial(_called, function, wants_argument=wants_argument)
+            # An implementation need not take the argument.
+            yield plugin, item.function if item.argnames else partial(_without_argument, item.function)
 
     def of(self, module: object) -> Plugin:
         """Return the `Plugin` that a registered object belongs to."""
@@ -452,5 +446,5 @@ class Plugins:
         )
 
 
-def _called(function: Callable[..., Any], argument: object, *, wants_argument: bool) -> Any:
-    return function(argument) if wants_argument else function()
+def _without_argument(function: Callable[[], Any], _: object) -> Any:
+    return function()

@@ -146,18 +146,12 @@ class _Body(httpx2.AsyncByteStream):
 
 @attrs.frozen(kw_only=True)
 class CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network of one endpoint's connections, to checked addresses only.
-
-    Attributes:
-        pins: The keys that it may have; empty for any.
-        context: The TLS context of connections to it. A proxy has another, and its key is not pinned.
-        proxied: Whether connections lead to a proxy of the environment, which may be anywhere.
-    """
+    """The network of one endpoint's connections, to checked addresses only."""
 
     endpoint: Endpoint
-    pins: frozenset[str]
-    context: ssl.SSLContext
-    proxied: bool = False
+    pins: frozenset[str]  # the keys that it may have; empty for any
+    context: ssl.SSLContext  # of connections to it; a proxy has another, and its key is not pinned
+    proxied: bool = False  # connections lead to a proxy of the environment, which may be anywhere
 
     async def connect_tcp(
         self,

@@ -73,16 +73,12 @@ class Endpoint(Protocol):
 
 
 class Refusal(NamedTuple):
-    """Why egress to a host is refused, and what to do if the connection is intended.
-
-    Attributes:
-        address: Its address, empty if the host itself is refused.
-    """
+    """Why egress to a host is refused, and what to do if the connection is intended."""
 
     message: str
     next_step: str
     host: str
-    address: str = ""
+    address: str = ""  # empty if the host itself is refused
 
 
 class HostRefused(Exception):
@@ -161,8 +157,10 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         step = "correct the entry for this name in the hosts file or in DNS"
         return _refused(endpoint, what, step, host, str(found))
     written = {_own_host(endpoint), *map(canonical, endpoint.network.hosts)}  # in URLs of the config
-    kind = "" if host == str(found) and host in written else _unnamed_kind(endpoint, found)
-    if not kind:
+    allow = endpoint.network.allow
+    unnamed = (form for form in reached(found) if not any(contains(entry, form) for entry in allow))
+    kind = next(filter(None, map(special_kind, unnamed)), "")  # empty for what is public or allowed
+    if not kind or (host == str(found) and host in written):
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
     step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
@@ -215,15 +213,6 @@ def _own_host(endpoint: Endpoint) -> str:
         return canonical(urlsplit(endpoint.url).hostname or "")
     except ValueError:
         return ""
-
-
-def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:
-    """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
-    for form in reached(address):
-        kind = special_kind(form)
-        if kind and not any(contains(entry, form) for entry in endpoint.network.allow):
-            return kind
-    return ""
 
 
 def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:

@@ -192,8 +192,13 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
             if value:
                 secrets[each.name] = value
             value = f"${{{each.name}}}" if value or lookup(each.name) else ""
+        if value and each.choices and value not in each.choices:
+            message = f"{each.name} of preset {preset.name} cannot be {value!r}"
+            raise PflowError(message, suggestions=(f"Choose from: {', '.join(each.choices)}",), kind="usage")
+        if value and each.path and value != each.default and not references(value):
+            value = str(Path(value).expanduser().absolute())
         if value:
-            texts[each.name] = _checked(preset, each, value)
+            texts[each.name] = value
         elif each.required:
             missing.append(each)
     return InputValues(texts=texts, secrets=secrets, missing=tuple(missing))
@@ -212,15 +217,6 @@ def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> Pflo
         suggestions=tuple(steps),
         kind="usage",
     )
-
-
-def _checked(preset: ServerPreset, each: PresetInput, value: str) -> str:
-    if each.choices and value not in each.choices:
-        message = f"{each.name} of preset {preset.name} cannot be {value!r}"
-        raise PflowError(message, suggestions=(f"Choose from: {', '.join(each.choices)}",), kind="usage")
-    if each.path and value != each.default and not references(value):
-        return str(Path(value).expanduser().absolute())
-    return value
 
 
 _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")

@@ -55,13 +55,10 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Starts a reaper process that outlives this one, and registers process groups with it.
-
-    Attributes:
-        marker: Prefix of the marker in the environment of every server of this host.
-    """
+    """Starts a reaper process that outlives this one, and registers process groups with it."""
 
     def __init__(self) -> None:
+        # The marker in the environment of every server of this host begins so.
         self.marker = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._lock = threading.Lock()
         # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
@@ -152,8 +149,7 @@ shared_reaper = Shared(Reaper, Reaper.close)
 class ProcessGroup:
     """A process in a session of its own: its pipes, its process group, and its exit code.
 
-    Args:
-        end_seconds: How long the group has to end then; by default a moment.
+    If this process dies, the group has `end_seconds` to end; by default a moment.
     """
 
     def __init__(

@@ -35,14 +35,10 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """The end of a process: waits for it, and brings it about if necessary.
-
-    Attributes:
-        exit_code: The exit code if it ended by itself, else None.
-    """
+    """The end of a process: waits for it, and brings it about if necessary."""
 
     def __init__(self, process: ProcessGroup) -> None:
-        self.exit_code: int | None = None
+        self.exit_code: int | None = None  # None unless it ended by itself
         self._process = process
         self._expected = False
 

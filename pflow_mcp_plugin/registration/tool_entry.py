@@ -74,8 +74,8 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
     if table is None:
         return None
     node = node_name(server.name, server.rename.get(table["tool"], table["tool"]))
-    rest = table["happened"], table.get("arguments", {}), table.get("result", "")
-    return Recipe(node=node, happened=rest[0], params=dict(rest[1]), result=rest[2])
+    params = dict(table.get("arguments", {}))
+    return Recipe(node=node, happened=table["happened"], params=params, result=table.get("result", ""))
 
 
 def is_listed(record: ToolRecord) -> bool:

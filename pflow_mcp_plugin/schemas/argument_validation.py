@@ -43,18 +43,12 @@ _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schem
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """One argument, or part of one, that does not fit the input schema.
+    """One argument, or part of one, that does not fit the input schema."""
 
-    Attributes:
-        path: Path of the value: `title`, `labels[2].name`.
-        given: The given value, shortened.
-        is_new: Whether it comes from a schema that may not be quoted. Only types and numbers are then from
-            that schema.
-    """
-
-    path: str
+    path: str  # `title`, `labels[2].name`
     expected: str
-    given: str
+    given: str  # shortened
+    # It comes from a schema that may not be quoted: only types and numbers are from that.
     is_new: bool = False
 
     @property
@@ -70,11 +64,9 @@ class Validator:
     """Validates arguments against the input schema of one tool; created once for each tool of a run.
 
     References are followed within the schema only. A schema with infinite recursion or excessive
-    expansion is an error after about a second (more for very large arguments), never a hang.
-
-    Args:
-        quotable: The schema whose names and values may stand in errors, in place of those of `schema`: the
-            version that was approved, `False` if none was. By default `schema` itself.
+    expansion is an error after about a second (more for very large arguments), never a hang. Errors may quote
+    the names and values of `quotable`, the version that was approved (`False` if none was), by default those
+    of `schema`.
     """
 
     def __init__(self, schema: JSON, where: Where, quotable: JSON = None) -> None:
@@ -97,7 +89,9 @@ class Validator:
         """Return what is wrong with the arguments of a call, whatever `UNKNOWN` in them stands for."""
         text = _json(arguments)
         if text is None:
-            return list(_not_json(arguments))
+            members = arguments.items() if isinstance(arguments, Mapping) else ()
+            wrong = [(str(key), value) for key, value in members if _json(value) is None]
+            return [_not_json(key, value) for key, value in wrong or [(_WHOLE, arguments)]]
         arguments = self.without_unset(arguments)
         if plainly_fits(self._schema, arguments):
             return []
@@ -163,13 +157,10 @@ class Validator:
 
 
 class _Budget:
-    """Bounds how many references one check may follow: only they can make a schema infinite.
-
-    Args:
-        size: Length of the checked value as JSON; each row of a large table may need a few references.
-    """
+    """Bounds how many references one check may follow: only they can make a schema infinite."""
 
     def __init__(self, size: int = 0) -> None:
+        # `size` is that of the value as JSON: each row of a large table may need a few references.
         self._left = _REFERENCES + size
         self._deadline = monotonic() + _SECONDS + size / _CHARACTERS_A_SECOND
 
@@ -342,14 +333,11 @@ def _path(parts: Iterable[str | int]) -> str:
     return text.removeprefix(".") or _WHOLE
 
 
-def _not_json(arguments: object) -> Iterator[Violation]:
-    members = arguments.items() if isinstance(arguments, Mapping) else ()
-    wrong = [(str(key), value) for key, value in members if _json(value) is None]
-    for key, value in wrong or [(_WHOLE, arguments)]:
-        given = type(value).__name__
-        with suppress(ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
-            given = f"{abbreviated(repr(value), _SHOWN)} ({given})"
-        yield Violation(path=key, expected="a JSON value", given=given)
+def _not_json(path: str, value: object) -> Violation:
+    given = type(value).__name__
+    with suppress(ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
+        given = f"{abbreviated(repr(value), _SHOWN)} ({given})"
+    return Violation(path=path, expected="a JSON value", given=given)
 
 
 def _json(value: object) -> str | None:

@@ -85,7 +85,7 @@ class SchemaDocument:
 
     def self_contained(self, part: JSON) -> JSON:
         """Return a part of the document with the definitions that it refers to, which keep their names."""
-        if not isinstance(part, dict) or part is self._root or not _refers(part):
+        if not isinstance(part, dict) or part is self._root:
             return part
         names: dict[str, str] = {}
         found: dict[str, JSON] = {}
@@ -202,19 +202,6 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
     return document.self_contained(schema)
 
 
-def _refers(schema: JSON) -> bool:
-    waiting = [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if "$ref" in value:
-                return True
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return False
-
-
 def join(names: Iterable[str]) -> str:
     """Join the friendly types in a schema document: each once, `None` last, `any` if it is among them."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
@@ -294,16 +281,10 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What the schema of a result declares of the properties that need a decision.
+    """What the schema of a result declares of the properties that need a decision."""
 
-    Attributes:
-        wrapped: Whether the result proper is inside a lone `{"result": ...}`; None if there is no schema
-            that says so.
-        names_content_blocks: Whether the result has a property `content_blocks` of its own.
-    """
-
-    wrapped: bool | None = None
-    names_content_blocks: bool = False
+    wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
+    names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:

@@ -174,6 +174,11 @@ class _Sampler:
             return _number(whole, _PLAIN.get(kind))
         return self._members(whole, depth) if kind == "dict" else self._items(whole, depth)
 
+    def _members(self, whole: JSONObject, depth: int) -> JSON:
+        known, others = table_of(whole.get("properties")), whole.get("additionalProperties", True)
+        names = dict.fromkeys(it for it in list_of(whole.get("required")) if isinstance(it, str))
+        return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
+
     def _whole(self, schema: JSONObject, kind: str) -> JSONObject:
         """Return a schema together with all that it consists of, and its first alternative of this type."""
         whole, left = dict(schema), 20
@@ -194,11 +199,6 @@ class _Sampler:
             fitting = (it for it in members if kind in self._document.friendly(it).split(" | "))
             found += [next(fitting, members[0])] if members else []
         return [part for part in found if isinstance(part, dict)]
-
-    def _members(self, schema: JSONObject, depth: int) -> JSON:
-        known, others = table_of(schema.get("properties")), schema.get("additionalProperties", True)
-        names = dict.fromkeys(it for it in list_of(schema.get("required")) if isinstance(it, str))
-        return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
 
     def _items(self, schema: JSONObject, depth: int) -> JSON:
         items, least = schema.get("items", True), schema.get("minItems")

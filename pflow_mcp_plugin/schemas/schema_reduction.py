@@ -57,6 +57,7 @@ _NEW: Mapping[str, frozenset[str]] = {
 
 
 _OF_ONE_SCHEMA = frozenset({"additionalProperties", "items", "propertyNames", "then", "else"})
+_OF_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ONLY_EXACT = frozenset({"not", "if", "contains"})
 """Keywords that are dropped unless their schema was reduced exactly: a weaker one makes them stricter."""
 
@@ -123,30 +124,20 @@ class Reduction:
             return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
         if key == "$ref":  # its target is reduced when it is followed, and may then lose keywords
             return ({key: value} if isinstance(value, str) else {}), False
-        if key in _NAMED:
-            return self._named(key, value, depth)
         if key in _OF_ONE_SCHEMA or key in _ONLY_EXACT:
             part, exact = self._reduce(value, depth)
             return ({key: part} if exact or key in _OF_ONE_SCHEMA else {}), exact
-        if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
-            return self._listed(key, value, depth)
+        if key in _NAMED and isinstance(value, Mapping) and _NAMED[key](value):
+            named = {name: self._reduce(part, depth) for name, part in value.items()}
+            exact = all(is_exact for _, is_exact in named.values())
+            return {key: {name: part for name, (part, _) in named.items()}}, exact
+        if key in _OF_SEVERAL and isinstance(value, list) and value:
+            listed = [self._reduce(part, depth) for part in value]
+            exact = all(is_exact for _, is_exact in listed)
+            # several weakened alternatives may match where only one of the originals does
+            kept = "anyOf" if key == "oneOf" and not exact else key
+            return {kept: [part for part, _ in listed]}, exact
         return {}, False
-
-    def _named(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
-        if not isinstance(value, Mapping) or not _NAMED[key](value):
-            return {}, False
-        parts = {name: self._reduce(part, depth) for name, part in value.items()}
-        exact = all(is_exact for _, is_exact in parts.values())
-        return {key: {name: part for name, (part, _) in parts.items()}}, exact
-
-    def _listed(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
-        if not isinstance(value, list) or not value:
-            return {}, False
-        parts = [self._reduce(part, depth) for part in value]
-        exact = all(is_exact for _, is_exact in parts)
-        # several weakened alternatives may match where only one of the originals does
-        kept = "anyOf" if key == "oneOf" and not exact else key
-        return {kept: [part for part, _ in parts]}, exact
 
 
 def _is_types(value: object) -> bool:

@@ -59,7 +59,9 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _pattern(_CANDIDATES).sub(_escaped, text)
+    return _pattern(_CANDIDATES).sub(
+        lambda found: found[0] if _belongs(text, found.start()) else escape(found[0]), text
+    )
 
 
 def one_line(text: str) -> str:
@@ -114,10 +116,6 @@ def hidden_places(text: str) -> Iterator[int]:
 def runs_right_to_left(text: str) -> bool:
     """Return whether text has letters of a script that runs from right to left."""
     return not text.isascii() and _pattern(_RIGHT_TO_LEFT).search(text) is not None
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found.group() if _belongs(found.string, found.start()) else escape(found.group())
 
 
 def _belongs(text: str, place: int) -> bool:

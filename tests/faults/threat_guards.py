@@ -76,7 +76,7 @@ GUARDS = (
     Guard(18, "metadata._checked", never("same_issuer"), "name_of_another"),
     Guard(18, "metadata.require_url", never("fits", "secure"), "schemes"),
     Guard(18, "metadata.require_url", drop("require_allowed"), "schemes"),
-    Guard(19, "_unnamed_kind", never("contains")),
+    Guard(19, "refusal_of_address", never("contains")),
     Guard(19, "special_kind", never("_NOT_PUBLIC"), "not_public"),
     Guard(20, "start_tls", never("pins")),
     Guard(21, "AccessTokens._decoded", instead("claims", "decode", code=_ANY_AUDIENCE), "audience"),

@@ -5,14 +5,7 @@ from __future__ import annotations
 from pflow_mcp_plugin.contract.commands import Command
 from pflow_mcp_plugin.contract.conformance import sample_plugins
 from pflow_mcp_plugin.contract.conformance.sample_plugins import Poems, plugin, poetry
-from pflow_mcp_plugin.contract.conformance.trial import (
-    Trial,
-    assert_named,
-    node,
-    not_found,
-    raised,
-    run_nodes,
-)
+from pflow_mcp_plugin.contract.conformance.trial import Trial, assert_named, node, raised, run_nodes
 from pflow_mcp_plugin.contract.entries import NodeSource
 from pflow_mcp_plugin.contract.hosts import Host, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -120,11 +113,12 @@ def an_alias_finds_its_entry(trial: Trial) -> None:
 def a_missing_node_is_explained_by_its_source(trial: Trial) -> None:
     """Plugin check: `get` raises kind `not_found` in the source's words, `find` returns None."""
     with trial.open(poetry=poetry()) as subject:
-        error = not_found(subject.host.registry, "poem-lost")
+        registry = subject.host.registry
+        error = raised(lambda: registry.get("poem-lost"))
         assert error.kind == "not_found"
         assert_named(error.message, "poem-lost was never written")
-        assert subject.host.registry.find("poem-lost") is None
-        assert not_found(subject.host.registry, "nobodys-node").kind == "not_found"
+        assert registry.find("poem-lost") is None
+        assert raised(lambda: registry.get("nobodys-node")).kind == "not_found"
 
 
 def entries_are_listed_and_found_by_words(trial: Trial) -> None:

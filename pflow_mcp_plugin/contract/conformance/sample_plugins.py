@@ -44,17 +44,7 @@ class Recite:
 class Poems(NodeSource):
     """A sample source of one node, `poem-recite`, with the alias `poem-RECITE`.
 
-    Args:
-        name: The name of the source.
-        prefix: The prefix of its node types.
-        description: The description of its node.
-        withheld: Why its node may not run.
-        unfit: What is wrong with every use of its node.
-
-    Attributes:
-        listed: The number of calls of `entries`.
-        asked: The node types passed to `get`.
-        uses: What was passed to `check_use`.
+    Its node may not run if it is `withheld`, and every use of it is wrong if it is `unfit`.
     """
 
     def __init__(
@@ -70,9 +60,9 @@ class Poems(NodeSource):
         self.description = description
         self.withheld = withheld
         self.unfit = unfit
-        self.listed = 0
-        self.asked: list[str] = []
-        self.uses: list[NodeUse] = []
+        self.listed = 0  # calls of `entries`
+        self.asked: list[str] = []  # by `get`
+        self.uses: list[NodeUse] = []  # passed to `check_use`
 
     def fingerprint(self) -> str:
         """Return the sample source's description, the only part of its entry that changes."""
