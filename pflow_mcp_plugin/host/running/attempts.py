@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
+from pflow_mcp_plugin.contract import Entry, Field, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
@@ -137,41 +137,37 @@ class Attempts:
         return _failure(planned, action, node_failure(planned.ref, cause))
 
     def params(self, planned: PlannedNode, store: NodeAwareSharedStore) -> dict[str, object]:
-        """Return a node's params as an attempt gets them; raise PflowError if one cannot be resolved."""
-        with foreign_code(partial(node_failure, planned.ref)):  # the values may be objects of other nodes
-            return self._params(planned.ref, store)
-
-    def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
-        """Return a node's params with templates resolved, in their declared types.
+        """Return a node's params as an attempt gets them: templates resolved, in their declared types.
 
         A param that consists of an optional input without a value, or of an output of a skipped node, is left
         out, unless the node requires the param and the store has no value for it. An error names node and
         parameter.
         """
-        fields = node.entry.interface.fields
-        unresolved = expression_params(node.entry)
+        entry = planned.ref.entry
+        fields, unresolved = entry.interface.fields, expression_params(entry)
         params: dict[str, object] = {}
-        for key, value in node.params.items():
-            field = fields.get(key)
-            is_needed = field is not None and field.required and key not in store
-            user = f"parameter {key}"
-            if key in unresolved:
-                params[key] = _coerced(value, field)
-            elif field is not None and field.source_code:
-                params[key] = _coerced(resolve(value, _refuse_in_code), field)
-            elif not is_needed and self.values.is_left_out(value):
-                continue
-            elif is_shell_line(value, field):
-                lookup, permissive = self._lookup(user), self.values.document.permissive
-                params[key] = bind_line(value, lookup, keep_missing=permissive)
-            else:
-                resolved, reference = self.resolve(value, user), lone(value)
-                try:
-                    params[key] = _coerced(resolved, field)
-                except PflowError:
-                    if reference is None or not self.values.is_skipped(reference):
-                        raise
-                    raise node_skipped(reference.text, user, reference.root) from None
+        with foreign_code(partial(node_failure, planned.ref)):  # the values may be objects of other nodes
+            for key, value in planned.ref.params.items():
+                field = fields.get(key)
+                is_needed = field is not None and field.required and key not in store
+                user = f"parameter {key}"
+                if key in unresolved:
+                    params[key] = _coerced(value, field)
+                elif field is not None and field.source_code:
+                    params[key] = _coerced(resolve(value, _refuse_in_code), field)
+                elif not is_needed and self.values.is_left_out(value):
+                    continue
+                elif is_shell_line(value, field):
+                    lookup, permissive = self._lookup(user), self.values.document.permissive
+                    params[key] = bind_line(value, lookup, keep_missing=permissive)
+                else:
+                    resolved, reference = self.resolve(value, user), lone(value)
+                    try:
+                        params[key] = _coerced(resolved, field)
+                    except PflowError:
+                        if reference is None or not self.values.is_skipped(reference):
+                            raise
+                        raise node_skipped(reference.text, user, reference.root) from None
         return params
 
     def resolve(self, value: object, user: str) -> Any:

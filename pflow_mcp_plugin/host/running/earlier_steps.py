@@ -22,12 +22,9 @@ ASK = "ask"
 
 
 class EarlierSteps:
-    """The steps of the earlier parts of a run, each of which answers for one step.
+    """The steps of the earlier parts of a run, each of which answers for one step of the workflow as it is.
 
-    Args:
-        steps: The steps.
-        compiled: The workflow as it is now.
-        only_failed: Whether failed items of batches run again.
+    With `only_failed`, failed items of batches run again.
     """
 
     def __init__(self, steps: Sequence[RecordedStep], compiled: Compiled, *, only_failed: bool) -> None:

@@ -124,8 +124,11 @@ class StepNode(pocketflow.BaseNode):
         return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
+        """Return what runs a copy of the node, which acts from its beginning unless its class says when."""
         step = self._steps.run.current_step()
-        if step is not None and step.planned is self.planned:
+        if step is not None and step.planned is not self.planned:
+            step = None
+        if step is not None:
             step.call()
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
         node = copy.copy(self._node)
@@ -133,25 +136,19 @@ class StepNode(pocketflow.BaseNode):
             # One attempt: `attempts` decides whether a retry is safe. With 0, pocketflow never calls `exec`.
             node.max_retries = 1
         node.set_params(dict(params))
+        run: Callable[[NodeAwareSharedStore], object]
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio
 
             # As pocketflow's flows do.
-            return self._announced(lambda store: asyncio.run(node._run_async(store)))  # noqa: SLF001
-        run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
-        return self._announced(cast(Callable[[NodeAwareSharedStore], object], run))
-
-    def _announced(
-        self, run: Callable[[NodeAwareSharedStore], object]
-    ) -> Callable[[NodeAwareSharedStore], object]:
-        """Return what runs the node; unless its class says when it acts, it does so from its beginning."""
-        if self.planned.sub is not None or getattr(self._node, "announces_sending", False):
+            run = lambda store: asyncio.run(node._run_async(store))  # noqa: E731, SLF001
+        else:
+            run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
+        if step is None or self.planned.sub is not None or getattr(node, "announces_sending", False):
             return run
 
         def announced(store: NodeAwareSharedStore) -> object:
-            step = self._steps.run.current_step()
-            if step is not None and step.planned is self.planned:
-                step.sending()
+            step.sending()
             return run(store)
 
         return announced

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ _PART = re.compile(r"([^\[#]*)(?:\[(\d+)\])?(?:#\d+)?")
 def complete_traces(runs: Path, traces: Path) -> None:
     """Write the traces of runs that were killed, unless they are there.
 
-    Args:
-        runs: The folder of records; a run that is going on holds its own, and is left alone.
-        traces: The folder of traces.
+    A run that is going on holds its own record, and is left alone.
     """
     for path in (runs / "open").glob("*.db"):
         target = traces / f"{path.stem}.json"
@@ -71,60 +68,44 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
         by_number[entry.number] = content
         (top if parent is None else parent.setdefault("steps", [])).append(content)
     begun = [content for content in by_number.values() if "milliseconds" not in content]
-    for content in begun:
-        known: dict[str, Any] = {
-            "action": None,
-            "params": None,
-            "outputs": None,
-            "error": "interrupted",
-            "details": {},
-        }
-        content |= {**known, **content, "milliseconds": round(end - content["offset"], 3)}
     steps = record.steps()
     for content in begun:
-        _count_items(content, steps)
+        known: dict[str, Any] = dict.fromkeys(("action", "params", "outputs"))
+        known |= {"error": "interrupted", "details": {}}
+        content |= {**known, **content, "milliseconds": round(end - content["offset"], 3)}
+        batch = content["details"].get("batch")
+        if isinstance(batch, dict):
+            item = re.compile(rf"{re.escape(content['id'])}\[\d+\][^/]*$")
+            states = [step.state for step in steps if item.match(step.place)]
+            batch |= {"succeeded": states.count("done"), "failed": states.count("failed")}
     for step in steps:
         if step.state in UNDECIDED:
             _show_open(step, begun)
     return top, end
 
 
-def _count_items(content: dict[str, Any], steps: Iterable[RecordedStep]) -> None:
-    """Set how many items of a batch have ended."""
-    batch = content["details"].get("batch")
-    if isinstance(batch, dict):
-        mine = [step for step in steps if re.match(rf"{re.escape(content['id'])}\[\d+\][^/]*$", step.place)]
-        batch["succeeded"] = sum(step.state == "done" for step in mine)
-        batch["failed"] = sum(step.state == "failed" for step in mine)
-
-
 def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
     """Show a step of which nobody knows whether it happened, in those that had begun."""
     shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
-    parts = list(_parts(step.place))
-    for number, (node_id, index) in enumerate(parts):
+    above = ""
+    parts = step.place.split("/")
+    for number, part in enumerate(parts, 1):
+        found = _PART.fullmatch(part)
+        if found is None:
+            return
+        node_id = f"{above}{found[1]}"
+        above = f"{node_id}/"
         content = next((it for it in reversed(begun) if it["id"] == node_id), None)
         if content is None:
             return
-        if index is None:
-            if number == len(parts) - 1:
+        if found[2] is None:
+            if number == len(parts):
                 content |= {**shown, "details": {**content["details"], "step": step.place}}
             continue
         # Inside an item, nothing more is known than which of its steps is open.
-        error = shown["error"] if number == len(parts) - 1 else f"{step.place}: {_OPEN}"
-        item = {"index": index, "offset": content["offset"], "milliseconds": content["milliseconds"]}
+        error = shown["error"] if number == len(parts) else f"{step.place}: {_OPEN}"
+        item = {"index": int(found[2]), "offset": content["offset"], "milliseconds": content["milliseconds"]}
         items = content.setdefault("items", [])
         items.append({**item, **shown, "error": error})
         items.sort(key=lambda it: int(it["index"]))
         return
-
-
-def _parts(place: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the ids of the nodes in a place, each with those around it, and the index of its item."""
-    above = ""
-    for part in place.split("/"):
-        found = _PART.fullmatch(part)
-        if found is None:
-            return
-        above = f"{above}/{found[1]}" if above else found[1]
-        yield above, None if found[2] is None else int(found[2])

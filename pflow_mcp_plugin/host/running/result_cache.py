@@ -14,11 +14,11 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -45,13 +45,7 @@ _NAME = re.compile(r"[0-9a-f]{62}\.json")
 
 @attrs.frozen(kw_only=True)
 class KeptResult:
-    """A result in the cache.
-
-    Attributes:
-        made: When it was kept, in seconds since the epoch.
-        action: The action that the node took.
-        outputs: What it wrote, by key.
-    """
+    """A result in the cache; it was `made`, so kept, in seconds since the epoch."""
 
     made: float
     action: str
@@ -66,6 +60,12 @@ class Usage:
     size: int = 0
     oldest: float | None = None
 
+    @classmethod
+    def of(cls, files: Sequence[_File]) -> Self:
+        """Return what some results take."""
+        oldest = min((file.made for file in files), default=None)
+        return cls(entries=len(files), size=sum(file.size for file in files), oldest=oldest)
+
 
 @attrs.frozen(order=True)
 class _File:
@@ -77,9 +77,7 @@ class _File:
 class ResultCache:
     """The result cache of one user; any number of threads and processes may use it at once.
 
-    Args:
-        folder: Where its files are; it is created when the first result is kept.
-        limit: Bytes that they may take.
+    Its folder is created when the first result is kept; the `limit` is in bytes.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -89,17 +87,17 @@ class ResultCache:
         self._unseen = limit  # so that the first `put` measures
 
     def get(self, key: str, ttl: float) -> KeptResult | None:
-        """Return the cached result of a key, None if there is none that is valid and young enough.
-
-        Args:
-            key: A SHA-256 in hexadecimal digits.
-            ttl: The seconds since it was kept after which it is too old.
-        """
+        """Return the cached result of a key, None if none is valid and younger than `ttl` seconds."""
         path = self._path(key)
-        content = self._content(path)
-        if content is None:
+        result = None
+        try:
+            for folder in (self.folder, path.parent):
+                _require_own(folder)
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and _is_ours(status):
+                result = _parsed(read_regular(path, 2 * LARGEST), key)
+        except (OSError, StoreError):
             return None
-        result = _parsed(content, key)
         if result is None:
             _remove(path)
             return None
@@ -107,15 +105,9 @@ class ResultCache:
         return result if 0 <= time.time() - result.made < ttl else None
 
     def put(self, key: str, action: str, outputs: bytes) -> None:
-        """Keep a result in the cache.
+        """Keep a result in the cache; `outputs` are the JSON text of an object.
 
-        Args:
-            key: A SHA-256 in hexadecimal digits.
-            action: The action that the node took.
-            outputs: What it wrote, as the JSON text of an object.
-
-        Raises:
-            StoreError: It cannot be kept; what was kept before is unchanged.
+        If it cannot be kept, a StoreError says so, and what was kept before is unchanged.
         """
         head = json.dumps({"key": key, "made": time.time(), "action": action})[:-1]
         body = head.encode() + b', "outputs": ' + outputs + b"}\n"
@@ -142,15 +134,12 @@ class ResultCache:
 
     def usage(self) -> Usage:
         """Return what the cache takes now."""
-        files = list(self._files())
-        oldest = min((file.made for file in files), default=None)
-        return Usage(entries=len(files), size=sum(file.size for file in files), oldest=oldest)
+        return Usage.of(list(self._files()))
 
     def clear(self, older_than: float = 0.0) -> Usage:
         """Remove the cached results that are older than some seconds, and return what they took.
 
-        Raises:
-            StoreError: Some could not be removed; the others were.
+        If some could not be removed, a StoreError says so.
         """
         before = time.time() - older_than
         # Without an age everything goes, also what a clock that was ahead has kept.
@@ -162,23 +151,10 @@ class ResultCache:
             raise StoreError(
                 left[0], f"could not be removed ({len(left):,} of {len(old):,} results are still there)"
             )
-        oldest = min((file.made for file in gone), default=None)
-        return Usage(entries=len(gone), size=sum(file.size for file in gone), oldest=oldest)
+        return Usage.of(gone)
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key[2:]}.json"
-
-    def _content(self, path: Path) -> bytes | None:
-        try:
-            for folder in (self.folder, path.parent):
-                _require_own(folder)
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and _is_ours(status):
-                return read_regular(path, 2 * LARGEST)
-        except (OSError, StoreError):
-            return None
-        _remove(path)
-        return None
 
     def _files(self) -> Iterator[_File]:
         for shard in _listed(self.folder):
@@ -207,13 +183,7 @@ class ResultCache:
 def open_cache(
     cache: Path, setting: Callable[[str], str | None], report: Callable[[Problem], None]
 ) -> ResultCache:
-    """Return the result cache in the cache folder of a host.
-
-    Args:
-        cache: The folder for derived files.
-        setting: Returns a setting by its name.
-        report: Receives a warning about an invalid limit.
-    """
+    """Return the result cache in the `cache` folder of a host; `report` is told of an invalid limit."""
     try:
         megabytes = float(os.environ.get(VARIABLE) or setting(SETTING) or LIMIT_MB)
     except (ValueError, PflowError):
@@ -240,12 +210,7 @@ def _parsed(content: bytes, key: str) -> KeptResult | None:
 
 
 def _require_own(folder: Path) -> None:
-    """Refuse a folder that is a link or that others could fill.
-
-    Raises:
-        StoreError: It is one.
-        OSError: It does not exist, or cannot be read.
-    """
+    """Raise StoreError if a folder is a link or others could fill it, OSError if it cannot be read."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise StoreError(folder, "it is a link or no folder, so no results are kept there")

@@ -35,14 +35,8 @@ def exact_json(value: object, what: str) -> bytes:
     """Return a value as JSON text from which the same value can be read again, for a key or to keep it.
 
     Two values have the same text only if they have the same types and the same order: 1, 1.0, true and "1"
-    are four values.
-
-    Args:
-        value: Any object.
-        what: What it is, for the reason.
-
-    Raises:
-        NotKept: JSON cannot represent it exactly, or it is too large.
+    are four values. Raises NotKept, which names `what` it is, if it is too large or JSON cannot represent it
+    exactly.
     """
     _require_exact(value, what, MOST_VALUES)
     try:
@@ -52,11 +46,7 @@ def exact_json(value: object, what: str) -> bytes:
 
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
-    """Yield a value of any size as JSON text from which the same value can be read again, piece by piece.
-
-    Raises:
-        NotKept: JSON cannot represent it exactly.
-    """
+    """Yield a value of any size as by `exact_json`, piece by piece."""
     # In one piece, a long text would be held several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
@@ -119,16 +109,10 @@ def code_of(entry: Entry) -> str:
 def result_key(
     code: str, place: Mapping[str, Any], params: Mapping[str, Any], reads: Mapping[str, Any]
 ) -> str:
-    """Return the key of a node's result.
+    """Return the key of a node's result; raise NotKept if there is none.
 
-    Args:
-        code: From `code_of`.
-        place: What else distinguishes runs, such as who asked for them.
-        params: The node's params, templates resolved.
-        reads: What it can read from the shared store, by name.
-
-    Raises:
-        NotKept: There is none.
+    `code` is from `code_of`, `place` what else distinguishes runs, such as who asked for them, and `reads`
+    what the node can read from the shared store.
     """
     data = sha256(exact_json(dict(reads), "an input")).hexdigest()
     return sha256(exact_json([FORMAT, code, dict(place), dict(params), data], "a parameter")).hexdigest()

@@ -12,8 +12,9 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
@@ -41,13 +42,7 @@ _Given = tuple[dict[str, object], dict[str, object]]
 
 
 class ResultReuse:
-    """The reuse of results in one run: those of earlier runs that it uses, and those that it keeps.
-
-    Args:
-        run: The run.
-        cache: The results.
-        plugins: The plugins of the host: they may change what nodes do.
-    """
+    """The reuse of results in one run: those of earlier runs that it uses, and those that it keeps."""
 
     def __init__(self, run: CurrentRun, cache: ResultCache, plugins: Plugins) -> None:
         self.run = run
@@ -62,7 +57,7 @@ class ResultReuse:
     @cached_property
     def place(self) -> dict[str, Any]:
         """What distinguishes this run from others that would reuse its results."""
-        plugins = sorted(plugin.label for plugin in self._plugins.loaded)
+        plugins = sorted(plugin.label for plugin in self._plugins.loaded)  # they may change what nodes do
         return {"owner": self.run.origin.owner, "folder": folder_now(), "plugins": plugins}
 
     def of(self, planned: PlannedNode) -> NodeReuse:
@@ -78,17 +73,7 @@ class ResultReuse:
         return found
 
     def keep(self, key: str, action: str, outputs: JSONObject, inputs: object) -> None:
-        """Keep the result of a node for reuse.
-
-        Args:
-            key: Its key.
-            action: The node's action.
-            outputs: What the node wrote.
-            inputs: What it was given.
-
-        Raises:
-            NotKept: It is not kept, and why.
-        """
+        """Keep the result of a node for reuse, or raise NotKept; `inputs` are what the node was given."""
         text = exact_json(outputs, "an output")
         if len(text) > min(LARGEST, self._cache.limit // 2):
             raise NotKept("the result is too large")
@@ -102,7 +87,9 @@ class ResultReuse:
         try:
             self._cache.put(key, action, text)
         except StoreError as error:
-            self._warn(error)
+            self._broken = True
+            message = f"Results are not kept for later runs: {error.message}"
+            self.run.host.report(problem_of(error, message=message, severity="warning", kind="config"))
             raise NotKept("the cache cannot be written") from error
         with self._lock:
             self._kept[key] = known
@@ -116,40 +103,20 @@ class ResultReuse:
     def _is_secret(self, value: Any) -> bool:
         return bool(self.run.redactor.value(value) != value)
 
-    def _warn(self, error: StoreError) -> None:
-        self._broken = True
-        message = f"Results are not kept for later runs: {error.message}"
-        self.run.host.report(
-            Problem(
-                message=message,
-                suggestion=next(iter(error.suggestions), ""),
-                severity="warning",
-                kind="config",
-            )
-        )
-
 
 class NodeReuse:
     """The reuse of results in one step: of a node, or of each item of its batch.
 
-    Args:
-        reuse: The run's.
-        planned: The node.
-
-    Attributes:
-        noted: What the trace shows: the number of results that were used (`cached`), with the `age` of the
-            oldest in seconds, of those that were `kept`, and of those that were `not_kept`, and `why`.
+    The trace shows what is `noted`: the number of results that were used (`cached`), with the `age` of the
+    oldest in seconds, of those that were `kept`, and of those that were `not_kept`, and `why`.
     """
 
     def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
         self._reuse = reuse
         self._ttl = planned.ttl or 0.0
         self._code = _code(planned)
-        self._ids = (
-            [planned.ref.id, *(node.ref.id for node in planned.sub.every())]
-            if planned.sub
-            else [planned.ref.id]
-        )
+        inside = planned.sub.every() if planned.sub else ()
+        self._ids = [planned.ref.id, *(node.ref.id for node in inside)]
         self._reads = frozenset({*planned.ref.entry.interface.reads, *planned.mapping.inputs})
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
@@ -191,10 +158,7 @@ class NodeReuse:
                 self._reuse.keep(key, action, watched.store.written, [*given])
         except NotKept as error:
             reason = str(error)
-        if reason:
-            self._note(not_kept=1, why=reason)
-        else:
-            self._note(kept=1)
+        self._note(**{"not_kept" if reason else "kept": 1}, why=reason)
 
     def _key(self, given: _Given) -> str:
         return result_key(self._code, self._place, *given)
@@ -228,10 +192,7 @@ def _code(planned: PlannedNode) -> str:
 class WatchedStore(MutableMapping[str, Any]):
     """A node's view of the shared store that notices what would make its result unfit for reuse.
 
-    Attributes:
-        store: The node's view.
-        reads: The names whose values are part of the key.
-        reason: Why the result cannot be kept; empty if it can.
+    The values of what it `reads` are part of the key. The `reason` is empty if the result can be kept.
     """
 
     store: NodeAwareSharedStore

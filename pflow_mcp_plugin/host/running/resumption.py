@@ -76,13 +76,8 @@ class EarlierRun:
     def opened(cls, folder: Path, run: str = "", owner: str | None = None) -> Iterator[Self]:
         """Open a run in the folder of records, by default the last one that did not end well.
 
-        Args:
-            folder: The folder.
-            run: The id of the run.
-            owner: Who must have started it; whoever did if it is None.
-
-        Raises:
-            PflowError: There is none, it is going on, or its record cannot be used.
+        It must have been started by the `owner`, unless that is None. Raises if there is none, if it is going
+        on, or if its record cannot be used.
         """
         record = _found(folder, run, owner)
         try:
@@ -168,8 +163,7 @@ class EarlierRun:
     def decide(self, decisions: Iterable[tuple[str, Decision]], *, trying: bool = False) -> None:
         """Record decisions about steps, each named by its place or by its node; only `trying` keeps none.
 
-        Raises:
-            PflowError: One of them names no such step; nothing is recorded.
+        If one of them names no such step, that is an error, and nothing is recorded.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
         outputs = [_outputs(step, it) for step, it in found]

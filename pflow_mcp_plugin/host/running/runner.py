@@ -207,8 +207,14 @@ class WorkflowRunner(Runner):
             resumed = earlier.resumed()
             values = {**earlier.inputs(earlier.workflow), **inputs}
             compiled = runner.compile(earlier.workflow, earlier.place.name, values)
-            begun = origin or resumed.origin, control, len(compiled.graph.certain()), None, run_id
-            run = CurrentRun(self._host, compiled.workflow, *begun)
+            run = CurrentRun(
+                self._host,
+                compiled.workflow,
+                origin or resumed.origin,
+                control,
+                expected=compiled.size,
+                run_id=run_id,
+            )
             return runner.run_compiled(compiled, values, run=run, resumed=resumed)
 
     def run_compiled(  # noqa: PLR0913 - a run, or what makes one

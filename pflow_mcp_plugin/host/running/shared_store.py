@@ -18,11 +18,7 @@ Fit = Callable[[str, Any], Any]
 
 @attrs.frozen(eq=False, repr=False)
 class StoredValue:
-    """A value that is kept on the disk, and read from there each time it is needed.
-
-    Attributes:
-        load: Reads it; raises PflowError if it is not there any more.
-    """
+    """A value that is kept on the disk; `load` reads it, and raises PflowError if it is gone."""
 
     load: Callable[[], Any]
 

@@ -126,14 +126,10 @@ class Step:
 
 @attrs.define(eq=False, repr=False)
 class Preparation:
-    """What nodes wait for, in the trace, such as the start of a program; times are in milliseconds.
+    """What `nodes` wait for, in the trace, such as the start of a program; times are in milliseconds.
 
-    Attributes:
-        label: What is prepared.
-        nodes: The nodes that wait for it.
-        offset: The time from the start of the run to its beginning.
-        milliseconds: How long it took; None until it has ended.
-        error: What went wrong, if anything.
+    `offset` is the time from the start of the run to its beginning, and `milliseconds` how long it took, None
+    until it has ended.
     """
 
     label: str
@@ -194,18 +190,10 @@ class RunWatcher:
 
 
 class Recorder:
-    """Records the trace of one run.
+    """Records the trace of one run, and tells the `watcher`.
 
-    Args:
-        run_id: Names the trace file.
-        workflow: The workflow's name.
-        redactor: Redacts the run's secrets.
-        files: Holds what is left out where a value is shortened; None if nothing does.
-        owner: Who asked for the run; empty for the user.
-        watcher: Is told what is recorded.
-
-    Attributes:
-        enter: Puts what is recorded into the record of the run, too, if it has one.
+    `files` hold what is left out where a value is shortened, unless they are None. The `owner` is empty for
+    the user. `enter` puts what is recorded into the record of the run, too, if it has one.
     """
 
     enter: Callable[..., int | None] | None = None
@@ -386,12 +374,9 @@ class Recorder:
             steps = step.steps
 
     def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
-        """Return `value` as the trace shows it: JSON of bounded size, secrets redacted, with files.
+        """Return `value` as the trace shows it: JSON of about `most` characters, redacted, with files.
 
-        Args:
-            value: The value.
-            most: Characters to keep; approximate.
-            repeated: A key of the value that repeats what others hold, and needs no file.
+        What is under the key `repeated` has no file, as it repeats what others hold.
         """
         return Excerpt(self._redactor, most, self.files, repeated=repeated).of(value)
 
@@ -428,16 +413,22 @@ class Recorder:
         }
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
-        """Write the recorded trace into `folder` and return its path.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Write the recorded trace into `folder` and return its path."""
         path = folder / f"{self._run_id}.json"
-        # Redacted again as a whole: a secret may have become known after a step was recorded.
         if self.files is not None:
             self.files.redact_again()
-        write_trace(path, {**self.head(), **self._redactor.value(self._to_dict(error))})
+        content = {
+            "milliseconds": _since(self._began),
+            "success": error is None,
+            "error": self.excerpt(error.to_dict()) if error else None,
+            # Excerpted only now: redaction must come before shortening, and now every secret is known.
+            "inputs": self.excerpt(self._inputs),
+            **({"outputs": self.excerpt(self._outputs)} if self._outputs else {}),
+            **({"preparations": [it.to_dict() for it in self.preparations]} if self.preparations else {}),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+        # Redacted again as a whole: a secret may have become known after a step was recorded.
+        write_trace(path, {**self.head(), **self._redactor.value(content)})
         return path
 
     def head(self) -> dict[str, Any]:
@@ -450,25 +441,9 @@ class Recorder:
             "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
         }
 
-    def _to_dict(self, error: PflowError | None) -> dict[str, object]:
-        return {
-            "milliseconds": _since(self._began),
-            "success": error is None,
-            "error": self.excerpt(error.to_dict()) if error else None,
-            # Excerpted only now: redaction must come before shortening, and now every secret is known.
-            "inputs": self.excerpt(self._inputs),
-            **({"outputs": self.excerpt(self._outputs)} if self._outputs else {}),
-            **({"preparations": [it.to_dict() for it in self.preparations]} if self.preparations else {}),
-            "steps": [step.to_dict() for step in self.steps],
-        }
-
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a trace file.
-
-    Raises:
-        StoreError: It cannot be written.
-    """
+    """Write a trace file; raise StoreError if it cannot be written."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)
