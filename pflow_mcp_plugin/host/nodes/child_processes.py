@@ -130,7 +130,7 @@ class Processes:
             self._closed = True
 
     def run(self, command: ChildCommand) -> tuple[int, bool]:
-        """Run a program until it exits, and end what it leaves running; see `_run`."""
+        """Return the exit code, and whether the program ended in time; what it leaves running is ended."""
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
@@ -140,8 +140,7 @@ class Processes:
             return work.result()
 
     def _run(self, command: ChildCommand) -> tuple[int, bool]:
-        """Return the exit code, and whether the program ended in time."""
-        process, channel = self._begin(command)
+        process, channel = self._start(command)
         try:
             with closing(_Pipes(process, command, channel)) as pipes:
                 in_time = pipes.serve(command.timeout, lambda: self._closed)
@@ -157,40 +156,36 @@ class Processes:
                     self._reaper.unregister(process.pid)
                 self._changed.notify_all()
 
-    def _begin(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
+    def _start(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
         """Start a program; return its process, and what reads its channel if it has one."""
-        reading, writing = os.pipe() if command.channel else (None, None)
-        try:
-            process = self._start(command, writing)
-        except BaseException:
-            if reading is not None:
-                os.close(reading)
-            raise
-        finally:
-            if writing is not None:
-                os.close(writing)
-        return process, None if reading is None else os.fdopen(reading, "rb", 0)
-
-    def _start(self, command: ChildCommand, channel: int | None) -> subprocess.Popen[bytes]:
         with self._changed:  # so that `__exit__` misses no process that is being started
             if self._closed:
                 raise OSError("the run has ended")
             if self._reaper is None:
                 self._reaper = shared_reaper.acquire()
                 self._marker = f"{self._reaper.marker}.shell-{next(_numbers)}."
-            process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
-                [str(channel) if word is CHANNEL else word for word in command.arguments],
-                cwd=command.cwd,
-                env={**command.env, MARKER: self._marker},
-                pass_fds=() if channel is None else (channel,),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,  # in a group of its own, which can be ended as a whole
-            )
+            reading, writing = os.pipe() if command.channel else (None, None)
+            try:
+                process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
+                    [str(writing) if word is CHANNEL else word for word in command.arguments],
+                    cwd=command.cwd,
+                    env={**command.env, MARKER: self._marker},
+                    pass_fds=() if writing is None else (writing,),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,  # in a group of its own, which can be ended as a whole
+                )
+            except BaseException:
+                if reading is not None:
+                    os.close(reading)
+                raise
+            finally:
+                if writing is not None:
+                    os.close(writing)
             self._running.add(process)
             self._reaper.register(process.pid, _GRACE)
-            return process
+        return process, None if reading is None else os.fdopen(reading, "rb", 0)
 
 
 class _Pipes:

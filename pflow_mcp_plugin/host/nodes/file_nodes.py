@@ -115,9 +115,9 @@ class WriteFile(pocketflow.Node):
             size, warning = file.write(text.encode(), append=append)
         except OSError as error:
             hints = _hints(error, file.path)
-            failure = file_problem("write", file.path, error.strerror or str(error), *hints)
-            failure.retryable = not (append or file.special)  # a part may have been written
-            raise failure from error
+            is_whole = not (append or file.special)  # else a part may have been written
+            reason = error.strerror or str(error)
+            raise file_problem("write", file.path, reason, *hints, retryable=is_whole) from error
         if warning and run is not None:
             message = f"{file.path} was written in place: {warning}"
             run.host.report(Problem(message=message, severity="warning", kind="execution"))
@@ -158,13 +158,10 @@ def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) 
         place, own = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
         if place.is_relative_to(own) or (whole and own.is_relative_to(place)):
             hint = "Use the command that changes it; `pflow config path` lists pflow's files"
-            problem = file_problem(doing, path, f"pflow keeps its own files in {folder}", hint)
-            problem.ran = "not ran"
-            raise problem
+            raise file_problem(doing, path, f"pflow keeps its own files in {folder}", hint, ran="not ran")
 
 
-def file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:
-    """Return the error about a file that a node cannot use."""
-    return PflowError(
-        f"Cannot {doing} {path}: {reason}", details={"file_path": str(path)}, suggestions=suggestions
-    )
+def file_problem(doing: str, path: Path, reason: str, *suggestions: str, **fields: Any) -> PflowError:
+    """Return the error about a file that a node cannot use, with further `fields` of it."""
+    details = {"file_path": str(path)}
+    return PflowError(f"Cannot {doing} {path}: {reason}", details=details, suggestions=suggestions, **fields)

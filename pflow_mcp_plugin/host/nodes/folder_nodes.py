@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 MOST_FILES = 100_000
 """The files that one `list-files` may find."""
 _MAGIC = re.compile(r"[*?[]")
+_refusal = partial(file_problem, ran="not ran")
 
 
 class ListFiles(pocketflow.Node):
@@ -85,7 +87,8 @@ def _matching(folder: str, parts: Sequence[str]) -> Iterator[str]:
         here, index = pending.pop()
         part, is_last = parts[index], index == len(parts) - 1
         if part == "**":
-            found = [(here, index + 1), *((path, index) for path in _entries(here, _is_plain_folder))]
+            is_plain = lambda it: not it.name.startswith(".") and it.is_dir(follow_symlinks=False)  # noqa: E731
+            found = [(here, index + 1), *((path, index) for path in _entries(here, is_plain))]
         else:
             found = [(path, index + 1) for path in _named(here, part, is_last=is_last)]
         for state in found:
@@ -108,10 +111,6 @@ def _named(folder: str, part: str, *, is_last: bool) -> list[str]:
         return is_shown and matches(entry.name) is not None and (is_last or entry.is_dir())
 
     return _entries(folder, wanted)
-
-
-def _is_plain_folder(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
 
 
 def _entries(folder: str, wanted: Callable[[os.DirEntry[str]], bool]) -> list[str]:
@@ -161,7 +160,10 @@ class _Transfer(pocketflow.Node):
         if not os.path.lexists(target):
             return "", ""
         there = target.lstat()
-        if os.path.samestat(there, status) or _is_same(source, target):
+        is_same = os.path.samestat(there, status)
+        with suppress(OSError):  # a link that leads nowhere
+            is_same = is_same or source.samefile(target)
+        if is_same:
             return f"{target} is the same file", "Name another destination"
         if is_folder or stat.S_ISDIR(there.st_mode):
             return f"{target} exists already", "Delete it first, or name another destination"
@@ -328,17 +330,14 @@ def _copy(source: Path, target: Path) -> int:
         if source.is_symlink():
             made.symlink_to(source.readlink())
         else:
-            shutil.copytree(source, made, symlinks=True, copy_function=_copy_inside)
+            copy = lambda one, other: copy_regular(one, Path(other), durable=False)  # noqa: E731
+            shutil.copytree(source, made, symlinks=True, copy_function=copy)
         made.replace(target)
     except BaseException:  # on Ctrl-C too
         with suppress(OSError):
             _remove(made)
         raise
     return _size(target)
-
-
-def _copy_inside(source: str, target: str) -> None:
-    copy_regular(source, Path(target), durable=False)
 
 
 def _remove(path: Path) -> None:
@@ -356,13 +355,6 @@ def _size(path: Path) -> int:
         return sum(_size(Path(entry.path)) for entry in entries)
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # a link that leads nowhere
-        return False
-
-
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
@@ -374,17 +366,9 @@ def _reason(error: Exception) -> str:
     return reason[:1].lower() + reason[1:]
 
 
-def _refusal(doing: str, path: Path, reason: str, *steps: str) -> PflowError:
-    problem = file_problem(doing, path, reason, *steps)
-    problem.ran = "not ran"
-    return problem
-
-
 def _failure(doing: str, path: Path, error: Exception, more: str) -> PflowError:
     """Return the error of what the system refused; it may be tried again, as nothing is half done."""
     where = getattr(error, "filename", None)
     inside = f" ({where})" if where and str(where) != str(path) and ".tmp" not in str(where) else ""
     steps = ("Name a regular file or a folder",) if isinstance(error, NotRegular) else ()
-    problem = file_problem(doing, path, f"{_reason(error)}{inside}{more}", *steps)
-    problem.retryable = True
-    return problem
+    return file_problem(doing, path, f"{_reason(error)}{inside}{more}", *steps, retryable=True)

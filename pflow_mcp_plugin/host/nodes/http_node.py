@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ _WRITTEN_HOST = re.compile(r"https?://[^/?#$@\\\s]+(?:[/?#]|\Z)", re.IGNORECASE)
 """A URL up to the end of its host, without a template."""
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
 _LEAST = {"retries": 0, "max_pages": 1}
+_WRITTEN_NAME = "{}: the name of a variable must be written in the workflow, without a template"
 
 
 class Http(pocketflow.Node):
@@ -114,9 +116,8 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         try:
             require_regular(path)
         except OSError as error:
-            failure = file_problem("read", path, error.strerror or str(error), "Check files")
-            failure.ran = "not ran"
-            raise failure from error
+            reason = error.strerror or str(error)
+            raise file_problem("read", path, reason, "Check files", ran="not ran") from error
     download = Path(params["download"]).expanduser() if "download" in params else None
     if download is not None:
         refuse_own("write", download, run)
@@ -207,7 +208,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
         return str(value)
     name = str(value["variable"])
     if not isinstance(written, Mapping) or written.get("variable") != name or has_template(name):
-        message = f"auth.{key}: the name of a variable must be written in the workflow, without a template"
+        message = _WRITTEN_NAME.format(f"auth.{key}")
         raise PflowError(message, suggestions=("Write the name",), ran="not ran")
     if not _is_of_user(run):
         message = f"auth.{key}: {name} is used only in runs that you start, not in those of clients"
@@ -224,122 +225,109 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
 def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what is wrong with the params of an `http` node, as far as they are known before it runs."""
     params = {key: value for key, value in params.items() if value is not None}
+    auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
+    found = (_method_mistakes(params), _url_mistakes(params), _value_mistakes(params))
+    for path, message, step in chain(*found, _header_mistakes(params, auth), _auth_mistakes(auth)):
+        yield Problem(message=message, path=path, suggestion=step)
+
+
+_Mistake = tuple[str, str, str]
+"""The path to what is wrong, what is wrong with it, and the next step."""
+
+
+def _method_mistakes(params: Mapping[str, Any]) -> Iterator[_Mistake]:
     method = params.get("method", "GET")
-    if isinstance(method, str):
-        yield from _method_mistakes(method.upper(), params)
-    if isinstance(params.get("url"), str):
-        yield from _url_mistakes(params["url"].strip())
+    if not isinstance(method, str):
+        return
+    method = method.upper()
+    if method not in _METHODS:
+        step = did_you_mean(method, _METHODS, f"Use one of {', '.join(_METHODS)}")
+        yield "method", f"Unknown method {cut(method)}", step
+    elif method not in SAFE_METHODS:
+        if "next_page" in params:
+            yield "next_page", f"{method} has no pages", "Use GET, or a node for each page"
+    elif content := next((key for key in ("body", "form", "files") if key in params), ""):
+        yield content, f"A {method} request has no {content}", "Set method to POST, or use query"
+
+
+def _url_mistakes(params: Mapping[str, Any]) -> Iterator[_Mistake]:
+    url, next_page = params.get("url"), params.get("next_page")
+    if isinstance(url, str):
+        url = url.strip()
+        try:
+            parts = urlsplit(url)
+            has_host, _ = bool(parts.hostname), parts.port
+        except ValueError:
+            has_host = False
+        if not has_host or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
+            yield "url", "url is not an http or https address", "Write https://HOST/PATH"
+        elif parts.username is not None or parts.password is not None:
+            step = 'Use auth: {"type": "basic", "username": ..., "password": ...}'
+            yield "url", "url contains credentials", step
+    if isinstance(next_page, str) and next_page != "link":
+        from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+        try:
+            parsed(next_page)
+        except PflowError as error:
+            general = 'Write "link", or an expression over status, headers and body'
+            yield "next_page", f"next_page: {said(error)}", next(iter(error.suggestions), general)
+
+
+def _value_mistakes(params: Mapping[str, Any]) -> Iterator[_Mistake]:
     if "body" in params and ("form" in params or "files" in params):
-        yield Problem(message="body excludes form and files", path="body", suggestion="Use one of them")
+        yield "body", "body excludes form and files", "Use one of them"
     if "download" in params and "next_page" in params:
-        message = "download takes one page, so it excludes next_page"
-        yield Problem(message=message, path="next_page", suggestion="Leave one of them out")
-    yield from _page_mistakes(params.get("next_page"))
-    yield from _value_mistakes(params)
-    yield from _header_mistakes(params)
-    if isinstance(params.get("auth"), Mapping):
-        yield from _auth_mistakes(params["auth"])
-
-
-def _value_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
+        yield "next_page", "download takes one page, so it excludes next_page", "Leave one of them out"
     for key, least in _LEAST.items():
         if isinstance(params.get(key), int) and params[key] < least:
-            yield Problem(message=f"{key} must be at least {least}", path=key, suggestion="Correct it")
+            yield key, f"{key} must be at least {least}", "Correct it"
     for number, status in enumerate(params["expect"] if isinstance(params.get("expect"), list) else ()):
         if status is not UNKNOWN and not _STATUS.fullmatch(str(status).lower()):
-            message, step = f"expect: {cut(str(status))} is not a status", 'Write 404, or "4xx"'
-            yield Problem(message=message, path=f"expect[{number}]", suggestion=step)
+            yield f"expect[{number}]", f"expect: {cut(str(status))} is not a status", 'Write 404, or "4xx"'
     for key in ("files", "tls_pins", "client_cert"):
         given = params.get(key, ())
         items = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
         if not all(item is UNKNOWN or isinstance(item, str) for item in items):
-            yield Problem(message=f"{key} must be strings", path=key, suggestion="Write strings")
+            yield key, f"{key} must be strings", "Write strings"
 
 
-def _known(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of an object that are known."""
-    items = value.items() if isinstance(value, Mapping) else ()
-    yield from ((str(key), item) for key, item in items if item is not UNKNOWN)
-
-
-def _method_mistakes(method: str, params: Mapping[str, Any]) -> Iterator[Problem]:
-    if method not in _METHODS:
-        step = did_you_mean(method, _METHODS, f"Use one of {', '.join(_METHODS)}")
-        yield Problem(message=f"Unknown method {cut(method)}", path="method", suggestion=step)
-    elif method not in SAFE_METHODS:
-        if "next_page" in params:
-            step = "Use GET, or a node for each page"
-            yield Problem(message=f"{method} has no pages", path="next_page", suggestion=step)
-    elif content := next((key for key in ("body", "form", "files") if key in params), ""):
-        step = "Set method to POST, or use query"
-        yield Problem(message=f"A {method} request has no {content}", path=content, suggestion=step)
-
-
-def _url_mistakes(url: str) -> Iterator[Problem]:
-    try:
-        parts = urlsplit(url)
-        has_host, _ = bool(parts.hostname), parts.port
-    except ValueError:
-        has_host = False
-    if not has_host or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
-        message, step = "url is not an http or https address", "Write https://HOST/PATH"
-        yield Problem(message=message, path="url", suggestion=step)
-    elif parts.username is not None or parts.password is not None:
-        step = 'Use auth: {"type": "basic", "username": ..., "password": ...}'
-        yield Problem(message="url contains credentials", path="url", suggestion=step)
-
-
-def _page_mistakes(next_page: Any) -> Iterator[Problem]:
-    if not isinstance(next_page, str) or next_page == "link":
-        return
-    from pflow_mcp_plugin.host.workflow.expressions import parsed
-
-    try:
-        parsed(next_page)
-    except PflowError as error:
-        step = next(iter(error.suggestions), 'Write "link", or an expression over status, headers and body')
-        yield Problem(message=f"next_page: {said(error)}", path="next_page", suggestion=step)
-
-
-def _header_mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
-    auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
+def _header_mistakes(params: Mapping[str, Any], auth: Mapping[str, Any]) -> Iterator[_Mistake]:
     own = auth.get("name") if auth.get("type") == "header" else "authorization" if auth else ""
-    for name, value in _known(params.get("headers")):
-        path = at("headers", name)
+    headers = params.get("headers")
+    for key, value in headers.items() if isinstance(headers, Mapping) else ():
+        name, path = str(key), at("headers", str(key))
+        if value is UNKNOWN:
+            continue
         if not _TOKEN.fullmatch(name) or not _PRINTABLE.fullmatch(as_text(value)):
             message = f"header {cut(name)!r} has characters that a header cannot have"
-            yield Problem(message=message, path=path, suggestion="Remove or encode them")
+            yield path, message, "Remove or encode them"
         elif name.lower() in _FRAMING:
-            message, step = f"header {name} is written by pflow itself", "Remove it"
-            yield Problem(message=message, path=path, suggestion=step)
+            yield path, f"header {name} is written by pflow itself", "Remove it"
         elif isinstance(own, str) and name.lower() == own.lower():
-            message, step = f"header {name} is that of auth", "Leave one of them out"
-            yield Problem(message=message, path=path, suggestion=step)
+            yield path, f"header {name} is that of auth", "Leave one of them out"
 
 
-def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[Problem]:
+def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[_Mistake]:
     kind = auth.get("type")
     if kind is UNKNOWN or not auth:
         return
     if not isinstance(kind, str) or kind not in _AUTH:
         step = did_you_mean(str(kind), _AUTH, f"Use one of {', '.join(_AUTH)}")
-        yield Problem(message=f"Unknown auth type {cut(str(kind))}", path="auth.type", suggestion=step)
+        yield "auth.type", f"Unknown auth type {cut(str(kind))}", step
         return
     for key in auth:
         if key not in ("type", *_AUTH[kind]):
             step = did_you_mean(str(key), _AUTH[kind], f"It takes {' and '.join(_AUTH[kind])}")
-            yield Problem(message=f"Unknown key {key} in auth", path=at("auth", str(key)), suggestion=step)
+            yield at("auth", str(key)), f"Unknown key {key} in auth", step
     for key in _AUTH[kind]:
         value, path = auth.get(key), f"auth.{key}"
         name = value.get("variable") if isinstance(value, Mapping) and len(value) == 1 else None
-        is_variable = isinstance(name, str)
         if value is None:
-            yield Problem(message=f"auth of type {kind} needs {key}", path=path, suggestion=f"Add {key}")
+            yield path, f"auth of type {kind} needs {key}", f"Add {key}"
         elif isinstance(value, Mapping) and value.get("variable") is UNKNOWN:
-            message = f"{path}: the name of a variable must be written in the workflow, without a template"
-            yield Problem(message=message, path=path, suggestion="Write the name")
-        elif not (value is UNKNOWN or isinstance(value, str) or is_variable):
-            message, step = f'{path} must be a string, or {{"variable": NAME}}', "Correct it"
-            yield Problem(message=message, path=path, suggestion=step)
+            yield path, _WRITTEN_NAME.format(path), "Write the name"
+        elif not (value is UNKNOWN or isinstance(value, str) or isinstance(name, str)):
+            yield path, f'{path} must be a string, or {{"variable": NAME}}', "Correct it"
     if kind == "basic" and isinstance(auth.get("username"), str) and ":" in auth["username"]:
-        yield Problem(message="auth.username contains a colon", path="auth.username", suggestion="Remove it")
+        yield "auth.username", "auth.username contains a colon", "Remove it"

@@ -254,7 +254,9 @@ class _Exchange:
                         await self._take(response)
                         return response.url
             except httpx2.TransportError as error:
-                if not left or not self._may_repeat(error):
+                is_unsent = self.ran == "not ran" and isinstance(error, httpx2.ConnectError)
+                may_repeat = self._call.method in SAFE or is_unsent
+                if not left or not may_repeat or _is_about_certificate(error):
                     raise
                 seconds = pause
             left, pause = left - 1, 2 * pause
@@ -268,10 +270,6 @@ class _Exchange:
         asked = retry_after(response.headers.get("retry-after", ""))
         seconds = pause if asked is None else asked
         return seconds if asyncio.get_running_loop().time() + seconds < self._end else None
-
-    def _may_repeat(self, error: httpx2.TransportError) -> bool:
-        is_unsent = self.ran == "not ran" and isinstance(error, httpx2.ConnectError)
-        return (self._call.method in SAFE or is_unsent) and not _is_about_certificate(error)
 
     @asynccontextmanager
     async def _followed(self, url: str) -> AsyncIterator[httpx2.Response]:
@@ -350,8 +348,10 @@ class _Exchange:
             if call.download is not None:
                 await self._save(response, call.download)
                 return
-            content = await self._content(response)
-            answer.body = self._read(content)
+            content = bytearray()
+            async for chunk in self._limited(response, "use download, or raise max_mb"):
+                content += chunk
+            answer.body = self._read(bytes(content))
             return
         beginning = bytearray()
         async for chunk in response.aiter_bytes():
@@ -365,12 +365,6 @@ class _Exchange:
                 answer.body = json.loads(text)
         answer.failure = self._unexpected(response, text)
 
-    async def _content(self, response: httpx2.Response) -> bytes:
-        content = bytearray()
-        async for chunk in self._limited(response, "use download, or raise max_mb"):
-            content += chunk
-        return bytes(content)
-
     async def _save(self, response: httpx2.Response, path: Path) -> None:
         """Write the body of an answer to a file: as a whole, or not at all."""
         try:
@@ -379,9 +373,7 @@ class _Exchange:
                 async for chunk in self._limited(response, "raise max_mb"):
                     write(chunk)
         except OSError as error:
-            failure = file_problem("write", path, error.strerror or str(error))
-            failure.ran = self.ran
-            raise failure from error
+            raise file_problem("write", path, error.strerror or str(error), ran=self.ran) from error
         self._answer.path = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:

@@ -40,9 +40,21 @@ class Llm(pocketflow.Node):
     def exec(self, prep_res: tuple[str, Run | None]) -> dict[str, Any]:
         """Ask the language model; return the outputs."""
         llm, name = llm_library(), self.params.get("model")
+        prompt, run = prep_res
+        options = dict(self.params.get("options", {}))
+        if "temperature" in self.params:
+            options["temperature"] = self.params["temperature"]
+        system, schema = self.params.get("system"), self.params.get("schema")
         try:
             model = llm.get_model(name)
-            response = self._response(model, *prep_res)
+            key = kept_key(model, run.host.settings.get) if run and run.host.settings else None
+            if run and key is not None:
+                run.add_secrets([key])  # the library's errors may show it
+                options["key"] = key
+            try:
+                response = model.prompt(prompt, system=system, schema=schema, stream=False, **options)
+            except ValueError as error:
+                raise not_accepted(model, error) from error
             text = response.text()  # only now is the request sent
         except llm.UnknownModelError as error:
             raise unknown_model(name) from error
@@ -54,20 +66,6 @@ class Llm(pocketflow.Node):
             "model": model.model_id,
             "usage": {"input": usage.input, "output": usage.output},
         }
-
-    def _response(self, model: Any, prompt: str, run: Run | None) -> Any:
-        options = dict(self.params.get("options", {}))
-        if "temperature" in self.params:
-            options["temperature"] = self.params["temperature"]
-        key = kept_key(model, run.host.settings.get) if run and run.host.settings else None
-        if run and key is not None:
-            run.add_secrets([key])  # the library's errors may show it
-            options["key"] = key
-        system, schema = self.params.get("system"), self.params.get("schema")
-        try:
-            return model.prompt(prompt, system=system, schema=schema, stream=False, **options)
-        except ValueError as error:
-            raise not_accepted(model, error) from error
 
     def exec_fallback(self, prep_res: tuple[str, Run | None], exc: Exception) -> dict[str, Any]:
         """Raise the language model's failure; as a retryable error if the model did nothing."""

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.contract import (
     EXIT_CODES,
     UNKNOWN,
@@ -26,9 +28,12 @@ def _field(key: str, kind: str, description: str, **more: Any) -> Field:
     return Field(key=key, type=kind, description=description, **more)
 
 
-def _own(
-    node: str, class_name: str, module: str, description: str, *, interface: Interface, **more: Any
-) -> Entry:
+_SHAPE = frozenset(attribute.name for attribute in attrs.fields(Interface))
+
+
+def _own(node: str, class_name: str, module: str, description: str, **more: Any) -> Entry:
+    """Return an entry, with what more belongs to an interface in its interface."""
+    shape = {key: more.pop(key) for key in _SHAPE & more.keys()}
     return Entry(
         node=node,
         class_name=class_name,
@@ -36,7 +41,7 @@ def _own(
         file_path=f"pflow_mcp_plugin/host/{module.replace('.', '/')}.py",
         source="pflow",
         description=description,
-        interface=interface,
+        interface=Interface(**shape),
         **more,
     )
 
@@ -71,20 +76,21 @@ _CASES: dict[str, JSON] = {
 }
 
 
-def _moving(done: str) -> Interface:
-    return Interface(
-        inputs=("source", "destination"),
-        params=(
+def _moving(done: str) -> dict[str, Any]:
+    """Return the interface of a node that puts files somewhere else."""
+    return {
+        "inputs": ("source", "destination"),
+        "params": (
             _field("source", "str", "The file or folder; of a link the link itself", required=True),
             _field("destination", "str", "Its new path, or a folder to put it into", required=True),
             _field("overwrite", "bool", "Whether a file that is there may be replaced"),
         ),
-        outputs=(
+        "outputs": (
             _field("file_path", "str", "Where it is now"),
             _field("size", "int", f"The bytes that were {done}; of a folder those of all files in it"),
         ),
-        result="file_path",
-    )
+        "result": "file_path",
+    }
 
 
 _ENTRIES = (
@@ -94,12 +100,10 @@ _ENTRIES = (
         "nodes.value_nodes",
         "Pass a message on: show a value, or gather several in one string",
         purity="flow_safe",
-        interface=Interface(
-            inputs=("message",),
-            params=(_field("message", "any", "Any value", required=True),),
-            outputs=(_field("message", "any", "The same value"),),
-            actions=("default",),
-        ),
+        inputs=("message",),
+        params=(_field("message", "any", "Any value", required=True),),
+        outputs=(_field("message", "any", "The same value"),),
+        actions=("default",),
     ),
     _own(
         "read-file",
@@ -108,21 +112,19 @@ _ENTRIES = (
         "Read a text file",
         purity="flow_safe",
         cacheable=False,
-        interface=Interface(
-            inputs=("file_path", "encoding"),
-            params=(
-                _FILE_PATH,
-                _field("encoding", "str", "The encoding of its text, utf-8 by default"),
-                _field("max_mb", "float", "Its maximum size in MiB, 256 by default"),
-                _SPECIAL,
-                _SPECIAL_TIMEOUT,
-            ),
-            outputs=(
-                _field("content", "str", "The whole text"),
-                _field("file_path", "str", "The file that was read"),
-            ),
-            result="content",
+        inputs=("file_path", "encoding"),
+        params=(
+            _FILE_PATH,
+            _field("encoding", "str", "The encoding of its text, utf-8 by default"),
+            _field("max_mb", "float", "Its maximum size in MiB, 256 by default"),
+            _SPECIAL,
+            _SPECIAL_TIMEOUT,
         ),
+        outputs=(
+            _field("content", "str", "The whole text"),
+            _field("file_path", "str", "The file that was read"),
+        ),
+        result="content",
     ),
     _own(
         "write-file",
@@ -130,21 +132,19 @@ _ENTRIES = (
         "nodes.file_nodes",
         "Write a text file, or append to it; lists and objects are written as JSON",
         effects=("destructive",),
-        interface=Interface(
-            inputs=("file_path", "content", "append"),
-            params=(
-                _FILE_PATH,
-                _field("content", "any", "Text, or any value to be written as JSON", required=True),
-                _field("append", "bool", "Add to the end instead of replacing the file"),
-                _SPECIAL,
-                _SPECIAL_TIMEOUT,
-            ),
-            outputs=(
-                _field("file_path", "str", "The file that was written"),
-                _field("size", "int", "Its length in bytes"),
-            ),
-            result="file_path",
+        inputs=("file_path", "content", "append"),
+        params=(
+            _FILE_PATH,
+            _field("content", "any", "Text, or any value to be written as JSON", required=True),
+            _field("append", "bool", "Add to the end instead of replacing the file"),
+            _SPECIAL,
+            _SPECIAL_TIMEOUT,
         ),
+        outputs=(
+            _field("file_path", "str", "The file that was written"),
+            _field("size", "int", "Its length in bytes"),
+        ),
+        result="file_path",
     ),
     _own(
         "list-files",
@@ -153,24 +153,22 @@ _ENTRIES = (
         "List the files that match a pattern, with their sizes and times",
         purity="flow_safe",
         cacheable=False,
-        interface=Interface(
-            inputs=("pattern", "folder"),
-            params=(
-                _field(
-                    "pattern",
-                    "str",
-                    "Such as `*.csv` or `src/**/*.py`; `**` stands for any folders, and hidden files "
-                    "match only a pattern with a name that begins with a dot",
-                    required=True,
-                ),
-                _field("folder", "str", "Where to look, by default the current folder"),
+        inputs=("pattern", "folder"),
+        params=(
+            _field(
+                "pattern",
+                "str",
+                "Such as `*.csv` or `src/**/*.py`; `**` stands for any folders, and hidden files "
+                "match only a pattern with a name that begins with a dot",
+                required=True,
             ),
-            outputs=(
-                _field("files", "list", "path, name, size, modified (UTC) of each, by path", schema=_FILES),
-                _field("count", "int", "How many there are"),
-            ),
-            result="files",
+            _field("folder", "str", "Where to look, by default the current folder"),
         ),
+        outputs=(
+            _field("files", "list", "path, name, size, modified (UTC) of each, by path", schema=_FILES),
+            _field("count", "int", "How many there are"),
+        ),
+        result="files",
     ),
     _own(
         "copy-file",
@@ -178,7 +176,7 @@ _ENTRIES = (
         "nodes.folder_nodes",
         "Copy a file, or a folder with all that is in it",
         effects=("destructive",),
-        interface=_moving("copied"),
+        **_moving("copied"),
     ),
     _own(
         "move-file",
@@ -186,7 +184,7 @@ _ENTRIES = (
         "nodes.folder_nodes",
         "Move or rename a file or a folder",
         effects=("destructive",),
-        interface=_moving("moved"),
+        **_moving("moved"),
     ),
     _own(
         "delete-file",
@@ -194,18 +192,16 @@ _ENTRIES = (
         "nodes.folder_nodes",
         "Delete a file, or with `recursive` a folder with all that is in it",
         effects=("destructive",),
-        interface=Interface(
-            params=(
-                _field("file_path", "str", "The file or folder", required=True),
-                _field("recursive", "bool", "Whether it may be a folder"),
-                _field("missing_ok", "bool", "Whether it need not exist"),
-            ),
-            outputs=(
-                _field("file_path", "str", "What was deleted"),
-                _field("deleted", "bool", "False if it did not exist"),
-            ),
-            result="file_path",
+        params=(
+            _field("file_path", "str", "The file or folder", required=True),
+            _field("recursive", "bool", "Whether it may be a folder"),
+            _field("missing_ok", "bool", "Whether it need not exist"),
         ),
+        outputs=(
+            _field("file_path", "str", "What was deleted"),
+            _field("deleted", "bool", "False if it did not exist"),
+        ),
+        result="file_path",
     ),
     _own(
         "shell",
@@ -216,41 +212,39 @@ _ENTRIES = (
         retryable=False,
         effects=("destructive", "sends_data"),
         may_run_code=True,
-        interface=Interface(
-            inputs=("stdin",),
-            params=(
-                _field(
-                    "command",
-                    "str | list",
-                    "Arguments, or a shell line; values of templates in a line are quoted",
-                    required=True,
-                    schema={"type": ["string", "array"]},
-                    shell_line=True,
-                ),
-                _field("stdin", "any", "Standard input; all but strings as JSON"),
-                _CWD,
-                _field("env", "dict", "Variables in addition to those of pflow"),
-                _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
-                _field("check", "bool", "Whether exit codes other than 0 fail; true by default"),
-                _MOST_OUTPUT,
-                _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
+        inputs=("stdin",),
+        params=(
+            _field(
+                "command",
+                "str | list",
+                "Arguments, or a shell line; values of templates in a line are quoted",
+                required=True,
+                schema={"type": ["string", "array"]},
+                shell_line=True,
             ),
-            outputs=(
-                _field("stdout", "str", "What it wrote"),
-                _field("stderr", "str", "What it wrote to standard error"),
-                _field("exit_code", "int", "Its exit code; negative for a signal"),
-                _field(
-                    "lines",
-                    "list",
-                    "The lines of stdout, unless it is longer than 8 MiB",
-                    schema={"type": "array", "items": {"type": "string"}},
-                ),
-                _field("json", "any", "Only when stdout is JSON of at most 8 MiB: its value"),
-            ),
-            actions=("default", "error", "timeout"),
-            result="stdout",
-            piped="stdin",
+            _field("stdin", "any", "Standard input; all but strings as JSON"),
+            _CWD,
+            _field("env", "dict", "Variables in addition to those of pflow"),
+            _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
+            _field("check", "bool", "Whether exit codes other than 0 fail; true by default"),
+            _MOST_OUTPUT,
+            _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
         ),
+        outputs=(
+            _field("stdout", "str", "What it wrote"),
+            _field("stderr", "str", "What it wrote to standard error"),
+            _field("exit_code", "int", "Its exit code; negative for a signal"),
+            _field(
+                "lines",
+                "list",
+                "The lines of stdout, unless it is longer than 8 MiB",
+                schema={"type": "array", "items": {"type": "string"}},
+            ),
+            _field("json", "any", "Only when stdout is JSON of at most 8 MiB: its value"),
+        ),
+        actions=("default", "error", "timeout"),
+        result="stdout",
+        piped="stdin",
     ),
     _own(
         "python",
@@ -260,37 +254,35 @@ _ENTRIES = (
         retryable=False,
         effects=("destructive", "sends_data"),
         may_run_code=True,
-        interface=Interface(
-            params=(
-                _field(
-                    "code",
-                    "str",
-                    "Python; it finds `inputs` as variables and leaves its result in `result`",
-                    required=True,
-                    source_code=True,
-                ),
-                _field("inputs", "dict", "The variables of the code, each with its value"),
-                _field(
-                    "requirements",
-                    "list",
-                    "Packages that it needs, as `pandas>=2`; needs uv",
-                    schema={"type": "array", "items": {"type": "string"}},
-                    source_code=True,
-                ),
-                _field("env", "dict", "Variables; of those of pflow it sees PATH, HOME and few others"),
-                _CWD,
-                _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
-                _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
-                _MOST_OUTPUT,
+        params=(
+            _field(
+                "code",
+                "str",
+                "Python; it finds `inputs` as variables and leaves its result in `result`",
+                required=True,
+                source_code=True,
             ),
-            outputs=(
-                _field("result", "any", "What it left in `result`, else null"),
-                _field("stdout", "str", "What it printed"),
-                _field("stderr", "str", "What it wrote to standard error, with the traceback of a failure"),
+            _field("inputs", "dict", "The variables of the code, each with its value"),
+            _field(
+                "requirements",
+                "list",
+                "Packages that it needs, as `pandas>=2`; needs uv",
+                schema={"type": "array", "items": {"type": "string"}},
+                source_code=True,
             ),
-            actions=("default", "error", "timeout"),
-            result="result",
+            _field("env", "dict", "Variables; of those of pflow it sees PATH, HOME and few others"),
+            _CWD,
+            _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
+            _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
+            _MOST_OUTPUT,
         ),
+        outputs=(
+            _field("result", "any", "What it left in `result`, else null"),
+            _field("stdout", "str", "What it printed"),
+            _field("stderr", "str", "What it wrote to standard error, with the traceback of a failure"),
+        ),
+        actions=("default", "error", "timeout"),
+        result="result",
     ),
     _own(
         "branch",
@@ -300,19 +292,17 @@ _ENTRIES = (
         "the inputs and the outputs of earlier nodes",
         purity="flow_safe",
         cacheable=False,
-        interface=Interface(
-            params=(
-                _field(
-                    "cases",
-                    "list",
-                    '`{"when": EXPRESSION, "action": NAME}`; the first that is true gives the '
-                    "action, else it is `default`",
-                    required=True,
-                    schema=_CASES,
-                ),
+        params=(
+            _field(
+                "cases",
+                "list",
+                '`{"when": EXPRESSION, "action": NAME}`; the first that is true gives the '
+                "action, else it is `default`",
+                required=True,
+                schema=_CASES,
             ),
-            outputs=(_field("case", "str", "The action of the case that was taken"),),
         ),
+        outputs=(_field("case", "str", "The action of the case that was taken"),),
     ),
     _own(
         "transform",
@@ -322,21 +312,19 @@ _ENTRIES = (
         "join text, split lines, parse and print JSON and CSV",
         purity="flow_safe",
         cacheable=False,
-        interface=Interface(
-            params=(
-                _field("expression", "str", "Makes the output `result`"),
-                _field(
-                    "outputs",
-                    "dict",
-                    "An expression for each further output, by its name",
-                    schema={"type": "object", "additionalProperties": {"type": "string"}},
-                ),
-                _field("data", "any", "What the expressions apply to; by default all values in scope (`$`)"),
+        params=(
+            _field("expression", "str", "Makes the output `result`"),
+            _field(
+                "outputs",
+                "dict",
+                "An expression for each further output, by its name",
+                schema={"type": "object", "additionalProperties": {"type": "string"}},
             ),
-            outputs=(_field("result", "any", "The value of `expression`"),),
-            result="result",
-            piped="data",
+            _field("data", "any", "What the expressions apply to; by default all values in scope (`$`)"),
         ),
+        outputs=(_field("result", "any", "The value of `expression`"),),
+        result="result",
+        piped="data",
     ),
     _own(
         "fail",
@@ -346,15 +334,13 @@ _ENTRIES = (
         purity="flow_safe",
         cacheable=False,
         retryable=False,
-        interface=Interface(
-            params=(
-                _field("message", "any", "Why; all but strings as JSON", required=True),
-                _field(
-                    "kind",
-                    "str",
-                    "Decides the exit code; `execution` by default",
-                    schema={"type": "string", "enum": [it for it in EXIT_CODES if it != "interrupted"]},
-                ),
+        params=(
+            _field("message", "any", "Why; all but strings as JSON", required=True),
+            _field(
+                "kind",
+                "str",
+                "Decides the exit code; `execution` by default",
+                schema={"type": "string", "enum": [it for it in EXIT_CODES if it != "interrupted"]},
             ),
         ),
     ),
@@ -365,19 +351,17 @@ _ENTRIES = (
         "Ask the user for approval, or a decision; shows the next step with its exact arguments",
         purity="flow_safe",
         cacheable=False,
-        interface=Interface(
-            params=(
-                _field("question", "str", "What to ask", required=True),
-                _field(
-                    "choices",
-                    "list",
-                    "The possible answers; any text without them",
-                    schema={"type": "array", "items": {"type": "string"}},
-                ),
+        params=(
+            _field("question", "str", "What to ask", required=True),
+            _field(
+                "choices",
+                "list",
+                "The possible answers; any text without them",
+                schema={"type": "array", "items": {"type": "string"}},
             ),
-            outputs=(_field("answer", "str", "The answer"),),
-            result="answer",
         ),
+        outputs=(_field("answer", "str", "The answer"),),
+        result="answer",
     ),
     _own(
         "llm",
@@ -385,26 +369,24 @@ _ENTRIES = (
         "nodes.llm_node",
         "Ask a language model: summarize, classify, extract or write text with an LLM",
         effects=("sends_data",),
-        interface=Interface(
-            inputs=("prompt",),
-            params=(
-                _field("prompt", "any", "The question; all but strings as JSON", required=True),
-                _field("input", "any", "Text that the prompt is about; all but strings as JSON"),
-                _field("system", "str", "Instructions for its answers"),
-                _field("model", "str", "A model of `llm models`, else its default"),
-                _field("temperature", "float", "How freely it answers"),
-                _field("schema", "dict", "A JSON Schema; the answer is then a value"),
-                _field("options", "dict", "Further options of the model"),
-            ),
-            outputs=(
-                _field("response", "any", "The answer: a string, or with a schema any value"),
-                _field("model", "str", "The model that answered"),
-                _field("usage", "dict", "Numbers of input and output tokens"),
-            ),
-            result="response",
-            piped="input",
-            actions=("default", "error", "rate_limited"),
+        inputs=("prompt",),
+        params=(
+            _field("prompt", "any", "The question; all but strings as JSON", required=True),
+            _field("input", "any", "Text that the prompt is about; all but strings as JSON"),
+            _field("system", "str", "Instructions for its answers"),
+            _field("model", "str", "A model of `llm models`, else its default"),
+            _field("temperature", "float", "How freely it answers"),
+            _field("schema", "dict", "A JSON Schema; the answer is then a value"),
+            _field("options", "dict", "Further options of the model"),
         ),
+        outputs=(
+            _field("response", "any", "The answer: a string, or with a schema any value"),
+            _field("model", "str", "The model that answered"),
+            _field("usage", "dict", "Numbers of input and output tokens"),
+        ),
+        result="response",
+        piped="input",
+        actions=("default", "error", "rate_limited"),
     ),
     _own(
         "http",
@@ -413,42 +395,40 @@ _ENTRIES = (
         "Send an HTTP request: fetch a URL or web page, call a REST API, post JSON or a form, upload or "
         "download a file; reads all pages if wanted",
         effects=("untrusted_output", "destructive", "sends_data"),
-        interface=Interface(
-            params=(
-                _field("url", "str", "The http or https address; credentials belong in auth", required=True),
-                _field("method", "str", "GET by default; HEAD, OPTIONS, POST, PUT, PATCH or DELETE"),
-                _field("query", "dict", "Fields for the query of the url; a list gives several values"),
-                _field("headers", "dict", "Headers of the request"),
-                _field("body", "any", "Its body: a string as text, all else as JSON"),
-                _field("form", "dict", "In place of body: the fields of a form"),
-                _field("files", "dict", "Files of the form: the path of each, by the name of its field"),
-                _field(
-                    "auth",
-                    "dict",
-                    '`{"type": "bearer", "token": T}`, `{"type": "basic", "username": U, "password": T}` or '
-                    '`{"type": "header", "name": N, "value": T}`; T may be `{"variable": NAME}`',
-                ),
-                _field("expect", "list", 'The statuses that are no failure: ["2xx"] by default'),
-                _field("next_page", "str", '"link" for the Link header, or an expression for the next URL'),
-                _field("max_pages", "int", "The most pages, 100 by default"),
-                _field("download", "str", "The file to write the body to"),
-                _field("retries", "int", "How often a GET is sent again if it fails, 2 by default"),
-                _field("timeout", "float", "Seconds for all of it, 60 by default"),
-                _field("max_mb", "float", "MiB of what is answered, 32 by default, 4096 for a download"),
-                _field("insecure", "bool", "Whether plain http to another machine is allowed"),
-                _field("tls_pins", "str | list", "The keys, one of which it must have, or a file of them"),
-                _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
-                _field("client_cert", "str | list", "The file with certificate and key, or one for each"),
+        params=(
+            _field("url", "str", "The http or https address; credentials belong in auth", required=True),
+            _field("method", "str", "GET by default; HEAD, OPTIONS, POST, PUT, PATCH or DELETE"),
+            _field("query", "dict", "Fields for the query of the url; a list gives several values"),
+            _field("headers", "dict", "Headers of the request"),
+            _field("body", "any", "Its body: a string as text, all else as JSON"),
+            _field("form", "dict", "In place of body: the fields of a form"),
+            _field("files", "dict", "Files of the form: the path of each, by the name of its field"),
+            _field(
+                "auth",
+                "dict",
+                '`{"type": "bearer", "token": T}`, `{"type": "basic", "username": U, "password": T}` or '
+                '`{"type": "header", "name": N, "value": T}`; T may be `{"variable": NAME}`',
             ),
-            outputs=(
-                _field("status", "int", "The status of the answer, of the last one if there are several"),
-                _field("headers", "dict", "Its headers, with names in lower case"),
-                _field("body", "any", "Its body: a value if it is JSON, else text; of pages, a list"),
-                _field("path", "str", "Only with download: the file"),
-            ),
-            actions=("default", "error", "timeout", "rate_limited"),
-            result="body",
+            _field("expect", "list", 'The statuses that are no failure: ["2xx"] by default'),
+            _field("next_page", "str", '"link" for the Link header, or an expression for the next URL'),
+            _field("max_pages", "int", "The most pages, 100 by default"),
+            _field("download", "str", "The file to write the body to"),
+            _field("retries", "int", "How often a GET is sent again if it fails, 2 by default"),
+            _field("timeout", "float", "Seconds for all of it, 60 by default"),
+            _field("max_mb", "float", "MiB of what is answered, 32 by default, 4096 for a download"),
+            _field("insecure", "bool", "Whether plain http to another machine is allowed"),
+            _field("tls_pins", "str | list", "The keys, one of which it must have, or a file of them"),
+            _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
+            _field("client_cert", "str | list", "The file with certificate and key, or one for each"),
         ),
+        outputs=(
+            _field("status", "int", "The status of the answer, of the last one if there are several"),
+            _field("headers", "dict", "Its headers, with names in lower case"),
+            _field("body", "any", "Its body: a value if it is JSON, else text; of pages, a list"),
+            _field("path", "str", "Only with download: the file"),
+        ),
+        actions=("default", "error", "timeout", "rate_limited"),
+        result="body",
     ),
     _own(
         "workflow",
@@ -456,19 +436,17 @@ _ENTRIES = (
         "running.flow",
         "Run another workflow as a step: a saved one by its name, a file, or one written in "
         "place; its inputs are further parameters, and its outputs those of the node",
-        interface=Interface(
-            params=(
-                _field(
-                    "workflow",
-                    "str | dict",
-                    "A saved workflow's name, a file beside this workflow's, or a workflow",
-                    required=True,
-                    schema={"type": ["string", "object"]},
-                ),
+        params=(
+            _field(
+                "workflow",
+                "str | dict",
+                "A saved workflow's name, a file beside this workflow's, or a workflow",
+                required=True,
+                schema={"type": ["string", "object"]},
             ),
-            open=True,
-            open_outputs=True,
         ),
+        open=True,
+        open_outputs=True,
     ),
 )
 

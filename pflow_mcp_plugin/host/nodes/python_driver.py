@@ -48,7 +48,11 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    _adopt()
+    if sys.platform == "linux":  # become the parent of processes whose parent ends; only Linux knows that
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     child = os.fork()
     if not child:
@@ -59,15 +63,6 @@ def main() -> None:
     _end_children(child if exit_code is None else None)
     _say(channel, {"exit": -signal.SIGTERM if exit_code is None else exit_code})
     os._exit(0)
-
-
-def _adopt() -> None:
-    """Become the parent of processes whose parent ends; only Linux knows that."""
-    if sys.platform == "linux":
-        import ctypes
-
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def _watch(child: int) -> int | None:
@@ -123,7 +118,7 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
         del spare
         report, exit_code = _failure(error, names), 1
         if isinstance(error, SystemExit):
-            exit_code = _exit_code(error)
+            exit_code = (error.code or 0) & 0xFF if isinstance(error.code, int | None) else 1
             if not exit_code:
                 report = _result(names.get("result"))
     if os.getpid() != own:  # a fork of the code came to its end, too
@@ -180,12 +175,6 @@ def _place(link: _Link | None) -> str:
     steps = [f"[{key!r:.60}]" for key in reversed(keys[:-1])]  # the last key is that of the result itself
     shown = [*steps[:5], "...", *steps[-2:]] if len(steps) > 8 else steps
     return "result" + "".join(shown)
-
-
-def _exit_code(error: SystemExit) -> int:
-    if error.code is None or isinstance(error.code, int):
-        return (error.code or 0) & 0xFF
-    return 1
 
 
 def _failure(error: BaseException, names: dict[str, Any]) -> dict[str, Any]:
