@@ -89,6 +89,6 @@ def forget_stderr(host: Host, name: str) -> None:
 
 def lookup(host: Host) -> Lookup:
     """Return the lookup of variables in the environment and the settings."""
-    from pflow_mcp_plugin.config.expansion import host_lookup
+    from pflow_mcp_plugin.config.expansion import VariableLookup
 
-    return host_lookup(host)
+    return VariableLookup(host.settings)

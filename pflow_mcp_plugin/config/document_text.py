@@ -145,19 +145,8 @@ _TOKEN = re.compile(
 _INDENT = re.compile(r"\n([ \t]+)\S")
 
 
-class _Token(NamedTuple):
-    text: str
-    start: int
-    end: int
-    is_comment: bool
-
-
-class _Member(NamedTuple):
-    """A key of an object in a JSON text, and the indexes of its value's first and last token."""
-
-    key: str
-    first: int
-    last: int
+Tokens = list[re.Match[str]]
+"""The tokens of a JSON text without its comments."""
 
 
 class JsonText:
@@ -168,90 +157,71 @@ class JsonText:
         self._newline = "\r\n" if "\r\n" in text else "\n"
         found = _INDENT.search(text)
         self._unit = found[1] if found else "  "
-        self._read()
 
     def __str__(self) -> str:
         return self._text
 
     def put(self, path: tuple[str, ...], value: Any) -> None:
         """Replace a value in the JSON text, or add it at the end of its object."""
-        at = next((index for index, token in enumerate(self._tokens) if not token.is_comment), -1)
+        tokens = [found for found in _TOKEN.finditer(self._text) if not found["comment"]]
+        first = last = 0
         for depth, key in enumerate(path):
-            if at < 0 or self._tokens[at].text != "{":
+            if not tokens or tokens[first][0] != "{":
                 raise LookupError(path)
-            found = [member for member in self._members(at) if member.key == key]
-            if not found:
+            members = _members(tokens, first)
+            if key not in members:
                 for missing in reversed(path[depth + 1 :]):
                     value = {missing: value}
-                self._insert(at, key, value)
+                self._insert(tokens, first, key, value)
                 return
-            at, last = found[-1].first, found[-1].last  # parsers use the last one of the same name
-        written = self._dumped(value, self._indent(at))
-        self._text = self._text[: self._tokens[at].start] + written + self._text[self._tokens[last].end :]
-        self._read()
+            first, last = members[key]
+        written = self._dumped(value, self._indent(tokens[first]))
+        self._text = self._text[: tokens[first].start()] + written + self._text[tokens[last].end() :]
 
-    def _read(self) -> None:
-        self._tokens = [
-            _Token(found[0], found.start(), found.end(), found["comment"] is not None)
-            for found in _TOKEN.finditer(self._text)
-        ]
-
-    def _members(self, opening: int) -> Iterator[_Member]:
-        """Yield the members of the object that begins at a token."""
-        at = self._after(opening)
-        while self._tokens[at].text != "}":
-            first = self._after(self._after(at))  # behind the colon
-            last = self._end(first)
-            yield _Member(_key(self._tokens[at].text), first, last)
-            at = self._after(last)
-            if self._tokens[at].text == ",":
-                at = self._after(at)
-
-    def _after(self, index: int) -> int:
-        """Return the index of the next token that is not a comment."""
-        index += 1
-        while self._tokens[index].is_comment:
-            index += 1
-        return index
-
-    def _end(self, index: int) -> int:
-        """Return the index of the last token of the value that begins at a token."""
-        depth = 0
-        while True:
-            token = self._tokens[index]
-            if not token.is_comment:
-                depth += (token.text in ("{", "[")) - (token.text in ("}", "]"))
-            if depth == 0:
-                return index
-            index += 1
-
-    def _insert(self, opening: int, key: str, value: Any) -> None:
+    def _insert(self, tokens: Tokens, opening: int, key: str, value: Any) -> None:
         """Add a member at the end of the object that begins at a token."""
-        closing = self._end(opening)
-        last = closing - 1  # it may be a comment, behind which the member goes
-        outer = self._indent(opening)
+        closing = _end(tokens, opening)
+        last, outer = tokens[closing - 1], self._indent(tokens[opening])
         written = f"{json.dumps(key, ensure_ascii=False)}: {self._dumped(value, outer + self._unit)}"
         added = f"{self._newline}{outer}{self._unit}{written}"
-        between = self._text[self._tokens[last].end : self._tokens[closing].start]
-        if "\n" not in between:
+        before = self._text[: tokens[closing].start()]
+        place = len(before.rstrip())  # behind a comment, too
+        if "\n" not in before[place:]:
             added += f"{self._newline}{outer}"
-        text = self._text[: self._tokens[last].end] + added + self._text[self._tokens[last].end :]
-        members = list(self._members(opening))
-        if members and self._tokens[self._after(members[-1].last)].text != ",":
-            end = self._tokens[members[-1].last].end
-            text = f"{text[:end]},{text[end:]}"
-        self._text = text
-        self._read()
+        comma = "" if last[0] in ("{", ",") else ","
+        kept = self._text[last.end() : place]
+        self._text = f"{self._text[: last.end()]}{comma}{kept}{added}{self._text[place:]}"
 
-    def _indent(self, index: int) -> str:
+    def _indent(self, token: re.Match[str]) -> str:
         """Return the whitespace at the beginning of a token's line."""
-        start = self._tokens[index].start
-        line = self._text[self._text.rfind("\n", 0, start) + 1 : start]
+        line = self._text[self._text.rfind("\n", 0, token.start()) + 1 : token.start()]
         return line[: len(line) - len(line.lstrip())]
 
     def _dumped(self, value: Any, indent: str) -> str:
         lines = json.dumps(value, ensure_ascii=False, indent=self._unit, allow_nan=False).split("\n")
         return f"{self._newline}{indent}".join(lines)
+
+
+def _members(tokens: Tokens, opening: int) -> dict[str, tuple[int, int]]:
+    """Return the members of the object that begins at a token, with their values' first and last token."""
+    members = {}
+    at = opening + 1
+    while tokens[at][0] != "}":
+        first = at + 2  # behind the colon
+        last = _end(tokens, first)
+        members[_key(tokens[at][0])] = first, last  # parsers use the last one of the same name
+        at = last + 1 + (tokens[last + 1][0] == ",")
+    return members
+
+
+def _end(tokens: Tokens, index: int) -> int:
+    """Return the index of the last token of the value that begins at a token."""
+    depth = 0
+    while True:
+        depth += (tokens[index][0] in ("{", "[")) - (tokens[index][0] in ("}", "]"))
+        if depth == 0:
+            return index
+        index += 1
 
 
 def _key(text: str) -> str:

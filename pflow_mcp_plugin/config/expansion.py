@@ -26,7 +26,7 @@ from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Host, Problem, Settings
+    from pflow_mcp_plugin.contract import Problem, Settings
     from pflow_mcp_plugin.types import Server
     from pflow_mcp_plugin.variable_references import VariableReference
 
@@ -85,11 +85,6 @@ class VariableLookup:
         if name in os.environ or self.settings is None:
             return False
         return self.settings.names().get(name, "file") != "file"
-
-
-def host_lookup(host: Host) -> VariableLookup:
-    """Return the lookup of a host: the environment, then the settings if it has any."""
-    return VariableLookup(host.settings)
 
 
 def expand(

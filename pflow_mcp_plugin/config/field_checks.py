@@ -46,9 +46,11 @@ def fault(path: str, message: str, suggestion: str = "") -> Problem:
     return Problem(path=path, message=message, suggestion=suggestion, kind="config")
 
 
-def advice(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return a warning at a path of the config."""
-    return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
+def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
+    """Return a warning at a path of the config, or about the file `source`."""
+    return Problem(
+        path=path, message=message, suggestion=suggestion, kind="config", severity="warning", source=source
+    )
 
 
 def join(path: str, key: str) -> str:
@@ -226,28 +228,31 @@ def client_cert(path: str, value: JSON) -> Iterator[Problem]:
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return
-    if not isinstance(value, Mapping):
-        wrong = f"Must be a file, or a table of two files, not {kind_of(value)}"
-        yield fault(path, wrong, 'Write client_cert = { cert = "client.pem", key = "client.key" }')
-        return
-    table = _DEFS["client_cert"]["else"]
-    for key in table["required"]:
-        if key not in value:
-            yield fault(join(path, key), f"A client_cert table needs a {key}", f'Add {key} = "FILE"')
-    yield from fields(path, value, checks_of(table["properties"]))
+    example = '{ cert = "client.pem", key = "client.key" }'
+    wrong, needs = "Must be a file, or a table of two files", ("A client_cert table needs a", "FILE")
+    yield from _record(_DEFS["client_cert"]["else"], example, path, value, wrong=wrong, needs=needs)
 
 
-def recipe(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a table that says how to find out whether a call happened."""
+def _record(
+    rule: Any,
+    example: str,
+    path: str,
+    value: JSON,
+    *,
+    wrong: str = "Must be a table",
+    needs: tuple[str, str] = ("", ""),
+) -> Iterator[Problem]:
+    """Check that a value is a table with the fields of a rule of the schema.
+
+    `needs` says what lacks a required field, and stands for its value.
+    """
     if not isinstance(value, Mapping):
-        wrong = f"Must be a table, not {kind_of(value)}"
-        yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ tool = "...", happened = "..." }}')
+        yield fault(path, f"{wrong}, not {kind_of(value)}", f"Write {path.rpartition('.')[2]} = {example}")
         return
-    table = _DEFS["recipe"]
-    for key in table["required"]:
+    for key in rule.get("required", ()):
         if key not in value:
-            yield fault(join(path, key), f"A recipe needs {key}", f'Add {key} = "..."')
-    yield from fields(path, value, checks_of(table["properties"]))
+            yield fault(join(path, key), f"{needs[0]} {key}", f'Add {key} = "{needs[1]}"')
+    yield from fields(path, value, checks_of(rule["properties"]))
 
 
 def _host(path: str, value: JSON) -> Iterator[Problem]:
@@ -273,15 +278,6 @@ def fields(
     for key, item in table.items():
         place = join(path, key)
         yield from known[key](place, item) if key in known else [unknown(place, key, known, strict=strict)]
-
-
-def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a table of two lists of globs, `allow` and `deny`."""
-    if isinstance(value, Mapping):
-        yield from fields(path, value, checks_of(_DEFS["tools"]["properties"]))
-    else:
-        wrong = f"Must be a table, not {kind_of(value)}"
-        yield fault(path, wrong, 'Write tools = { allow = ["get_*"], deny = [] }')
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
@@ -379,8 +375,10 @@ _BY_DEFINITION: Mapping[str, Check] = {
         "Must be auto, handshake or a protocol version",
         'Write "auto", or a version such as "2025-11-25"',
     ),
-    "tools": tool_filter,
-    "recipe": recipe,
+    "tools": partial(_record, _DEFS["tools"], '{ allow = ["get_*"], deny = [] }'),
+    "recipe": partial(
+        _record, _DEFS["recipe"], '{ tool = "...", happened = "..." }', needs=("A recipe needs", "...")
+    ),
 }
 """The checks of what the schema defines by name, where there is more to say about a mistake."""
 _BY_FIELD: Mapping[str, Check] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pflow_mcp_plugin.config.field_checks import advice
+from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network import egress
@@ -16,13 +18,8 @@ def advise(server: Server) -> Problem | None:
     refusal = egress.refusal_of_url(server, server.url)
     if refusal is None:
         return None
-    return Problem(
-        message=f"{refusal.message}; pflow will not connect to it",
-        path=f"mcpServers.{server.name}.url",
-        suggestion=refusal.next_step,
-        severity="warning",
-        kind="config",
-    )
+    message = f"{refusal.message}; pflow will not connect to it"
+    return advice(f"{server_path(server.name)}.url", message, refusal.next_step)
 
 
 def require_url(server: Server, url: str) -> None:

@@ -257,13 +257,8 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
         if missing:
             command = f"pflow registry migrate-mcp --from {shlex.quote(str(path))}"
             has = count_text(len(missing), "server")
-            yield Problem(
-                message=f"{path} of an older pflow is not used; it has {has}: {', '.join(missing[:3])}",
-                suggestion=f"Configure what it has: {command}",
-                severity="warning",
-                kind="config",
-                source=str(path),
-            )
+            message = f"{path} of an older pflow is not used; it has {has}: {', '.join(missing[:3])}"
+            yield advice("", message, f"Configure what it has: {command}", source=str(path))
 
 
 def from_json(text: str, origin: str) -> Fitted:

@@ -66,19 +66,14 @@ REACH = tuple(key for key in FIELDS if any(key in rule["then"]["properties"] for
 """The fields that describe how to connect to a server; each transport has its own."""
 
 
-def _reached_by() -> dict[Transport, tuple[str, ...]]:
-    reached: dict[Transport, tuple[str, ...]] = {}
-    for rule in _SERVER["allOf"]:
-        named, then = rule["if"]["properties"]["type"], rule["then"]
-        (required,) = then["required"]
-        others = (key for key in REACH if key != required and key not in then["properties"])
-        used = (required, *others)
-        for spelling in named.get("enum", [named.get("const")]):
-            reached[SPELLINGS[spelling]] = used
-    return reached
-
-
-REACHED_BY = _reached_by()
+REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
+    SPELLINGS[spelling]: (
+        *then["required"],
+        *(key for key in REACH if key not in {*then["required"], *then["properties"]}),
+    )
+    for named, then in ((rule["if"]["properties"]["type"], rule["then"]) for rule in _SERVER["allOf"])
+    for spelling in named.get("enum", [named.get("const")])
+}
 """The fields of `REACH` that each transport has; the first is required."""
 
 _IDENTITY = ("type", *REACH, "env", "protocol")

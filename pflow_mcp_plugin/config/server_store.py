@@ -119,7 +119,7 @@ class ServerStore:
     def require_own(self, name: str) -> None:
         """Raise an error if the user's own file does not have this server."""
         if name not in self._servers():
-            raise self._of_project(name) or self.not_configured(name)
+            raise self.not_configured(name)
 
     def enabling_step(self, name: str) -> str:
         """Return how to enable a server, the user's own or a project's."""
@@ -134,9 +134,16 @@ class ServerStore:
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
 
     def not_configured(self, name: str) -> McpError:
-        """Return the error about a server that is not configured, with the most similar names."""
+        """Return the error about a server that the user's own config lacks, with the most similar names."""
         from difflib import get_close_matches
 
+        if name in self._read().of_project:
+            return McpError(
+                f"Server {name} is not in {self.path}: it comes from {self.file_of(name)}",
+                where=Where(server=name, phase="config"),
+                next_step="Remove it there; pflow does not change the file of a project",
+                kind="config",
+            )
         names = sorted(self.names())
         close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
         step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
@@ -297,7 +304,7 @@ class ServerStore:
             for name in wanted:
                 table = servers.get(name)
                 if not isinstance(table, dict):
-                    raise self._of_project(name) or self.not_configured(name)
+                    raise self.not_configured(name)
                 if bool(table.get("disabled")) != disabled:
                     changed.append(name)
                     table["disabled"] = True
@@ -313,7 +320,7 @@ class ServerStore:
         def change(document: dict[str, Any]) -> None:
             servers = mapping(document.get(server_schema.SERVERS))
             if name not in servers:
-                raise self._of_project(name) or self.not_configured(name)
+                raise self.not_configured(name)
             del document[server_schema.SERVERS][name]
 
         return StoreChange(removed=(name,), warnings=self._change(change))
@@ -338,7 +345,7 @@ class ServerStore:
                 message = (
                     f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
                 )
-                warnings = (attrs.evolve(advice("", message), source=str(self.path)),)
+                warnings = (advice("", message, source=str(self.path)),)
             storage.write_atomic(self.path, written)
             return warnings
 
@@ -388,17 +395,6 @@ class ServerStore:
             reason = f"could not be read: {error.strerror}"
             raise storage.StoreError(self.path, reason) from error
         return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-    def _of_project(self, name: str) -> McpError | None:
-        """Return the error about a change of a server that the project's file has, not the user's own."""
-        if name not in self._read().of_project:
-            return None
-        return McpError(
-            f"Server {name} is not in {self.path}: it comes from {self.file_of(name)}",
-            where=Where(server=name, phase="config"),
-            next_step="Remove it there; pflow does not change the file of a project",
-            kind="config",
-        )
 
     def _servers(self) -> JSONObject:
         servers = self._read().document.get(server_schema.SERVERS, {})

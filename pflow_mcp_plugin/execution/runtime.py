@@ -14,7 +14,7 @@ import pluggy
 from pflow_mcp_plugin import naming, workflow_chain
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
-from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
+from pflow_mcp_plugin.config.expansion import Lookup, VariableLookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run, RunStep
@@ -374,7 +374,7 @@ def open_runtime(
     chain = cache(partial(workflow_chain.below, run)) if run else tuple
     with _pool(host, run, notices, starting, known.kept) as pool:
         runtime = Runtime(
-            known.store, known.catalog, host_lookup(host), pool, host.hook, notices, chain=chain
+            known.store, known.catalog, VariableLookup(host.settings), pool, host.hook, notices, chain=chain
         )
         if run:
             run.on_cancel(runtime.cancel)
@@ -391,7 +391,7 @@ def _pool(
         Pool,
         stderr_folder=stderr_folder(host.paths),
         sign_in_folder=sign_in_folder(host.paths),
-        starts_at_once=starts_at_once(host_lookup(host)),
+        starts_at_once=starts_at_once(VariableLookup(host.settings)),
     )
     if run is not None and run.origin.keeper is not None:
         from pflow_mcp_plugin.client.kept_servers import KeptServers

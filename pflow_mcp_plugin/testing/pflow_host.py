@@ -12,7 +12,7 @@ from typing import Any
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, open_pool
 from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
-from pflow_mcp_plugin.config.expansion import host_lookup
+from pflow_mcp_plugin.config.expansion import VariableLookup
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import servers
@@ -92,7 +92,7 @@ class PflowHost:
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
         given = parse_inputs(found, pairs)
-        missing = resolve_inputs(found, given, host_lookup(self.host)).missing
+        missing = resolve_inputs(found, given, VariableLookup(self.host.settings)).missing
         if missing:  # a terminal would be asked otherwise
             raise lacking_inputs(found, missing)
         server, secrets = preset_server(self.host, found, pairs, name, {})
@@ -255,7 +255,7 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
         raise _failure(f"Preset {name} cannot be added", error, host.warnings) from error
     known = servers(host.host.paths)
     with open_pool(host.host) as pool:
-        (synced,) = sync([name], known, pool.list_tools, host_lookup(host.host))
+        (synced,) = sync([name], known, pool.list_tools, VariableLookup(host.host.settings))
     if synced.error is not None:
         raise _failure(f"Preset {name} does not start", synced.error)
     server, content = known.store.get(name), known.catalog.file(name)

@@ -318,12 +318,7 @@ def _set_type(table: Table) -> None:
     """Write the transport out, as our config wants it."""
     given = table.get("type")
     transport = transport_named(given)
-    if (
-        transport is None
-        and (given is None or given == "remote")
-        and "command" not in table
-        and "url" in table
-    ):
+    if transport is None and given in (None, "remote") and "command" not in table and "url" in table:
         transport = transport_of_url(table["url"])
     if transport:
         table["type"] = transport
