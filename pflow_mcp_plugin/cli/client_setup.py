@@ -59,7 +59,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     """
     chosen = client(client_name)
     plan = transfer_plans.plan_export(chosen, _tables(server_store(host), names))
-    if all(server.writing.reason for server in plan.servers):
+    if not plan.written:
         raise PflowError(
             f"No server can be exported to {chosen.title}",
             problems=tuple(_reasons(plan)),
@@ -70,8 +70,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
     made, backup = _put(host, plan, output)
-    written = [server.name for server in plan.servers if not server.writing.reason]
-    lines = [f"Wrote {', '.join(written)} to {output}"]
+    lines = [f"Wrote {', '.join(plan.written)} to {output}"]
     lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
     lines += [f"The previous file: {backup}"] if backup else []
     file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
@@ -84,15 +83,12 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     if not chosen:
         step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
         raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
-    for name in chosen:
-        store.get(name)  # raises the error about a server that is not there, or has mistakes
     defaults = store.raw().get(server_schema.DEFAULTS, {})
     tables: dict[str, dict[str, Any]] = {}
     for name in chosen:
-        table: Any = server_schema.clean(store.table(name))
-        is_http = server_schema.transport_of(table) in ("http", "sse")
-        used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
-        tables[name] = {**used, **table}
+        remote = store.get(name).transport in ("http", "sse")  # raises the error about one with mistakes
+        used = {key: value for key, value in defaults.items() if remote or key not in server_schema.HTTP}
+        tables[name] = {**used, **server_schema.mapping(server_schema.clean(store.table(name)))}
     return tables
 
 
@@ -100,7 +96,7 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
     place = clients.written(plan.client, clients.this_machine())
     return {
         "client": plan.client.name,
-        "exported": [server.name for server in plan.servers if not server.writing.reason],
+        "exported": [*plan.written],
         "left_out": {server.name: server.writing.reason for server in plan.servers if server.writing.reason},
         "cannot_say": {server.name: [*server.writing.lost] for server in plan.servers if server.writing.lost},
         "literal_secrets": {server.name: [*server.literals] for server in plan.servers if server.literals},

@@ -199,22 +199,21 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
         except click.ClickException as error:
             step = "Set VISUAL or EDITOR to the command of an editor"
             raise PflowError(error.format_message(), suggestions=(step,), kind="usage") from error
+        corrupt = None
         try:
             toml_text.decode(path, storage.read_bytes(copy) or b"")
-        except storage.CorruptFile as error:
-            problems = [Problem(message=error.message, kind="config")]
-            is_readable = False
-        else:
             problems = [attrs.evolve(it, source=str(path)) for it in ServerStore(copy).check()]
-            is_readable = True
+        except storage.CorruptFile as error:
+            corrupt = PflowError(f"{path} was not changed: what you wrote is not valid TOML", kind="config")
+            problems = [Problem(message=error.message, kind="config")]
         errors = errors_in(problems)
         for problem in errors:
             click.echo(str(problem), err=True)
-        if not errors or not click.confirm("Edit again?", default=True, err=True):
-            break
-    if not is_readable:
-        raise PflowError(f"{path} was not changed: what you wrote is not valid TOML", kind="config")
-    return problems
+        if errors and click.confirm("Edit again?", default=True, err=True):
+            continue
+        if corrupt:
+            raise corrupt
+        return problems
 
 
 def _save(copy: Path, path: Path, before: bytes | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.server_sync import sync_servers
 from pflow_mcp_plugin.config.server_input import Fitted
-from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 
@@ -34,6 +34,14 @@ WORKFLOW: Mapping[str, Any] = {
     "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.value}"},
 }
 """The workflow of `pflow mcp demo`: three steps that use each other's results, each with an output."""
+
+_NEXT = {
+    "pflow mcp tools demo": "what else the server can do",
+    "pflow mcp info mcp-demo-word-count": "parameters and outputs of one of its nodes",
+    "pflow mcp demo --json": "this workflow and its outputs as JSON",
+    "pflow mcp add NAME -- COMMAND ARGS...": "a server of your own; then: pflow mcp sync NAME",
+}
+"""Commands to try after the demo, and what they show."""
 
 
 @click.command()
@@ -57,29 +65,17 @@ def demo(host: Host) -> Report:
     if synced.error:
         return synced
     outcome = host.runner.run(WORKFLOW, {}, name=SERVER)
-
+    lines = ["Ran a workflow of three steps on it:"]
+    for node in WORKFLOW["nodes"]:
+        result = json.dumps(outcome.outputs.get(node["id"]), ensure_ascii=False)
+        lines.append(f"  {node['id']:6} {node['type']:20} {result}")
+    lines += ["", "Try next:", *(f"  {command:38} {purpose}" for command, purpose in _NEXT.items())]
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "workflow": WORKFLOW},
         text=lambda: "\n\n".join(
-            [added.render().rpartition("\nNext:")[0], synced.render(), "\n".join(_summary(outcome))]
+            [added.render().rpartition("\nNext:")[0], synced.render(), "\n".join(lines)]
         ),
         error=outcome.error,
         beside={"trace_path": str(outcome.trace_path)} if outcome.trace_path else {},
         exit_code=outcome.exit_code,
     )
-
-
-def _summary(outcome: Outcome) -> Iterator[str]:
-    yield "Ran a workflow of three steps on it:"
-    for node in WORKFLOW["nodes"]:
-        result = json.dumps(outcome.outputs.get(node["id"]), ensure_ascii=False)
-        yield f"  {node['id']:6} {node['type']:20} {result}"
-    yield ""
-    yield "Try next:"
-    for command, purpose in (
-        ("pflow mcp tools demo", "what else the server can do"),
-        ("pflow mcp info mcp-demo-word-count", "parameters and outputs of one of its nodes"),
-        ("pflow mcp demo --json", "this workflow and its outputs as JSON"),
-        ("pflow mcp add NAME -- COMMAND ARGS...", "a server of your own; then: pflow mcp sync NAME"),
-    ):
-        yield f"  {command:38} {purpose}"

@@ -12,8 +12,9 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Problem, Report
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -65,14 +66,13 @@ def list_servers(host: Host) -> Report:
                 row |= _synced(known.file(name), server, server_schema.fingerprint(table, defaults))
                 problems += _corrupt(known, row)
             except storage.StoreError as error:
-                step = "".join(error.suggestions)
-                problems = [Problem(message=error.message, suggestion=step, kind="config")]
+                problems = [problem_of(error)]
         row["sync_failure"] = tool_catalog.read_failure(known.folder_of(name), name) or None
-        advice = advise(server) if server and not server.disabled else None
-        row["problems"] = [problem.to_dict() for problem in (*problems, *([advice] if advice else []))]
+        advised = advise(server) if server and not server.disabled else None
+        row["problems"] = [problem.to_dict() for problem in (*problems, *([advised] if advised else []))]
         data.append(row)
         cells.append(_cells(row, server))
-        below[number] = [*_below(row, problems, advice)]
+        below[number] = [*_below(row, problems, advised)]
     if not data:
         from pathlib import Path
 
@@ -104,7 +104,7 @@ def _corrupt(known: tool_catalog.Catalog, row: Mapping[str, Any]) -> Iterator[Pr
     path = known.set_aside(row["name"]) if row["tools"] is None else None
     if path:
         message = f"The tool file was corrupt and is kept as {path}"
-        yield Problem(message=message, severity="warning", kind="config")
+        yield advice("", message)
 
 
 def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[str]:
@@ -138,19 +138,19 @@ def _state(row: Mapping[str, Any]) -> Cell:
     return f"{count}, {row['changed']} not approved" if row["changed"] else count
 
 
-def _below(row: Mapping[str, Any], problems: Iterable[Problem], advice: Problem | None) -> Iterator[str]:
+def _below(row: Mapping[str, Any], problems: Iterable[Problem], advised: Problem | None) -> Iterator[str]:
     """Yield what stands below a server: the command to run next, and its mistakes."""
     if row["sync_due"]:
         yield f"    run: pflow mcp sync {row['name']}"
     elif row["changed"]:
         yield f"    run: pflow mcp diff {row['name']}"
     yield from (f"    {problem}" for problem in problems)
-    if advice:
-        yield f"    warning: {advice.message}"
-        yield f"      -> {advice.suggestion}"
+    if advised:
+        yield f"    warning: {advised.message}"
+        yield f"      -> {advised.suggestion}"
     if row["sync_failure"]:
         first, _, more = row["sync_failure"].partition("\n")
-        if not advice or first != advice.message:
+        if not advised or first != advised.message:
             yield f"    last sync failed: {first}"
         if more:
             yield f"    see: pflow mcp test {row['name']}"

@@ -17,9 +17,10 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
@@ -180,11 +181,8 @@ def preset_server(
             for each in values.missing
         }
         values = resolve_inputs(preset, {**given, **answers}, known)
-    notes = [
-        _warning(f"{each} is set in the environment too, which takes precedence over the settings")
-        for each in values.secrets
-        if os.environ.get(each)
-    ]
+    overriding = "is set in the environment too, which takes precedence over the settings"
+    notes = [advice("", f"{it} {overriding}", source="mcp") for it in values.secrets if os.environ.get(it)]
     table = server_table(preset, values.texts)
     command = table.get("command", "")
     if command and not references(command) and not shutil.which(command):
@@ -196,12 +194,8 @@ def preset_server(
                 f"{command} is not on PATH; the server is started by the full path that {found.source} has "
                 "for it"
             )
-            notes.append(_warning(message, f"{server_path(name)}.command"))
+            notes.append(advice(f"{server_path(name)}.command", message, source="mcp"))
     return Fitted(tables={name: {**table, **fields}}, notes=tuple(notes)), values.secrets
-
-
-def _warning(message: str, path: str = "") -> Problem:
-    return Problem(message=message, path=path, severity="warning", kind="config", source="mcp")
 
 
 @click.command("new-preset")

@@ -6,9 +6,10 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,25 +73,19 @@ class _ServeCommand(click.Command):
     """A command whose options may take several words: `--tools registry_* trace_read`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments of `serve`: each further word of an option becomes an option of its own."""
-        return super().parse_args(ctx, list(_repeated(args)))
-
-
-def _repeated(args: Iterable[str]) -> Iterator[str]:
-    """Yield `--tools a --tools b` for `--tools a b`, and `--tools *` where no word follows."""
-    option = ""
-    for word in args:
-        if option and not word.startswith("-"):
-            yield from (option, word)
-            given = True
-            continue
-        if option and not given:
-            yield from (option, "*")
-        option, given = (word, False) if word in _SEVERAL else ("", False)
-        if not option:
-            yield word
-    if option and not given:
-        yield from (option, "*")
+        """Parse `--tools a b` as `--tools a --tools b`, and `--tools` without a word as `--tools *`."""
+        words: list[str] = []
+        option = ""
+        for word, following in pairwise([*args, "-"]):
+            if word in _SEVERAL:
+                option = word
+                words += (option, "*") if following.startswith("-") else ()
+            elif option and not word.startswith("-"):
+                words += (option, word)
+            else:
+                option = ""
+                words.append(word)
+        return super().parse_args(ctx, words)
 
 
 @click.command(cls=_ServeCommand)
@@ -397,30 +392,26 @@ def _token_check(host: Host, options: Mapping[str, Any], inherited: str | None) 
     """Return what checks the tokens of requests, and the token that was made, if one was."""
     import secrets
 
-    from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
+    from pflow_mcp_plugin.server.http import request_tokens
+    from pflow_mcp_plugin.server.http.request_tokens import BearerToken
 
     if options["issuer"]:
         if inherited is not None:
             raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
-        from pflow_mcp_plugin.server.http.request_tokens import (
-            AccessTokens,
-            AuthorizationServer,
-            valid_issuer,
-        )
-
-        issuer = AuthorizationServer(
-            issuer=valid_issuer(options["issuer"]),
+        issuer = request_tokens.AuthorizationServer(
+            issuer=request_tokens.valid_issuer(options["issuer"]),
             network=server_store(host).network(),
             warn=lambda message: tell(f"Warning: {message}"),
         )
-        return AccessTokens(server=issuer, audience=options["audience"] or "", scopes=options["scopes"]), ""
+        audience, scopes = options["audience"] or "", options["scopes"]
+        return request_tokens.AccessTokens(server=issuer, audience=audience, scopes=scopes), ""
     if options["token_file"]:
-        token, warning = read_token(options["token_file"])
+        token, warning = request_tokens.read_token(options["token_file"])
         if warning:
             tell(f"Warning: {warning}")
         return BearerToken(token), ""
     if inherited is not None:
-        return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
+        return BearerToken(request_tokens.valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
     if options["reuse_port"] or not sys.stderr.isatty():
         reason = "processes on one address need the same" if options["reuse_port"] else "serving needs one"
         step = f"Set {TOKEN_VARIABLE}, or give --token-file FILE or --issuer URL"

@@ -275,20 +275,15 @@ def _table(results: Sequence[Synced]) -> Table:
     heads: list[list[Part]] = []
     below: dict[int, list[str]] = {}
     for number, synced in enumerate(results):
-        head, *below[number] = _lines(synced)
-        heads.append([(head, "bad" if synced.error else "")])
+        if error := synced.error:
+            message, *more = barred_lines(str(error)) or [""]
+            heads.append([(f"{synced.server}: failed: {message}", "bad")])
+            below[number] = [f"  {line}" for line in (*more, *map(one_line, error.suggestions))]
+            continue
+        # What a server names is in many of these lines, and must not look like further ones.
+        head, *below[number] = map(one_line, _findings(synced))
+        heads.append([(head, "")])
     return Table(columns=(Column(whole=True),), rows=heads, below=below)
-
-
-def _lines(synced: Synced) -> Iterator[str]:
-    if synced.error:
-        message, *more = barred_lines(str(synced.error)) or [""]
-        yield f"{synced.server}: failed: {message}"
-        yield from (f"  {line}" for line in more)
-        yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
-        return
-    # What a server names is in many of these lines, and must not look like further ones.
-    yield from map(one_line, _findings(synced))
 
 
 def _findings(synced: Synced) -> Iterator[str]:

@@ -37,7 +37,7 @@ popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=su
 """
 _UNMARKED = 'self._marker = "nothing"'
 _UNASKED = "pass"
-_AS_NAMED = "yield from _findings(synced)"
+_AS_NAMED = "head, *below[number] = _findings(synced)"
 _AS_FOUND = "shown, is_approved = self.tool, True"
 _CLAIMED_NOW = "return _is_harmless(record.found.annotations, hint)"
 _ONE_FOR_ALL = 'return "one"'
@@ -150,5 +150,5 @@ GUARDS = (
     Guard(57, "expansion.expand", drop("within"), "inside_other_values"),
     Guard(57, "_proxy_secrets", never("endswith"), "proxy"),
     Guard(57, "SecretForms.escaped_parts", never("may_be_escaped"), "escaped"),
-    Guard(58, "server_sync._lines", instead("one_line", "_findings", code=_AS_NAMED)),
+    Guard(58, "server_sync._table", instead("one_line", "_findings", code=_AS_NAMED)),
 )
