@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.server_access import StoredSignIns
 
 
-_CHANGED = {False: "Enabled", True: "Disabled"}
-_AS_BEFORE = {False: "already enabled", True: "already disabled"}
-
-
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=command_arguments.servers)
 @click.pass_obj
@@ -56,13 +52,12 @@ def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
         host.refresh("mcp")
     for warning in changed.warnings:
         host.report(warning)
+    state, named = "disabled" if disabled else "enabled", list(dict.fromkeys(names))
     lines = [
-        f"{_CHANGED[disabled]} server {name}"
-        if name in changed.replaced
-        else f"Server {name} is {_AS_BEFORE[disabled]}"
-        for name in dict.fromkeys(names)
+        f"{state.capitalize()} server {it}" if it in changed.replaced else f"Server {it} is already {state}"
+        for it in named
     ]
-    data = {"disabled": disabled, "servers": list(dict.fromkeys(names)), "changed": list(changed.replaced)}
+    data = {"disabled": disabled, "servers": named, "changed": list(changed.replaced)}
     return Report(data=data, text="\n".join(lines))
 
 

@@ -121,21 +121,20 @@ def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[st
 def _cells(row: Mapping[str, Any], server: Server | None) -> tuple[Cell, ...]:
     if server is None:
         return row["name"], "?", ("has mistakes", "bad"), "", ""
+    state: Cell
+    if row["disabled"]:
+        state = "disabled", "dim"
+    elif row["tools"] is None:
+        state = ("sync failed", "bad") if row["sync_failure"] else ("never synced", "warn")
+    elif row["withheld"]:
+        state = f"{count_text(row['tools'], 'tool')}, {row['withheld']} withheld", "warn"
+    else:
+        more = f", {row['changed']} not approved" if row["changed"] else ""
+        state = count_text(row["tools"], "tool") + more
     runs = display.target(server)
     runs = f"(project) {runs}" if row["source"] == "project" else runs
     synced = age_text(row["synced_at"]) if row["synced_at"] else ""
-    return row["name"], server.transport, _state(row), synced, runs
-
-
-def _state(row: Mapping[str, Any]) -> Cell:
-    if row["disabled"]:
-        return "disabled", "dim"
-    if row["tools"] is None:
-        return ("sync failed", "bad") if row["sync_failure"] else ("never synced", "warn")
-    count = count_text(row["tools"], "tool")
-    if row["withheld"]:
-        return f"{count}, {row['withheld']} withheld", "warn"
-    return f"{count}, {row['changed']} not approved" if row["changed"] else count
+    return row["name"], server.transport, state, synced, runs
 
 
 def _below(row: Mapping[str, Any], problems: Iterable[Problem], advised: Problem | None) -> Iterator[str]:

@@ -96,27 +96,24 @@ def _expanded(server: Server, variables: Lookup) -> Server:
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """How pflow gets access to one server, or a stored sign-in that no server uses.
-
-    Attributes:
-        url: Its URL, secrets masked.
-        type: The type of its `auth`; `headers` if its headers have credentials; empty for none.
-        state: Whether a call can be made. `by_itself`: its credentials get it a token when it is used.
-            `none`: it has no credentials. `unused`: no server uses this sign-in.
-        variables: The variables of its credentials, and whether each is set.
-        is_renewable: Whether the sign-in has a refresh token.
-    """
+    """How pflow gets access to one server, or a stored sign-in that no server uses."""
 
     server: str
-    url: str = ""
-    type: str = ""
+    url: str = ""  # its secrets are masked
+    type: str = ""  # of its `auth`; `headers` if its headers have credentials; empty for none
+    # `by_itself`: its credentials get it a token when it is used; `none`: it has no credentials; `unused`: no
+    # server uses this sign-in.
     state: State
     note: str = ""
     next_step: str = ""
-    variables: Mapping[str, bool] = attrs.field(factory=dict)
+    variables: Mapping[str, bool] = attrs.field(factory=dict)  # of its credentials, and whether each is set
     flow: str = ""
-    sign_in: SignIn | None = None
-    is_renewable: bool = False
+    entry: StoredSignIn | None = None
+
+    @property
+    def sign_in(self) -> SignIn | None:
+        """The sign-in that is used, None if there is none or it cannot be read."""
+        return self.entry.sign_in if self.entry else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it in JSON form."""
@@ -131,7 +128,7 @@ class Access:
                 "scopes": list(tokens.scopes) if tokens else [],
                 "signed_in_at": _iso(sign_in.signed_in_at if sign_in else None),
                 "expires_at": _iso(tokens.expires_at if tokens else None),
-                "renewable": self.is_renewable,
+                "renewable": bool(self.entry and self.entry.is_refreshable),
             }
         return data | {"variables": dict(self.variables)}
 
@@ -153,8 +150,7 @@ def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) 
             note=note if sign_in else f"it cannot be read: {entry.problem}",
             # For a configured server, it would end the sign-in that is used as well.
             next_step=f"pflow mcp logout {sign_in.server}" if sign_in and is_former else "",
-            sign_in=sign_in,
-            is_renewable=entry.is_refreshable,
+            entry=entry,
         )
 
 
@@ -194,8 +190,7 @@ def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
     if server.name in known.failures:
         return attrs.evolve(found, state="has_mistakes", note=str(known.failures[server.name]))
     entry = known.current(known.servers[server.name])
-    if entry:
-        found = attrs.evolve(found, sign_in=entry.sign_in, is_renewable=entry.is_refreshable)
+    found = attrs.evolve(found, entry=entry)
     missing = _missing(entry, known.servers[server.name])
     if not missing:
         return attrs.evolve(found, note=_until(found))
@@ -227,7 +222,7 @@ def _until(found: Access) -> str:
         return "signed in"
     if not tokens.is_valid(time.time()):
         return "signed in; its token is renewed when it is used"
-    if found.is_renewable:
+    if found.entry and found.entry.is_refreshable:
         return f"signed in; its token is renewed at {_iso(tokens.expires_at)}"
     return f"signed in until {_iso(tokens.expires_at)}"
 

@@ -274,10 +274,9 @@ class ServerStore:
             servers.update(cleaned)
 
         kept = self._change(change)
-        there = [name for name in cleaned if name in before]
         return StoreChange(
             added=tuple(name for name in cleaned if name not in before),
-            replaced=tuple(name for name in there if not _is_same(before[name], cleaned[name])),
+            replaced=tuple(it for it in cleaned if it in before and not _is_same(before[it], cleaned[it])),
             warnings=(*problems, *kept),
         )
 
@@ -307,8 +306,9 @@ class ServerStore:
                     raise self.not_configured(name)
                 if bool(table.get("disabled")) != disabled:
                     changed.append(name)
-                    table["disabled"] = True
-                    if not disabled:
+                    if disabled:
+                        table["disabled"] = True
+                    else:
                         del table["disabled"]
 
         warnings = self._change(change)

@@ -78,7 +78,8 @@ def complete_inputs(
         saved = os.environ.get(key) or setting(key) if isinstance(key, str) and key else None
         values |= {} if saved is None else {name: saved}
     if is_terminal(sys.stdin) and is_terminal(sys.stderr):
-        lacking = _lacking(document, {**values, **waiting})
+        needed = [it for it in declared_inputs(document).values() if it.required and not it.has_default]
+        lacking = [spec for spec in needed if spec.name not in values and spec.name not in waiting]
         if lacking:
             check({**values, **waiting, **dict.fromkeys((spec.name for spec in lacking), STILL_TO_COME)})
         values |= {spec.name: _ask(spec) for spec in lacking}
@@ -115,11 +116,6 @@ def _piped_input(
 def declared_inputs(document: JSONObject) -> Mapping[str, InputSpec]:
     """Return the inputs that a workflow declares; malformed ones are left out."""
     return read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
-
-
-def _lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
-    inputs = declared_inputs(document).values()
-    return [spec for spec in inputs if spec.required and not spec.has_default and spec.name not in given]
 
 
 def _ask(spec: InputSpec) -> object:

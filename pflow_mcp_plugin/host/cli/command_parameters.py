@@ -73,46 +73,55 @@ class WithLoneOption(click.Command):
         return [*given, *words[end:]]
 
 
-def run_options(command: Decorated) -> Decorated:
-    """Give a command that runs something the options of `RunOptions`."""
-    cache = (
-        "Reuse results of read-only nodes from earlier runs that are younger than TTL, such as 90s, 15m or "
-        "2d; by default an hour."
-    )
-    options = (
-        click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file."),
-        click.option("--cache", metavar="[=TTL]", help=cache),
-        click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none."),
-        click.option(
-            "--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _giving(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    """Return the decorator that gives a command all of these options."""
+
+    def give(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
 
 
-def bound_options(command: Decorated) -> Decorated:
-    """Give a command that runs a workflow the options of `RunOptions` that set it bounds."""
-    options = (
-        click.option(
-            "--items-must-succeed",
-            is_flag=True,
-            help="Fail at the end of the run if items of a batch failed.",
-        ),
-        click.option(
-            "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop the run before further calls."
-        ),
-        click.option(
-            "--max-writes",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Stop the run before further calls of nodes that are not known to only read.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+run_options = _giving(
+    click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file."),
+    click.option(
+        "--cache",
+        metavar="[=TTL]",
+        help="Reuse results of read-only nodes from earlier runs that are younger than TTL, such as 90s, 15m "
+        "or 2d; by default an hour.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none."),
+    click.option(
+        "--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only."
+    ),
+)
+"""Gives a command that runs something the options of `RunOptions`."""
+
+workflow_run_options = _giving(
+    click.option(
+        "--items-must-succeed", is_flag=True, help="Fail at the end of the run if items of a batch failed."
+    ),
+    click.option(
+        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop the run before further calls."
+    ),
+    click.option(
+        "--max-writes",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Stop the run before further calls of nodes that are not known to only read.",
+    ),
+    click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared."),
+    click.option(
+        "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
+    ),
+    click.option("--quiet", "-q", is_flag=True, help="Show nothing on the terminal while the workflow runs."),
+    click.option(
+        "--verbose", "-v", is_flag=True, help="Show everything that nodes say, and what they wait for."
+    ),
+)
+"""Gives a command that runs a workflow the bounds of `RunOptions`, and how the run is shown."""
 
 
 def taken_options(options: dict[str, Any]) -> RunOptions:
@@ -122,9 +131,6 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
     return RunOptions(
         **{name: options.pop(name) for name in attrs.fields_dict(RunOptions) if name in options}
     )
-
-
-"""The most runs that are offered, the newest ones."""
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -17,7 +17,8 @@ from click.shell_completion import CompletionItem
 from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-from pflow_mcp_plugin.host.cli.command_parameters import bound_options, taken_options, time_limit, workflows
+from pflow_mcp_plugin.host.cli.command_parameters import taken_options, workflow_run_options, workflows
+from pflow_mcp_plugin.host.cli.output import table_report
 from pflow_mcp_plugin.host.cli.run_commands import (
     find_workflow,
     locating,
@@ -82,13 +83,7 @@ def _resumable(context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--answer", multiple=True, metavar="STEP=TEXT", help="Answer what a node asks.")
 @click.option("--abandon", is_flag=True, help="Remove the record of RUN: it cannot be resumed any more.")
 @click.option("--only-failed", is_flag=True, help="Run the items of batches again that failed.")
-@bound_options
-@click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
-@click.option(
-    "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
-)
-@click.option("--quiet", "-q", is_flag=True, help="Show nothing on the terminal while the workflow runs.")
-@click.option("--verbose", "-v", is_flag=True, help="Show everything that nodes say, and what they wait for.")
+@workflow_run_options
 @click.pass_obj
 def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **options: Any) -> Report:
     """Go on with RUN, by default the last that failed or was killed: keep what it has done, run the rest.
@@ -104,7 +99,12 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
     detail = shown_detail(options)
     with EarlierRun.opened(runs_folder(host), run) as earlier:
         if options["abandon"]:
-            return _abandoned(earlier, run)
+            if not run:
+                step = f"Name it: pflow resume {earlier.run_id} --abandon"
+                raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
+            earlier.record.close()
+            remove_record(earlier.record.path)
+            return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
         earlier.decide(_decisions(options), trying=options["dry_run"])
         if options["dry_run"]:
             return _steps_report(earlier)
@@ -119,15 +119,6 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
         if (error := earlier.refusal()) is not None:
             return Report(error=error, exit_code=UNDECIDED_CODE)
         return _resumed(host, earlier, typed, detail, options)
-
-
-def _abandoned(earlier: EarlierRun, run: str) -> Report:
-    if not run:
-        step = f"Name it: pflow resume {earlier.run_id} --abandon"
-        raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
-    earlier.record.close()
-    remove_record(earlier.record.path)
-    return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
 
 
 def _resumed(
@@ -226,18 +217,11 @@ _STEPS = (
 
 def _list_report(host: EmbeddedHost) -> Report:
     data = list(listed_runs(runs_folder(host)))
-    rows = [
-        (
-            it["run"],
-            it["workflow"],
-            abbreviated(it["state"], _LONGEST),
-            str(it["done"]),
-            ", ".join(it["open"]) or "-",
-        )
-        for it in data
-    ]
-    text: tuple[Any, ...] = (Table(columns=_RUNS, rows=rows),) if rows else ("There is no run to resume",)
-    return Report(data=data, text=text)
+    rows = []
+    for it in data:
+        state, still_open = abbreviated(it["state"], _LONGEST), ", ".join(it["open"]) or "-"
+        rows.append((it["run"], it["workflow"], state, str(it["done"]), still_open))
+    return table_report(data, _RUNS, rows, "There is no run to resume")
 
 
 def _steps_report(earlier: EarlierRun) -> Report:

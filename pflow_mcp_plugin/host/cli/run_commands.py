@@ -19,11 +19,10 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, declared_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import (
     WithLoneOption,
-    bound_options,
     files,
     run_options,
     taken_options,
-    time_limit,
+    workflow_run_options,
     workflows,
 )
 from pflow_mcp_plugin.host.cli.output import findings_report
@@ -50,9 +49,6 @@ from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail
-
-
-"""What `pflow validate --flows` says of a workflow without any."""
 
 
 def _input_names(
@@ -111,15 +107,9 @@ class _RunCommand(WithLoneOption):
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
-@run_options
-@bound_options
-@click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
-@click.option(
-    "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
-)
 @click.option("--dry-run", is_flag=True, help="Check the workflow and show what would run; run nothing.")
-@click.option("--quiet", "-q", is_flag=True, help="Show nothing on the terminal while the workflow runs.")
-@click.option("--verbose", "-v", is_flag=True, help="Show everything that nodes say, and what they wait for.")
+@run_options
+@workflow_run_options
 @click.pass_obj
 def run(
     host: EmbeddedHost,
@@ -221,17 +211,31 @@ def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> 
     """Validate each WORKFLOW, a file or a saved name, before `pflow run`: list all problems, run nothing."""
     if len(names) == 1:
         return _validated(host, names[0], **options)
-    reports: dict[str, Report] = {}
+    data: list[dict[str, object]] = []
+    named: list[Problem] = []
+    sound, invalid = [], []
     for name in dict.fromkeys(names):
         try:
-            reports[name] = _validated(host, name, **options)
+            report = _validated(host, name, **options)
+            problems = report.error.problems if report.error else ()
         except PflowError as error:
             if error.kind not in ("validation", "not_found"):  # that is not about this workflow
                 raise
             only = Problem(message=error.message, suggestion="; ".join(error.suggestions), kind=error.kind)
-            failure = PflowError(error.message, problems=error.problems or (only,), kind=error.kind)
-            reports[name] = Report(error=failure)
-    return _joined(reports)
+            report, problems = Report(error=error), error.problems or (only,)
+        findings = report.data
+        if report.error:
+            findings = {"valid": False, "problems": [problem.to_dict() for problem in problems]}
+            invalid.append(name)
+            for it in problems:
+                message = it.message if name in it.message else f"{name}: {it.message}"
+                named.append(attrs.evolve(it, message=message))
+        else:
+            sound.append(report.render())
+        data.append({"workflow": name, "findings": findings})
+    message = f"{len(invalid)} of {len(data)} workflows are invalid: {', '.join(invalid)}"
+    failure = PflowError(message, problems=tuple(named), kind="validation") if invalid else None
+    return Report(data=data, text="\n".join(sound), error=failure)
 
 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
@@ -258,25 +262,6 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
         )
         report = attrs.evolve(report, text=f"{report.render()}\n{none}")
     return report
-
-
-def _joined(reports: Mapping[str, Report]) -> Report:
-    """Return one report of `pflow validate` on several workflows; it fails if one of them is invalid."""
-    data, named = [], []
-    for name, report in reports.items():
-        findings = report.data
-        if report.error:
-            listed = [problem.to_dict() for problem in report.error.problems]
-            findings = {"valid": False, "problems": listed}
-            for it in report.error.problems:
-                message = it.message if name in it.message else f"{name}: {it.message}"
-                named.append(attrs.evolve(it, message=message))
-        data.append({"workflow": name, "findings": findings})
-    invalid = [name for name, report in reports.items() if report.error]
-    text = "\n".join(report.render() for report in reports.values() if not report.error)
-    message = f"{len(invalid)} of {len(reports)} workflows are invalid: {', '.join(invalid)}"
-    error = PflowError(message, problems=tuple(named), kind="validation") if invalid else None
-    return Report(data=data, text=text, error=error)
 
 
 @contextmanager
