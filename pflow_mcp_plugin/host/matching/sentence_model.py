@@ -7,14 +7,11 @@ user names; nothing is ever fetched.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
@@ -31,18 +28,6 @@ _CHARACTERS = 4_000
 """The most characters of a text that are split into tokens."""
 
 
-@attrs.frozen
-class ModelFiles:
-    """The files of a sentence model.
-
-    `weights` is the network, in ONNX. `tokenizer` is its `tokenizer.json`, or its vocabulary, one token a
-    line.
-    """
-
-    weights: Path
-    tokenizer: Path
-
-
 def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     """Return the sentence model to use: None if the user has switched it off, or none is installed.
 
@@ -52,34 +37,34 @@ def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     if chosen.lower() == "off":
         return None
     if chosen:
-        return SentenceModel(_named(Path(chosen).expanduser()))
+        path = Path(chosen).expanduser()
+        weights = path / "model.onnx" if path.is_dir() else path
+        tokenizers = [weights.with_name(name) for name in ("tokenizer.json", "vocab.txt")]
+        tokenizer = next((file for file in tokenizers if file.is_file()), None)
+        if tokenizer is None or not weights.is_file():
+            message = (
+                f"{SETTING} is {path}, which is not a folder with model.onnx and tokenizer.json or vocab.txt"
+            )
+            raise PflowError(message, kind="config")
+        return SentenceModel(weights, tokenizer)
     # With onnxruntime alone, without the rest of the extra, there are no files.
     found: list[Path] = []
     for package, file in (_WEIGHTS, _TOKENIZER):
         spec = find_spec(package)  # finds it without importing it
         folders = (spec.submodule_search_locations if spec else None) or ()
         found += [path for folder in folders if (path := Path(folder, file)).is_file()][:1]
-    return SentenceModel(ModelFiles(*found)) if len(found) == len((_WEIGHTS, _TOKENIZER)) else None
-
-
-def _named(path: Path) -> ModelFiles:
-    """Return the files in a folder that the user names, or beside the ONNX file that they name."""
-    weights = path / "model.onnx" if path.is_dir() else path
-    tokenizers = [weights.with_name(name) for name in ("tokenizer.json", "vocab.txt")]
-    tokenizer = next((file for file in tokenizers if file.is_file()), None)
-    if tokenizer is None or not weights.is_file():
-        message = (
-            f"{SETTING} is {path}, which is not a folder with model.onnx and tokenizer.json or vocab.txt"
-        )
-        raise PflowError(message, kind="config")
-    return ModelFiles(weights=weights, tokenizer=tokenizer)
+    return SentenceModel(*found) if len(found) == len((_WEIGHTS, _TOKENIZER)) else None
 
 
 class SentenceModel:
-    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something."""
+    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something.
 
-    def __init__(self, files: ModelFiles) -> None:
-        self._files = files
+    `weights` is the network, in ONNX. `tokenizer` is its `tokenizer.json`, or its vocabulary, one token a
+    line.
+    """
+
+    def __init__(self, weights: Path, tokenizer: Path) -> None:
+        self._files = (weights, tokenizer)
         self.embedded = 0
         """How many texts it has embedded."""
 
@@ -89,8 +74,8 @@ class SentenceModel:
         from hashlib import file_digest, sha256
 
         digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
-        with self._blamed():
-            for path in (self._files.weights, self._files.tokenizer):
+        with foreign_code(self._failure, passing=(PflowError,)):
+            for path in self._files:
                 with path.open("rb") as file:
                     digest.update(file_digest(file, "sha256").digest())
         return digest.hexdigest()
@@ -99,25 +84,23 @@ class SentenceModel:
         """Return the embeddings of texts: a row of length 1 for each, whatever else is embedded with it."""
         import numpy as np
 
-        with self._blamed():
+        rows = []
+        with foreign_code(self._failure, passing=(PflowError,)):
             cut = [text[:_CHARACTERS].encode("utf-8", "replace").decode() for text in texts]
-            rows = [self._pooled(encoding.ids) for encoding in self._tokenizer.encode_batch(cut)]
+            for encoding in self._tokenizer.encode_batch(cut):
+                tokens = np.array([encoding.ids], dtype=np.int64)
+                values: Mapping[str, Any] = {
+                    "input_ids": tokens,
+                    "attention_mask": np.ones_like(tokens),
+                    "token_type_ids": np.zeros_like(tokens),
+                }
+                given = {item.name: values[item.name] for item in self._session.get_inputs()}
+                output = self._session.run(None, given)[0]
+                # The mean of what the network makes of each token.
+                row = np.asarray(output, dtype=np.float32).reshape(-1, output.shape[-1]).mean(axis=0)
+                rows.append(row / max(float(np.linalg.norm(row)), 1e-9))
         self.embedded += len(rows)
         return np.stack(rows)
-
-    def _pooled(self, ids: Sequence[int]) -> Any:
-        """Return the embedding of a text's tokens: the mean of the network's output for each."""
-        import numpy as np
-
-        tokens = np.array([ids], dtype=np.int64)
-        values: Mapping[str, Any] = {
-            "input_ids": tokens,
-            "attention_mask": np.ones_like(tokens),
-            "token_type_ids": np.zeros_like(tokens),
-        }
-        output = self._session.run(None, {name: values[name] for name in self._inputs})[0]
-        row = np.asarray(output, dtype=np.float32).reshape(-1, output.shape[-1]).mean(axis=0)
-        return row / max(float(np.linalg.norm(row)), 1e-9)
 
     @cached_property
     def _session(self) -> Any:
@@ -128,20 +111,14 @@ class SentenceModel:
         options.log_severity_level = 3
         # One sentence is too little work to share; threads that spin while they wait slow others down.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(
-            str(self._files.weights), options, providers=["CPUExecutionProvider"]
-        )
-
-    @cached_property
-    def _inputs(self) -> Iterable[str]:
-        return [item.name for item in self._session.get_inputs()]
+        return onnxruntime.InferenceSession(str(self._files[0]), options, providers=["CPUExecutionProvider"])
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
         from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-        path = self._files.tokenizer
+        path = self._files[1]
         tokenizer: Any
         if path.suffix == ".json":
             tokenizer = Tokenizer.from_file(str(path))
@@ -152,13 +129,10 @@ class SentenceModel:
         tokenizer.no_padding()
         return tokenizer
 
-    def _blamed(self) -> AbstractContextManager[None]:
-        return foreign_code(self._failure, passing=(PflowError,))
-
     def _failure(self, error: BaseException) -> PflowError:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return PflowError(
-            f"The sentence model {self._files.weights} cannot be used: {reason}",
+            f"The sentence model {self._files[0]} cannot be used: {reason}",
             suggestions=(f"Choose another with {SETTING}, or set it to off",),
             kind="config",
         )

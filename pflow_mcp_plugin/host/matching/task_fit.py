@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.matching.task_words import (
     tokens,
     words,
 )
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
@@ -193,8 +194,17 @@ class TaskFit:
         return [self._fit(wanted, described) for wanted in (self._words, *several)]
 
     def _fit(self, wanted: Sequence[str], described: Described) -> Fit:
-        found = (self._hit(word, described) for word in wanted)
-        hits = [hit for hit in found if hit]
+        hits: list[_Hit] = []
+        for word in wanted:
+            # The strongest occurrence of the word or of a synonym counts.
+            found = [
+                _Hit(word, form.word, place, form.strength * place.weight)
+                for form in self._forms[word]
+                if form.root in described.roots
+                for place in described.places
+                if form.root in place.roots
+            ]
+            hits += [max(found, key=lambda hit: hit.strength)] if found else []
         if not hits:
             return Fit(0.0, "")
         total = sum(self._weights[word] for word in wanted)
@@ -205,17 +215,6 @@ class TaskFit:
         most = 1.0 if len(hits) == len(wanted) else _INCOMPLETE
         degree = min(most, answered * (certain + (1 - certain) * asked))
         return Fit(round(degree, 3), self._reason(hits))
-
-    def _hit(self, word: str, described: Described) -> _Hit | None:
-        """Return the strongest occurrence of a word or of a synonym."""
-        hits = [
-            _Hit(word, form.word, place, form.strength * place.weight)
-            for form in self._forms[word]
-            if form.root in described.roots
-            for place in described.places
-            if form.root in place.roots
-        ]
-        return max(hits, key=lambda hit: hit.strength, default=None)
 
     def _rarity(self, frequency: int) -> float:
         return math.log(1 + self.size / (frequency + 1))
@@ -329,11 +328,9 @@ def match_workflows(
 
 def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
     """Return a saved workflow as what may fit a task, with the ids, types and purposes of its nodes."""
-    nodes = workflow.get("nodes")
     texts = [
         text
-        for node in (nodes if isinstance(nodes, list) else ())
-        if isinstance(node, dict)
+        for node in map(table_of, list_of(workflow.get("nodes")))
         for key in ("id", "type", "purpose")
         if isinstance(text := node.get(key), str)
     ]
@@ -347,5 +344,5 @@ def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
 
 
 def _fields(declared: JSONObject) -> str:
-    texts = (field.get("description") for field in declared.values() if isinstance(field, dict))
+    texts = (table_of(field).get("description") for field in declared.values())
     return " ".join([*declared, *(text for text in texts if isinstance(text, str))])

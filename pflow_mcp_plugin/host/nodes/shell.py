@@ -40,7 +40,7 @@ class Shell(pocketflow.Node):
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[ChildCommand, Any]:
         """Return the command of a `shell` node, and the run."""
         command, variables = self.params.get("command"), {}
-        if isinstance(command, Mapping):  # a `ShellLine`
+        if isinstance(command, Mapping):  # a line with variables, from `bind_line`
             arguments, variables = [_SHELL, "-c", command["line"]], command["variables"]
         elif isinstance(command, str) and command.strip():
             arguments = [_SHELL, "-c", command]

@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.matching.task_words import split_name, stem
-from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
+from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_names
 from pflow_mcp_plugin.host.workflow.templates import lone
 
 _WORD = re.compile(r"[^\W_]+")
@@ -110,7 +110,7 @@ def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
 
     A string, or a value of any type, tells too little.
     """
-    if not _types(result.field) - {"str", "any", "None"}:
+    if not type_names(result.field) - {"str", "any", "None"}:
         return None
     fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
     return fitting[0] if len(fitting) == 1 else None
@@ -121,18 +121,15 @@ def _fits(given: Field, wanted: Field) -> bool:
     if wanted.is_code or wanted.choices:
         return False
     # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
-    if _types(given) <= {"list", "dict", "None"} and _types(wanted).isdisjoint({"list", "dict", "any"}):
+    is_structured = type_names(given) <= {"list", "dict", "None"}
+    if is_structured and type_names(wanted).isdisjoint({"list", "dict", "any"}):
         return False
     return may_become(given, wanted) and not depends_on_text(given, wanted)
 
 
 def _is_loose(given: Field, wanted: Field) -> bool:
     """Return whether only the name could tell that a value of any type is of the wanted one."""
-    return "any" in _types(given) and _types(wanted).isdisjoint({"str", "any"})
-
-
-def _types(field: Field) -> set[str]:
-    return {type_name(name) for name in field.types}
+    return "any" in type_names(given) and type_names(wanted).isdisjoint({"str", "any"})
 
 
 def name_words(key: str) -> tuple[str, ...]:

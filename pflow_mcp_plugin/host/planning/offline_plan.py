@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.coercion import type_names
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import literal
 
@@ -143,6 +143,8 @@ _FAIR = 0.35
 _FAR, _TELLING = 2, 0.3
 _CLAUSES, _LOOKED_AT, _RIVALS = 50, 30, 5
 """How many clauses are read, nodes of each looked at, and compared."""
+_SHOWN = 26
+"""How many of the nodes that were considered are listed."""
 _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
 
 
@@ -190,7 +192,7 @@ class Value:
 
     def fits(self, field: Field, entry: Entry) -> bool:
         """Return whether a parameter of a node is one for such values."""
-        if {"str", "any", "list"}.isdisjoint(map(type_name, field.types)) or is_reserved(field.key):
+        if {"str", "any", "list"}.isdisjoint(type_names(field)) or is_reserved(field.key):
             return False
         if field.choices:
             return self.text in field.choices
@@ -225,7 +227,7 @@ class Step:
         if not required or (len(required) > 1 and value.shape == "text"):
             return False
         text = literal(value.text)
-        is_text = {"str", "any"} & set(map(type_name, required[0].types))
+        is_text = {"str", "any"} & type_names(required[0])
         self.params[required[0].key] = text if is_text else [text]
         return True
 
@@ -312,12 +314,12 @@ class _Clause:
         return Step(best.item.entry, self.text, best.confidence, best.reason)
 
 
-def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: int = 26) -> Plan:
+def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
     """Plan a workflow from the words of a task alone; it always validates.
 
     Each clause gets the node that fits it best. An output is joined to a parameter that it fits by name, or
     by type if only one could be meant; what is left open becomes a declared input. The plan says which parts
-    of the task the workflow does not do, and lists at most `candidates` of the nodes that were considered.
+    of the task the workflow does not do, and lists some of the nodes that were considered.
     """
     reading = _Reading(task, registry)
     steps, missing = reading.steps, reading.missing
@@ -356,7 +358,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
         workflow=workflow,
         selection=selection,
         problems=problems,
-        candidates=reading.considered[:candidates],
+        candidates=reading.considered[:_SHOWN],
         notes=effect_notes(step.entry for step in steps),
         missing=missing,
     )

@@ -14,9 +14,10 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Entry, Match
+    from pflow_mcp_plugin.contract import Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 
@@ -134,15 +135,6 @@ _FILES = ("file_path", "cwd", "folder", "source", "destination", "download")
 """The parameters of the host's own nodes that name files: those must be in the task."""
 
 
-@attrs.frozen
-class Taken:
-    """What a parameter took from elsewhere than the task."""
-
-    node: int
-    key: str
-    problem: Problem
-
-
 class Origin:
     """Tells where the words of a planned workflow come from; `entries` are what the model was shown."""
 
@@ -168,17 +160,16 @@ class Origin:
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
-        clean["nodes"] = [self._without(node, "purpose") for node in _items(workflow.get("nodes"))]
+        clean["nodes"] = [self._without(node, "purpose") for node in list_of(workflow.get("nodes"))]
         for table in ("inputs", "outputs"):
-            rows = workflow.get(table)
-            if isinstance(rows, dict):
+            if rows := table_of(workflow.get(table)):
                 clean[table] = {name: self._declared(row) for name, row in rows.items()}
         return clean
 
     def _declared(self, row: JSON) -> JSON:
-        described = row.get("description") if isinstance(row, dict) else None
-        if isinstance(row, dict) and isinstance(described, str) and not self.is_harmless(described):
-            row = {**row, "description": ""}
+        described = table_of(row).get("description")
+        if isinstance(described, str) and not self.is_harmless(described):
+            row = {**table_of(row), "description": ""}
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
@@ -190,13 +181,12 @@ class Origin:
             return item
         return {name: value for name, value in item.items() if name != key}
 
-    def taken(self, nodes: JSON | None) -> Iterator[Taken]:
-        """Yield every parameter that holds something which the task does not say."""
-        for index, node in enumerate(_items(nodes)):
-            params = node.get("params") if isinstance(node, dict) else None
-            for key, value in params.items() if isinstance(params, dict) else ():
+    def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
+        """Yield node, key and problem of every parameter that holds something which the task does not say."""
+        for index, node in enumerate(map(table_of, list_of(nodes))):
+            entry = self._entries.get(str(node.get("type")))
+            for key, value in table_of(node.get("params")).items():
                 what = next((found for text in _strings(value) if (found := self.foreign(text))), "")
-                entry = self._entries.get(str(node.get("type"))) if isinstance(node, dict) else None
                 if not what and entry and entry.source == SOURCE and key in _FILES:
                     what = next((text for text in _strings(value) if not self._is_in_task(text)), "")
                 if what:
@@ -205,7 +195,7 @@ class Origin:
                         path=at(f"$.nodes[{index}].params", key),
                         suggestion="Declare an input for it, with a description",
                     )
-                    yield Taken(index, key, problem)
+                    yield index, key, problem
 
     def _is_in_task(self, text: str) -> bool:
         """Return whether the task has all that a string holds beside its templates."""
@@ -215,10 +205,6 @@ class Origin:
 
 def _places(text: str) -> set[str]:
     return {found.rstrip(".,;:)") for found in _PLACES.findall(text)}
-
-
-def _items(value: JSON | None) -> list[JSON]:
-    return value if isinstance(value, list) else []
 
 
 def _runs(text: str) -> Iterable[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -20,18 +20,17 @@ from pflow_mcp_plugin.host.language_model import (
     turned_away,
     unknown_model,
 )
-from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, seen, visible, with_schema
+from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, prose, seen, visible, with_schema
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, refuse_number, typed
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 _LONGEST = 400_000
 """Characters of an answer that are read."""
 
 _SHOWN = 200
-_PROSE = 1_000
-"""Characters of a description that a model wrote."""
 
 Find = Callable[[str], Entry | None]
 """Looks up a node type; returns None if it is unknown."""
@@ -69,12 +68,11 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
     """Return the workflow in an answer as a workflow file has it; unknown keys are dropped."""
-    nodes, edges = answer.get("nodes"), answer.get("edges")
     workflow: dict[str, JSON] = {
-        "description": _prose(answer.get("description")),
+        "description": prose(answer.get("description")),
         "inputs": {name: _input(item) for name, item in _named(answer.get("inputs"), dict).items()},
-        "nodes": [_node(node, find) for node in nodes[: MOST_NODES + 1]] if isinstance(nodes, list) else [],
-        "edges": [_edge(edge) for edge in edges] if isinstance(edges, list) else [],
+        "nodes": [_node(node, find) for node in list_of(answer.get("nodes"))[: MOST_NODES + 1]],
+        "edges": [_edge(edge) for edge in list_of(answer.get("edges"))],
         "mappings": _mappings(answer.get("mappings")),
         "outputs": {
             name: item.get("source") if isinstance(item, dict) else item
@@ -88,8 +86,8 @@ def _named(table: JSON | None, value: Callable[[JSONObject], JSON]) -> dict[str,
     """Return a table that is an object, or a list of rows with a `name` each."""
     if isinstance(table, dict):
         return {str(name): item for name, item in table.items()}
-    rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
-    return {row["name"]: value(row) for row in rows if isinstance(row.get("name"), str)}
+    rows = ((row.get("name"), row) for row in map(table_of, list_of(table)))
+    return {name: value(row) for name, row in rows if isinstance(name, str)}
 
 
 def _value(row: JSONObject) -> JSON:
@@ -97,10 +95,10 @@ def _value(row: JSONObject) -> JSON:
 
 
 def _input(item: JSON) -> JSON:
-    declared: Mapping[str, JSON] = item if isinstance(item, dict) else {}
+    declared = table_of(item)
     kind = declared.get("type")
     read: dict[str, JSON] = {"type": kind if isinstance(kind, str) and kind else "any"}
-    if description := _prose(declared.get("description")):
+    if description := prose(declared.get("description")):
         read["description"] = description
     default = declared.get("default")
     if default in (None, ""):  # some providers make a model fill in every key
@@ -112,7 +110,7 @@ def _node(node: JSON, find: Find) -> JSON:
     if not isinstance(node, dict):
         return node
     read = {key: node[key] for key in ("id", "type") if key in node}
-    if purpose := _prose(node.get("purpose")):
+    if purpose := prose(node.get("purpose")):
         read["purpose"] = purpose
     entry = find(node["type"]) if isinstance(node.get("type"), str) else None
     fields = {field.key: field for field in entry.interface.params} if entry else {}
@@ -143,28 +141,23 @@ def _edge(edge: JSON) -> JSON:
 
 def _mappings(table: JSON | None) -> dict[str, JSON]:
     if isinstance(table, dict):
-        return {node: _names_of(item) for node, item in table.items() if isinstance(item, dict)}
+        tables = ("input_mappings", "output_mappings")
+        return {
+            node: {
+                key: {own: other for own, other in table_of(item[key]).items() if isinstance(other, str)}
+                for key in tables
+                if isinstance(item.get(key), dict)
+            }
+            for node, item in table.items()
+            if isinstance(item, dict)
+        }
     read: dict[str, dict[str, JSON]] = {}
-    for row in table if isinstance(table, list) else []:
-        words = [row.get(key) for key in ("node", "key", "source")] if isinstance(row, dict) else []
-        match words:
+    for row in map(table_of, list_of(table)):
+        match [row.get(key) for key in ("node", "key", "source")]:
             case [str(node), str(key), str(source)]:
                 reference = lone(source)
                 read.setdefault(node, {})[key] = reference.text[2:-1] if reference else source
     return {node: {"input_mappings": sources} for node, sources in read.items()}
-
-
-def _names_of(item: JSONObject) -> JSON:
-    tables = {key: item.get(key) for key in ("input_mappings", "output_mappings")}
-    return {
-        key: {own: other for own, other in table.items() if isinstance(other, str)}
-        for key, table in tables.items()
-        if isinstance(table, dict)
-    }
-
-
-def _prose(text: JSON | None) -> str:
-    return visible(text, _PROSE) if isinstance(text, str) else ""
 
 
 _NO_SCHEMA = (400, 404, 415, 422, 501)
@@ -231,7 +224,7 @@ class PlanModel:
 
     def _read(self, response: Any, key: str) -> JSONObject:
         text, about = response
-        said = about if isinstance(about, Mapping) else {}
+        said = table_of(about)
         # Why it stopped, in its provider's word.
         stopped = said.get("stop_reason") or said.get("finish_reason") or _choice(said).get("finish_reason")
         how = str(stopped or "")
@@ -282,16 +275,13 @@ def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
     return str(text), getattr(response, "response_json", None)
 
 
-def _refusal(about: Any) -> str:
-    message = _choice(about).get("message") if isinstance(about, Mapping) else None
-    refusal = message.get("refusal") if isinstance(message, Mapping) else None
+def _refusal(about: JSON) -> str:
+    refusal = table_of(_choice(about).get("message")).get("refusal")
     return refusal if isinstance(refusal, str) else ""
 
 
-def _choice(about: Mapping[str, Any]) -> Mapping[str, Any]:
-    choices = about.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, Mapping) else {}
+def _choice(about: JSON) -> JSONObject:
+    return table_of(next(iter(list_of(table_of(about).get("choices"))), None))
 
 
 def _key_steps(model: Any) -> tuple[str, ...]:

@@ -158,6 +158,11 @@ def visible(text: str, limit: int) -> str:
     return abbreviated(shown, limit)
 
 
+def prose(text: JSON | None) -> str:
+    """Return what a model wrote for people, an empty string for what is not text."""
+    return visible(text, 1_000) if isinstance(text, str) else ""
+
+
 def seen(value: JSON) -> JSON:
     """Return a JSON value without invisible characters; line breaks stay."""
     if isinstance(value, str):

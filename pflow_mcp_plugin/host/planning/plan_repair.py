@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import INPUT_TYPES, visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
-from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
+from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path, with_strings
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 from pflow_mcp_plugin.host.workflow.workflow_reads import reads
@@ -66,7 +66,10 @@ class PlanRepair:
                     if len(holders) == 1:
                         params = self.workflow["nodes"][node.index]["params"]
                         text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
-                        self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
+                        self.workflow["nodes"][node.index]["params"] = with_strings(
+                            params,
+                            lambda it: it.replace(part.text, text),  # noqa: B023 - it is called at once
+                        )
                     elif len(part.path) == 1 and not did_you_mean(
                         part.root, [*self._nodes, *self.workflow.get("inputs", {})], cutoff=_CLOSE
                     ):
@@ -230,11 +233,3 @@ class PlanRepair:
 
     def _entry(self, node_id: str) -> Entry | None:
         return effective_entry(self._nodes[node_id], self._checked.entries)
-
-
-def _replaced(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, dict):
-        return {key: _replaced(item, old, new) for key, item in value.items()}
-    return [_replaced(item, old, new) for item in value] if isinstance(value, list) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
     SELECTION_SYSTEM,
     WORKFLOW_SYSTEM,
     is_plain,
+    prose,
     selection_prompt,
     selection_schema,
     visible,
@@ -26,6 +27,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -79,17 +81,19 @@ class Planner:
         if saved and saved[0].confidence >= EXISTING:
             return self._existing(task, saved[0])
         model, notes = self._model(options)
-        return self._composed(task, model, saved, options.max_rounds) if model else self._offline(task, notes)
+        if model is None:
+            from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
-    def _composed(
-        self, task: str, model: PlanModel, saved: Sequence[Match[SavedWorkflow]], max_rounds: int
-    ) -> Plan:
+            plan: Plan = offline_plan(task, self.registry, self.runner)
+            if (sure := plan.selection.confidence) < 0.3:
+                notes += (f"No node fits the task well (confidence {sure:.2f}): the workflow is a guess",)
+            return attrs.evolve(plan, notes=(*notes, *plan.notes))
         found = self.registry.discovered(task, _CANDIDATES).matches
         dialogue = PlanDialogue(task, model, found, self.registry, self.runner)
         selection = dialogue.select(saved)
         chosen = next((match for match in saved if match.item.name == selection.existing), None)
         if chosen is None:
-            return dialogue.compose(selection, max_rounds)
+            return dialogue.compose(selection, options.max_rounds)
         return attrs.evolve(self._existing(task, chosen), model=model.name, candidates=found)
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
@@ -102,9 +106,8 @@ class Planner:
     def _existing(self, task: str, match: Match[SavedWorkflow]) -> Plan:
         name = match.item.name
         workflow = self.library.get(name)
-        nodes = workflow.get("nodes")
-        listed = nodes if isinstance(nodes, list) else ()
-        types = [str(node.get("type") or node.get("id")) for node in listed if isinstance(node, dict)]
+        nodes = map(table_of, list_of(workflow.get("nodes")))
+        types = [str(node.get("type") or node.get("id")) for node in nodes]
         selection = Selection(
             selection_type="found_existing",
             reasoning=f"The saved workflow {name} fits the task: {match.reason}",
@@ -113,10 +116,13 @@ class Planner:
             confidence=match.confidence,
             existing=name,
         )
-        problems = self.runner.validate(workflow)
-        note = f"The saved workflow {name} fits the task; for a new one: --new"
-        found = Plan(task=task, workflow=workflow, selection=selection, problems=tuple(problems))
-        return attrs.evolve(found, notes=(note,))
+        return Plan(
+            task=task,
+            workflow=workflow,
+            selection=selection,
+            problems=tuple(self.runner.validate(workflow)),
+            notes=(f"The saved workflow {name} fits the task; for a new one: --new",),
+        )
 
     def _model(self, options: PlanOptions) -> tuple[PlanModel | None, tuple[str, ...]]:
         """Return the model to ask, or None, and why there is none."""
@@ -124,8 +130,7 @@ class Planner:
         if options.offline:
             return None, ()
         if not name:
-            note = f"No model was asked: name one with --model, or in {SETTING}"
-            return None, (note,)
+            return None, (f"No model was asked: name one with --model, or in {SETTING}",)
         from pflow_mcp_plugin.host.language_model import llm_library
         from pflow_mcp_plugin.host.planning.plan_answer import PlanModel
 
@@ -138,18 +143,9 @@ class Planner:
             return None, (f"The model {name} was not asked: {error}",)
         return PlanModel(name, self.setting, options.seconds), ()
 
-    def _offline(self, task: str, notes: Sequence[str]) -> Plan:
-        from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
-
-        plan: Plan = offline_plan(task, self.registry, self.runner)
-        confidence = plan.selection.confidence
-        guess = (f"No node fits the task well (confidence {confidence:.2f}): the workflow is a guess",)
-        return attrs.evolve(plan, notes=(*notes, *(guess if confidence < 0.3 else ()), *plan.notes))
-
 
 _GLUE = ("read-file", "write-file", "http", "llm")
 """The host's own nodes that join others are always candidates; `shell` is one if discovery finds it."""
-_PROSE = 1_000
 _NAME = 100
 
 
@@ -202,13 +198,12 @@ class PlanDialogue:
         except UnreadableAnswer:
             return Selection(selection_type="new_composition")
         existing = answer.get("existing") if answer.get("selection_type") == "found_existing" else ""
-        listed = answer.get("chosen_nodes")
-        chosen = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+        chosen = (name for name in list_of(answer.get("chosen_nodes")) if isinstance(name, str))
         return Selection(
             selection_type="new_composition",
-            reasoning=_said(answer, "reasoning"),
+            reasoning=prose(answer.get("reasoning")),
             chosen_nodes=tuple(name for name in chosen if name in self._candidates),
-            flow_structure=_said(answer, "flow_structure"),
+            flow_structure=prose(answer.get("flow_structure")),
             existing=str(existing) if existing in names else "",
         )
 
@@ -280,36 +275,29 @@ class PlanDialogue:
         notes: list[str] = []
         if is_last:
             repair.ask_for_lacking()
-            repair.ask_for([(it.node, it.key) for it in origin.taken(repair.workflow["nodes"])])
+            repair.ask_for([(node, key) for node, key, _ in origin.taken(repair.workflow["nodes"])])
             notes = repair.drop_dead_edges()
         repair.describe_inputs()
         workflow = self._runner.normalise(repair.workflow)
         problems = (
             *self._runner.validate(workflow),
-            *_not_offered(workflow, known),
-            *(taken.problem for taken in origin.taken(workflow.get("nodes"))),
+            # Whether there is such a type or not, the model was not offered it.
+            *(
+                Problem(
+                    message=f"The node type {visible(name, _NAME)} is not among the nodes to choose from",
+                    path=f"$.nodes[{index}].type",
+                    suggestion="Use only types in nodes",
+                )
+                for index, name in enumerate(_types(workflow))
+                if name not in known
+            ),
+            *(problem for _, _, problem in origin.taken(workflow.get("nodes"))),
         )
         return _Draft(workflow=workflow, problems=problems, notes=tuple(notes))
 
 
-def _not_offered(workflow: JSONObject, known: Container[str]) -> Iterator[Problem]:
-    """Yield a problem for each node of a type that exists, or not, but was not offered to the model."""
-    for index, name in enumerate(_types(workflow)):
-        if name not in known:
-            message = f"The node type {visible(name, _NAME)} is not among the nodes to choose from"
-            yield Problem(
-                message=message, path=f"$.nodes[{index}].type", suggestion="Use only types in nodes"
-            )
-
-
 def _types(workflow: JSONObject) -> Iterator[str]:
     """Yield the type of each node of a workflow, an empty string for a malformed one."""
-    nodes = workflow.get("nodes")
-    for node in nodes if isinstance(nodes, list) else ():
-        found = node.get("type") if isinstance(node, dict) else ""
+    for node in list_of(workflow.get("nodes")):
+        found = table_of(node).get("type")
         yield found if isinstance(found, str) else ""
-
-
-def _said(answer: JSONObject, key: str) -> str:
-    text = answer.get(key)
-    return visible(text, _PROSE) if isinstance(text, str) else ""

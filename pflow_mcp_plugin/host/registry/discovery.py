@@ -114,16 +114,6 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
     return [rows[number]._replace(score=score) for number, score in taken.items()]
 
 
-def discover_by_clause(
-    index: Index, parts: Sequence[Iterable[str]], limit: int, weights: Weights | None = None
-) -> list[list[NodeRow]]:
-    """Return for each clause, given as its words, at most `limit` nodes that do it, best first."""
-    needs = _Matching(index, weights or _ONE_A_CLAUSE).needs(parts)
-    best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
-    rows = index.rows_of({number for need in best for number, _ in need})
-    return [[rows[number]._replace(score=score) for number, score in need] for need in best]
-
-
 def described(entry: Entry) -> Described:
     """Return a node as what may fit a task; most of what it says after its first sentence is detail."""
     params = " ".join(f"{field.key} {field.description}" for field in entry.interface.params)
@@ -253,13 +243,16 @@ class NodeDiscovery:
         """Return the nodes that fit each of the first `most` clauses of a task by their words."""
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
+        needs = _Matching(self.index, _ONE_A_CLAUSE).needs([words(text) for text in texts])
+        best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
+        rows = self.index.rows_of({node for need in best for node, _ in need})
         found = []
-        for number, rows in enumerate(discover_by_clause(self.index, list(map(words, texts)), limit)):
+        for number, need in enumerate(best):
             matches = []
-            for row in rows:
-                if entry := self.find(row.node):
+            for node, score in need:
+                if entry := self.find(rows[node].node):
                     one = fit.clause(number, described(entry))
-                    item = FoundNode(row=row, entry=entry)
+                    item = FoundNode(row=rows[node]._replace(score=score), entry=entry)
                     matches.append(Match(item=item, confidence=one.degree, reason=one.reason))
             found.append(ClauseNodes(text=texts[number], matches=matches))
         return found

@@ -233,10 +233,18 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
     # Many short-lived sketches are created, and none is in a cycle.
     collects = gc.isenabled()
     gc.disable()
+    nodes, words = [], []
     try:
-        numbered = list(enumerate(sketches))
-        connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
-        connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
+        for number, sketch in enumerate(sketches):
+            node, description = _storable(sketch.node), _storable(sketch.description)
+            family = _storable(sketch.family or sketch.source)
+            labels = _AS_JSON(sketch.labels) if sketch.labels else ""
+            nodes.append((number, node, sketch.source, family, description, labels))
+            name = _split(_storable(sketch.local_name or sketch.node))
+            params = _storable(" ".join([_split(" ".join(sketch.params)), *sketch.params.values()]))
+            words.append((number, node, name, family, _spaced(description), _spaced(params)))
+        connection.executemany(_INSERT_NODE, nodes)
+        connection.executemany(_INSERT_WORDS, words)
     finally:
         if collects:
             gc.enable()
@@ -250,23 +258,6 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
                     with suppress(OSError):  # another process may hold it open, or have swept it
                         older.unlink()
     return Index(connection, fingerprint)
-
-
-def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
-    labels = _AS_JSON(sketch.labels) if sketch.labels else ""
-    node, description = _storable(sketch.node), _storable(sketch.description)
-    return number, node, sketch.source, _family(sketch), description, labels
-
-
-def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
-    name = _split(_storable(sketch.local_name or sketch.node))
-    described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
-    description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
-    return number, _storable(sketch.node), name, _family(sketch), description, params
-
-
-def _family(sketch: Sketch) -> str:
-    return _storable(sketch.family or sketch.source)
 
 
 def _storable(text: str) -> str:

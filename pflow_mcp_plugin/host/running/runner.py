@@ -160,7 +160,7 @@ class WorkflowRunner(Runner):
             place=self._place,
         )
         if self._options.no_cache:
-            return compiled.uncached()
+            return compiled.cached(None)
         return compiled if self._options.cache is None else _with_reuse(compiled, self._options.cache)
 
     def run(

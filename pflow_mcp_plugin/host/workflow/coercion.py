@@ -142,6 +142,11 @@ def type_name(name: str) -> str:
     return FRIENDLY_NAMES.get(name, name)
 
 
+def type_names(field: Field) -> set[str]:
+    """Return the friendly names of the types that a field may have."""
+    return set(map(type_name, field.types))
+
+
 def type_of(value: object) -> str:
     """Return the friendly name of the type of a JSON value, `any` for what is none."""
     return NAMES_OF_PYTHON.get(type(value), "any")
@@ -221,7 +226,7 @@ def passed_on(value: object, field: Field) -> Any:
     try:
         return coerce(value, field)
     except TypeMismatch:
-        is_text = "str" in map(type_name, field.types) and not field.choices
+        is_text = "str" in type_names(field) and not field.choices
         if not (is_text and isinstance(value, (list, tuple, dict))):
             raise
         try:
@@ -233,8 +238,7 @@ def passed_on(value: object, field: Field) -> Any:
 
 def may_become(given: Field, wanted: Field) -> bool:
     """Return whether some value of one declared type can be passed on as another."""
-    there = {type_name(name) for name in given.types}
-    needed = {type_name(name) for name in wanted.types}
+    there, needed = type_names(given), type_names(wanted)
     # A type of unknown name excludes nothing.
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
         return True
@@ -243,17 +247,16 @@ def may_become(given: Field, wanted: Field) -> bool:
 
 def depends_on_text(given: Field, wanted: Field) -> bool:
     """Return whether a value is declared as a string, and only some strings coerce to the wanted type."""
-    there = {type_name(name) for name in given.types} - {"None"}
-    needed = {type_name(name) for name in wanted.types}
-    return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
+    needed = type_names(wanted)
+    is_text = type_names(given) - {"None"} == {"str"}
+    return is_text and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
 def depends_on_value(given: Field, wanted: Field) -> bool:
     """Return whether only some of the declared strings, or numbers, coerce to the wanted type."""
-    there = {type_name(name) for name in given.types} - {"None"}
-    needed = {type_name(name) for name in wanted.types}
+    needed = type_names(wanted)
     needs_whole = "int" in needed and needed.isdisjoint({"float", "str", "any"})
-    return depends_on_text(given, wanted) or (there == {"float"} and needs_whole)
+    return depends_on_text(given, wanted) or (needs_whole and type_names(given) - {"None"} == {"float"})
 
 
 def typed(text: str, field: Field) -> object:

@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     split_route,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_branch
+from pflow_mcp_plugin.schemas.schema_document import table_of
 
 _DOING = "could not compare the workflow with its lock file"
 
@@ -62,19 +63,18 @@ class PlannedNode:
         """The actions for which the node has an edge in the plan, with or without a condition."""
         return frozenset(split_route(route)[0] for route in self.successors)
 
-    def cached(self, ttl: float) -> PlannedNode:
-        """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
+    def cached(self, ttl: float | None) -> PlannedNode:
+        """Return the node of a run whose plan caches whatever may be, for so many seconds at most.
+
+        With None it caches nothing.
+        """
         caching = self.constructs.cache
-        if caching and caching.never:
-            return self.uncached()
+        if ttl is None or (caching and caching.never):
+            return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
         if not is_cacheable(self.ref.entry):
             # Of a workflow that is not only read, parts may be.
             return attrs.evolve(self, sub=self.sub.cached(ttl)) if self.sub else self
         return attrs.evolve(self, ttl=min(ttl, caching.ttl) if caching else ttl)
-
-    def uncached(self) -> PlannedNode:
-        """Return the node of a run whose plan caches nothing."""
-        return attrs.evolve(self, ttl=None, sub=self.sub.uncached() if self.sub else None)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
@@ -134,13 +134,12 @@ class Compiled:
         """Return the plan of a command; of one that is a single node, its failure says what it lacks."""
         return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
-    def cached(self, ttl: float) -> Compiled:
-        """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds."""
-        return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
+    def cached(self, ttl: float | None) -> Compiled:
+        """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds.
 
-    def uncached(self) -> Compiled:
-        """Return the plan of a run that neither uses nor keeps results, whatever the nodes say."""
-        return attrs.evolve(self, nodes=tuple(node.uncached() for node in self.nodes))
+        With None it uses and keeps none, whatever the nodes say.
+        """
+        return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
 
 def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
@@ -171,8 +170,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     if errors:
         raise refusal(name, errors)
     compiled = _compiled(name, checked, host, plugins)
-    source = workflow if isinstance(workflow, dict) else {}
-    return attrs.evolve(compiled, warnings=problems, unmet=checked.unmet, source=source)
+    return attrs.evolve(compiled, warnings=problems, unmet=checked.unmet, source=table_of(workflow))
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:

@@ -181,8 +181,6 @@ class Retry(Construct):
         if value is None:
             return None
         table = valid_members(value, RETRY, path, findings)
-        if isinstance(value, dict) and value.get("max") is None:
-            findings.error(path, "max is missing", "Add max, the number of attempts after the first")
         return cls(
             max=int(table.get("max", 0)),
             wait=float(table.get("wait", 1.0)),
@@ -233,8 +231,6 @@ class Batch(Construct):
             return None
         table = valid_members(value, BATCH, path, findings)
         usual = "continue" if "on_failed_items" in table else "fail_fast"
-        if isinstance(value, dict) and value.get("items") is None:
-            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
         return cls(
             items=table.get("items", []),
             name=table.get("as", "item"),
@@ -381,9 +377,6 @@ class Verify(Construct):
         if value is None:
             return None
         table = valid_members(value, VERIFY, path, findings)
-        for key in ("node", "happened"):
-            if isinstance(value, dict) and value.get(key) is None:
-                findings.error(path, f"{key} is missing", f"Add {key}")
         is_whole = "node" in table and "happened" in table
         return cls(recipe=Recipe(**table) if is_whole else None, path=path)
 
@@ -441,11 +434,7 @@ class Constructs:
         return made
 
     def __iter__(self) -> Iterator[Construct]:
-        return (
-            it
-            for it in (self.when, self.batch, self.retry, self.cache, self.verify, self.keep)
-            if it is not None
-        )
+        return (it for key in CONSTRUCT_KEYS if (it := getattr(self, key)) is not None)
 
     @property
     def may_skip(self) -> bool:
@@ -518,10 +507,14 @@ CONSTRUCT_KEYS = tuple(attrs.fields_dict(Constructs))
 
 @attrs.frozen
 class Rule:
-    """The rule for the value of a member, and its words for messages."""
+    """The rule for the value of a member, and its words for messages.
+
+    `needed` is the next step where the member is missing, empty if it may be.
+    """
 
     accepts: Callable[[object], bool]
     expected: str
+    needed: str = ""
 
 
 def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings: Findings) -> dict[str, Any]:
@@ -548,6 +541,9 @@ def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings:
                     words = _WORDS[key]
                     step = did_you_mean(member.replace("-", "_"), words, f"Use {' or '.join(words)}")
             findings.error(at(path, key), f"{key} must be {rule.expected}, got {given}", step)
+    for key, rule in rules.items():
+        if rule.needed and value.get(key) is None:
+            findings.error(path, f"{key} is missing", rule.needed)
     return members
 
 
@@ -558,19 +554,22 @@ def _between(least: float, most: float, what: str, *, whole: bool = False) -> Ru
     return Rule(accepts, f"{what} from {least} to {most}")
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
-_EXPRESSION = Rule(lambda value: isinstance(value, str) and value != "", "an expression")
 VERIFY: Mapping[str, Rule] = {
-    "node": Rule(lambda value: isinstance(value, str) and value != "", "a node type"),
+    "node": Rule(_is_text, "a node type", "Add node"),
     "params": Rule(
-        lambda value: isinstance(value, dict) and all(isinstance(it, str) and it for it in value.values()),
+        lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
         "an object of expressions",
     ),
-    "happened": _EXPRESSION,
-    "result": _EXPRESSION,
+    "happened": Rule(_is_text, "an expression", "Add happened"),
+    "result": Rule(_is_text, "an expression"),
 }
 _WORDS = {"error_handling": ("fail_fast", "continue"), "on_failed_items": ("fail", "continue")}
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
@@ -580,6 +579,7 @@ BATCH: Mapping[str, Rule] = {
     "items": Rule(
         lambda value: isinstance(value, list) or (isinstance(value, str) and "${" in value),
         'a list or a template such as "${list.files}"',
+        'Add items, such as "${list.files}"',
     ),
     "as": Rule(
         lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
@@ -592,7 +592,7 @@ BATCH: Mapping[str, Rule] = {
     "retry_wait": _SECONDS,
 }
 RETRY: Mapping[str, Rule] = {
-    "max": _RETRIES,
+    "max": attrs.evolve(_RETRIES, needed="Add max, the number of attempts after the first"),
     "wait": _SECONDS,
     "backoff": _between(1, 10, "a number"),
 }

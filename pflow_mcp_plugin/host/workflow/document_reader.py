@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-import attrs
-
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
@@ -229,21 +227,22 @@ class _Reader:
         # A bad id or type has been reported; the node stays, for edges and templates that name it.
         self.is_name(named, f"{path}.id", "node id")
         runs = params.get(WORKFLOW_NODE) if typed == WORKFLOW_NODE else None
-        read = NodeSpec(
+        if not isinstance(runs, str | dict):
+            runs = None
+        else:
+            # The templates in the workflow that it runs are not its own.
+            params = {key: value for key, value in params.items() if key != WORKFLOW_NODE}
+            typed = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
+        return NodeSpec(
             index=index,
             id=named,
             type=typed,
             params=params,
             raw=item,
             constructs=constructs,
+            runs=runs,
             extra=self.get(item, EXTRA, bool, path, False),
         )
-        if not isinstance(runs, (str, dict)):
-            return read
-        # The templates in the workflow that it runs are not its own.
-        params = {key: value for key, value in params.items() if key != WORKFLOW_NODE}
-        kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
-        return attrs.evolve(read, type=kind, params=params, runs=runs)
 
     def name_at(self, item: JSONObject, key: str, path: str) -> str:
         """Return a required member that must be a non-empty string, or ""."""

@@ -12,6 +12,7 @@ from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
 from pflow_mcp_plugin.host.workflow.findings import Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, is_branch
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _CLOSE = 0.75
@@ -311,7 +312,7 @@ class RouteCheck:
                 continue
             routed = self.graph.actions(node.id)
             for number, case in enumerate(cases_of(node.params)):
-                action = case.get("action") if isinstance(case, Mapping) else None
+                action = table_of(case).get("action")
                 if isinstance(action, str) and action not in {*routed, *FAILURES, "", "default"}:
                     message = f"No edge takes the case {action} of node {node.id}: the run would end there"
                     step = f'Add {{"from": "{node.id}", "to": ..., "action": "{action}"}}'

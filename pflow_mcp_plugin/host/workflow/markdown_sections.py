@@ -111,12 +111,14 @@ class _Reader:
             if token.level or token.nesting < 0 or not token.map:
                 continue
             first, end = token.map
+            html = token.content if token.type == "html_block" else "text"
+            *closed, rest = html.split("-->")
             if token.type == "heading_open":
                 self._heading(token, (first + 1, 1), tokens[index + 1].content)
-            elif token.type == "html_block" and _ends_inside_a_comment(token.content):
+            elif "<!--" in rest:
                 self._findings.found((first + 1, 1), "The comment does not end", "Write --> after it")
-            elif token.type == "html_block" and _is_comment(token.content):
-                continue
+            elif not rest.strip() and all(part.lstrip().startswith("<!--") for part in closed):
+                continue  # there is nothing but comments
             elif token.type != "hr":
                 raw = "\n".join(self._lines[first:end]).strip("\n")
                 if self._entry:
@@ -292,16 +294,6 @@ def _items(tokens: Sequence[Token], index: int) -> Iterator[tuple[int, int]]:
     while is_list and (token := tokens[(index := index + 1)]).level:
         if token.type == "list_item_open" and token.level == 1 and token.map:
             yield token.map[0], token.map[1]
-
-
-def _ends_inside_a_comment(html: str) -> bool:
-    return "<!--" in html.rpartition("-->")[2]
-
-
-def _is_comment(html: str) -> bool:
-    """Return whether there is nothing but comments in a block of HTML."""
-    *closed, rest = html.split("-->")
-    return not rest.strip() and all(part.lstrip().startswith("<!--") for part in closed)
 
 
 def _start(token: Token) -> Place:

@@ -131,7 +131,10 @@ class _Conversion:
             "name": parts.title,
             "description": _joined(parts.prose),
             "inputs": inputs,
-            "nodes": [self._with_our_names(node) for node in nodes],
+            "nodes": [
+                {key: self._renamed(it) if key in ("params", "batch") else it for key, it in node.items()}
+                for node in nodes
+            ],
             "outputs": self._renamed(outputs),
         }
         return {key: value for key, value in document.items() if value or key == "nodes"}
@@ -218,14 +221,13 @@ class _Conversion:
             message = f"Input {cut(name)} is also a field of step {cut(entry.name)}"
             self._findings.found(entry.place_of("param_mapping"), message, "Rename it in that workflow")
         self._outputs.setdefault(entry.name, kind.outputs)
-        more = {} if batch is None else {"batch": batch}
         purpose = _joined(entry.prose)
         return {
             "id": entry.name,
             "type": kind.name,
             **({"purpose": purpose} if purpose else {}),
             "params": {**params, **mapped},
-            **more,
+            **({} if batch is None else {"batch": batch}),
         }
 
     def _mapped_params(self, entry: MarkdownEntry) -> Mapping[str, JSON]:
@@ -262,9 +264,6 @@ class _Conversion:
     def _renamed(self, value: JSON) -> JSON:
         renamed: JSON = with_strings(value, partial(_REFERENCE.sub, self._ours))
         return renamed
-
-    def _with_our_names(self, node: Mapping[str, JSON]) -> dict[str, JSON]:
-        return {key: self._renamed(it) if key in ("params", "batch") else it for key, it in node.items()}
 
     def _ours(self, match: re.Match[str]) -> str:
         """Return a template with what it names called as here."""

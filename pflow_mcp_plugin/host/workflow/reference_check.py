@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.coercion import type_names
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED, ExpressionPlace, Path
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
@@ -38,6 +38,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     root_names,
     transform_outputs,
 )
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def check_skipped(
     needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates()]
     for key, value in node.params.items():
         field = fields.get(str(key))
-        takes_null = field is None or not field.required or {"any", "None"} & set(map(type_name, field.types))
+        takes_null = field is None or not field.required or {"any", "None"} & type_names(field)
         if key not in expression_params(entry) and not (lone(value) and takes_null):
             needed.append((value, at(f"{node.path}.params", str(key))))
     for wanted, path in needed:
@@ -335,7 +336,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
     known: dict[str, int] = {}
     for number, case in enumerate(cases_of(node.params)):
         _check_case(case, f"{path}[{number}]", findings)
-        when = case.get("when") if isinstance(case, Mapping) else None
+        when = table_of(case).get("when")
         if not isinstance(when, str):
             continue
         # A case must not stand behind one that is always true, or has the same condition.

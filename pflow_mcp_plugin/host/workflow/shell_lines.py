@@ -20,11 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypedDict, TypeGuard
+from typing import TypeGuard
 
 import attrs
 
 from pflow_mcp_plugin.contract import Field, PflowError
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, parse, resolve, text_of
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
@@ -68,20 +69,13 @@ _RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
 """What evaluates the variables in `${...}`: a subscript, a substring, a prompt, arithmetic."""
 
 
-class ShellLine(TypedDict):
-    """A shell line, and the variables that it uses."""
-
-    line: str
-    variables: dict[str, str]
-
-
 def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
     """Return whether a param is a shell line."""
     return isinstance(value, str) and field is not None and field.shell_line
 
 
-def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[object]:
-    """Return a shell line with variables for its values; a line without templates as a plain string.
+def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> JSON | list[object]:
+    """Return a `line` for a shell, and the `variables` for its values; one without templates as a string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program. With
     `keep_missing` a template without a value is left as text. A template in a place that cannot be quoted is
@@ -112,7 +106,7 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
                 "Give a list of arguments, pass the value as stdin, or do that in a node of its own",
             ),
         )
-    return ShellLine(line=line, variables=variables) if variables else line
+    return {"line": line, "variables": variables} if variables else line
 
 
 class _Scanner:

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     normalise,
 )
 from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
+from pflow_mcp_plugin.schemas.schema_document import table_of
 
 _ORDINARY = FAILURES | {"default"}
 """Actions after which a workflow goes on along its default edges, or fails."""
@@ -67,7 +68,7 @@ class _Outputs:
         document, graph = checked.document, checked.graph
         self._nodes = {node.id: node for node in document.nodes}
         self._inputs = document.inputs
-        self._declared = declared if isinstance(declared, Mapping) else {}
+        self._declared = table_of(declared)
         self._permissive = document.permissive
         shared = Scopes(document, self._nodes, checked.entries, frozenset())
         self._scope = Scope(shared=shared, nodes=graph.reachable)
@@ -84,8 +85,7 @@ class _Outputs:
         roots = [part.root for part in named(output.source)]
         if kind != "any" and any(map(self._is_optional, roots)):
             kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
-        raw = self._declared.get(output.name)
-        description = raw.get("description") if isinstance(raw, Mapping) else None
+        description = table_of(self._declared.get(output.name)).get("description")
         return attrs.evolve(
             found,
             key=output.name,
@@ -104,18 +104,13 @@ class _Outputs:
             return Field(key="")
         node = self._nodes.get(reference.root)
         # The items of a batch are described for templates only: the one of a failed item is None.
-        schema = (
-            found.schema
-            if isinstance(found.schema, dict) and not (node and node.constructs.repeats)
-            else None
-        )
-        kept = attrs.evolve(found, required=False, shell_line=False, source_code=False, schema=schema)
-        return attrs.evolve(kept, schema=None) if reference.root in self._inputs else kept
+        is_hidden = reference.root in self._inputs or (node is not None and node.constructs.repeats)
+        schema = found.schema if isinstance(found.schema, dict) and not is_hidden else None
+        return attrs.evolve(found, required=False, shell_line=False, source_code=False, schema=schema)
 
     def _is_optional(self, root: str) -> bool:
-        spec = self._inputs.get(root)
-        if spec is not None:
-            return (not spec.required and not spec.has_default) or (spec.has_default and spec.default is None)
+        if spec := self._inputs.get(root):
+            return spec.default is None if spec.has_default else not spec.required
         return root in self._nodes and root not in self._certain
 
 

@@ -17,7 +17,7 @@ import attrs
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PortableError
-from pflow_mcp_plugin.host.workflow.coercion import json_in, type_name, type_of
+from pflow_mcp_plugin.host.workflow.coercion import json_in, type_names, type_of
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
 from pflow_mcp_plugin.schemas.schema_document import resolved_value
 
@@ -302,7 +302,7 @@ def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
 
 
 def _member(field: Field, step: str | int) -> Field | Misstep | None:
-    types = {type_name(name) for name in field.types}
+    types = type_names(field)
     if types <= _EMPTY:
         return Misstep(step=str(step), within=field)
     schema = resolved_value(field.schema)

@@ -81,27 +81,21 @@ class NodeTypes(Protocol):
 
     def find(self, node_type: str) -> Entry | None:
         """Return the entry of a node type or alias, None if it is unknown."""
-        ...
 
     def missing(self, node_type: str) -> Problem:
         """Return the problem of an unknown node type."""
-        ...
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
         """Return what nodes need and this machine lacks."""
-        ...
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
         """Return the problems that the source of a node finds in its use."""
-        ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a node of an older shape in normal form, None for any other."""
-        ...
 
     def plugin_of(self, node_type: str) -> Plugin | None:
         """Return the plugin that has a node type, None if it is the host's own or saved."""
-        ...
 
 
 @attrs.define(eq=False)
@@ -336,17 +330,13 @@ class _Check:
         for key, value in node.params.items():
             path, field = at(f"{node.path}.params", str(key)), fields.get(str(key))
             if field is not None and field.source_code:
-                self.check_code(value, path)
+                for where, text in strings(value, path):
+                    for part in dict.fromkeys(part for part in parse(text) if not isinstance(part, str)):
+                        line = text[: text.index(part.text)].count("\n") + 1
+                        self.findings.error(where, in_code(part.text, f" (line {line})"), IN_CODE)
             elif key not in expression_params(entry):
                 checker.check(value, path)
                 checker.check_notation(value, path, for_shell=field is not None and field.shell_line)
-
-    def check_code(self, value: object, path: str) -> None:
-        """Check that code has no templates."""
-        for where, text in strings(value, path):
-            for part in dict.fromkeys(part for part in parse(text) if not isinstance(part, str)):
-                line = text[: text.index(part.text)].count("\n") + 1
-                self.findings.error(where, in_code(part.text, f" (line {line})"), IN_CODE)
 
     def check_recipe(self, node: NodeSpec) -> None:
         """Check how it is found out whether a node did what it was to do: it must do no harm."""
@@ -571,8 +561,15 @@ class _Check:
             if node_id not in self.nodes:
                 self.routes.unknown_node(path, f"Mapping of unknown node {node_id}", node_id)
                 continue
-            self.check_input_mappings(self.nodes[node_id], f"{path}.input_mappings")
-            self.check_output_mappings(self.nodes[node_id], f"{path}.output_mappings")
+            node = self.nodes[node_id]
+            self.check_input_mappings(node, f"{path}.input_mappings")
+            entry = effective_entry(node, self.entries)
+            checker = self.reference_check(self.scope(node_id), f"node {node_id}")
+            for key, target in self.document.mapping(node_id).outputs.items():
+                where = at(f"{path}.output_mappings", key)
+                if not target or is_reserved(target):
+                    self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
+                checker.check_output(TemplateReference(f"{node_id}.{key}", (node_id, key)), entry, where)
 
     def check_input_mappings(self, node: NodeSpec, path: str) -> None:
         entry = self.entries[node.entry_key]
@@ -589,15 +586,6 @@ class _Check:
                 self.findings.error(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if scope.root(source) is None:
                 checker.check_reference(mapped_source(source), where)
-
-    def check_output_mappings(self, node: NodeSpec, path: str) -> None:
-        entry = effective_entry(node, self.entries)
-        checker = self.reference_check(self.scope(node.id), f"node {node.id}")
-        for key, target in self.document.mapping(node.id).outputs.items():
-            where = at(path, key)
-            if not target or is_reserved(target):
-                self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
-            checker.check_output(TemplateReference(f"{node.id}.{key}", (node.id, key)), entry, where)
 
     def check_outputs(self) -> None:
         scope = Scope(shared=self.scopes, nodes=self.graph.reachable)

@@ -13,7 +13,13 @@ import attrs
 from pflow_mcp_plugin.contract import Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, require_within, type_name
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    coerce,
+    require_within,
+    type_name,
+    type_names,
+)
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
@@ -173,7 +179,14 @@ class InputSpec:
 
         Text for another type is parsed as that type.
         """
-        found = coerce(parse_input(given, self) if isinstance(given, str) else given, self.field)
+        kinds = type_names(self.field)
+        if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
+            text = given.strip()
+            if "bool" in kinds and text.lower() in ("true", "false"):
+                given = text.lower() == "true"
+            else:
+                given = None if "None" in kinds and text in ("", "null") else text
+        found = coerce(given, self.field)
         require_within(found, self.field)
         return found
 
@@ -297,25 +310,13 @@ def bind_inputs(
 def _is_left_out(value: object, spec: InputSpec | None) -> bool:
     if value is not None or spec is None or (spec.required and not spec.has_default):
         return False
-    return {type_name(part) for part in spec.field.types}.isdisjoint({"None", "any"})
+    return type_names(spec.field).isdisjoint({"None", "any"})
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
     """Return the values of the inputs of a run that are secret."""
     secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
     return [value for value in secret if isinstance(value, str) and value]
-
-
-def parse_input(text: str, spec: InputSpec) -> object:
-    """Return an input of a run, given as text, in its declared type; raise `TypeMismatch` if it is not."""
-    alternatives = [type_name(part) for part in spec.field.types]
-    if "str" in alternatives or "any" in alternatives:
-        return text
-    if "bool" in alternatives and text.strip().lower() in ("true", "false"):
-        return text.strip().lower() == "true"
-    if "None" in alternatives and text.strip() in ("", "null"):
-        return None
-    return coerce(text.strip(), spec.field)
 
 
 def _spelling(spec: InputSpec, text: str) -> str:

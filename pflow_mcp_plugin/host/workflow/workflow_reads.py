@@ -26,6 +26,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     with_strings,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 OWN = "pflow"
 """The source of the host's own nodes."""
@@ -42,24 +43,29 @@ KnownValue = Callable[[TemplateReference], object]
 """Returns the value of a template, or `UNKNOWN`."""
 
 
+def own_type(entry: Entry | None) -> str:
+    """Return the type of one of the host's own nodes, an empty string for any other entry."""
+    return entry.node if entry is not None and entry.source == OWN else ""
+
+
 def is_branch(entry: Entry | None) -> bool:
     """Return whether an entry is the one of nodes whose actions are their cases, which have expressions."""
-    return entry is not None and entry.source == OWN and entry.node == "branch"
+    return own_type(entry) == "branch"
 
 
 def is_ask(entry: Entry | None) -> bool:
     """Return whether an entry is the one of nodes that ask a person."""
-    return entry is not None and entry.source == OWN and entry.node == "ask"
+    return own_type(entry) == "ask"
 
 
 def is_transform(entry: Entry | None) -> bool:
     """Return whether an entry is the one of nodes whose outputs are expressions."""
-    return entry is not None and entry.source == OWN and entry.node == "transform"
+    return own_type(entry) == "transform"
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
     """Return the parameters of a node whose strings are expressions; templates in them are not resolved."""
-    return _PARAMS.get(entry.node, frozenset()) if entry is not None and entry.source == OWN else frozenset()
+    return _PARAMS.get(own_type(entry), frozenset())
 
 
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
@@ -67,7 +73,7 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
     path, on_data = f"{node.path}.params", DATA in node.params
     if is_branch(entry):
         for number, case in enumerate(cases_of(node.params)):
-            text = case.get("when") if isinstance(case, Mapping) else None
+            text = table_of(case).get("when")
             if isinstance(text, str):
                 where = f"{path}.cases[{number}].when"
                 yield ExpressionPlace(text=text, path=where, param=CASES, is_condition=True, on_data=on_data)
@@ -84,14 +90,12 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
     """Return the cases of a branch, whose conditions are expressions; an empty list if there are none."""
-    found = _structured(params.get(CASES))
-    return list(found) if isinstance(found, list) else []
+    return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
     """Return the named expressions of a transform, by output."""
-    found = _structured(params.get(OUTPUTS))
-    return {str(name): text for name, text in found.items()} if isinstance(found, dict) else {}
+    return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
 def _structured(value: Any) -> Any:
@@ -100,7 +104,7 @@ def _structured(value: Any) -> Any:
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
     """Return the actions that a branch can take by its expressions: its cases, then `default`."""
-    cases = (case.get("action") for case in cases_of(node.params) if isinstance(case, Mapping))
+    cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_model import write_model
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Sketch, hookimpl
-from pflow_mcp_plugin.host.matching.sentence_model import ModelFiles, SentenceModel
+from pflow_mcp_plugin.host.matching.sentence_model import SentenceModel
 from pflow_mcp_plugin.host.registry import semantic_search
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -267,7 +267,7 @@ def test_a_model_that_cannot_be_used_is_said_and_the_words_decide(opened, model,
 
 
 def test_files_of_a_model_that_cannot_be_read_are_named(tmp_path):
-    model = SentenceModel(ModelFiles(weights=tmp_path / "model.onnx", tokenizer=tmp_path / "vocab.txt"))
+    model = SentenceModel(tmp_path / "model.onnx", tmp_path / "vocab.txt")
     with pytest.raises(PflowError, match=r"model\.onnx cannot be used: FileNotFoundError") as caught:
         assert model.identity
     assert caught.value.kind == "config"

@@ -21,7 +21,7 @@ ENTRIES = [
 
 def taken(params, task="send a mail to ann@home.example", type_="t-mail"):
     nodes = [{"id": "a", "type": type_, "params": params}]
-    return [item.key for item in Origin(task, ENTRIES).taken(nodes)]
+    return [key for _, key, _ in Origin(task, ENTRIES).taken(nodes)]
 
 
 @pytest.mark.parametrize(

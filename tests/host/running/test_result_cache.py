@@ -233,8 +233,8 @@ def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
     compiled = runner.compile({"nodes": nodes}, "wf", {}).cached(60)
     assert [planned.ttl for planned in compiled.nodes] == [60, 5, None]
     assert compiled.workflow.certain == {"t"}
-    assert {planned.ttl for planned in compiled.uncached().nodes} == {None}
-    assert compiled.uncached().workflow.certain == {"r", "s", "t"}
+    assert {planned.ttl for planned in compiled.cached(None).nodes} == {None}
+    assert compiled.cached(None).workflow.certain == {"r", "s", "t"}
 
 
 def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):

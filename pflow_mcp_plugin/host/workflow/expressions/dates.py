@@ -49,8 +49,9 @@ _DIRECTIVES: Mapping[str, tuple[str, Callable[[datetime], str]]] = {
 """What each directive matches, and what it writes."""
 
 
-def _problem(message: str, step: str) -> PflowError:
-    return PflowError(message, suggestions=(step,))
+def problem(message: str, step: str = "") -> PflowError:
+    """Return the error of a function; it contains no data."""
+    return PflowError(message, suggestions=(step,) if step else ())
 
 
 def this_moment() -> str:
@@ -68,16 +69,12 @@ def read_date(function: str, text: str) -> datetime:
         except (ValueError, TypeError, OverflowError):
             continue
         if found is not None:
-            return _in_minutes(found if found.tzinfo else found.replace(tzinfo=UTC))
-    raise _problem(
+            # Python reads offsets with seconds, which ISO 8601 does not have.
+            minutes = (found.utcoffset() or timedelta()) // timedelta(minutes=1)
+            return found.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    raise problem(
         f"{function}() was given text that is not a date", "Name its form: parse_date(text, '%d.%m.%Y')"
     )
-
-
-def _in_minutes(found: datetime) -> datetime:
-    # Python reads offsets with seconds, which ISO 8601 does not have.
-    offset = found.utcoffset() or timedelta()
-    return found.replace(tzinfo=timezone(timedelta(minutes=offset // timedelta(minutes=1))))
 
 
 def parsed_date(text: str, form: str) -> datetime:
@@ -90,19 +87,19 @@ def parsed_date(text: str, form: str) -> datetime:
 
     wanted = _filled(form, "parse_date", pattern, re.escape)
     if not {"Y", "y"} & {*given}:
-        raise _problem("parse_date() was given a form without a year", "Add %Y")
+        raise problem("parse_date() was given a form without a year", "Add %Y")
     if len({*given}) < len(given) - given.count("%"):
-        raise _problem("parse_date() was given a form that names something twice", "Name it once")
+        raise problem("parse_date() was given a form that names something twice", "Name it once")
     found = re.fullmatch(wanted, text.strip(), re.ASCII | re.IGNORECASE) if len(text) <= _LONGEST else None
     if found is None:
         step = "A form such as '%d.%m.%Y %H:%M' matches the whole text"
-        raise _problem("parse_date() was given text that does not have this form", step)
+        raise problem("parse_date() was given text that does not have this form", step)
     parts = dict(zip(given, found.groups(), strict=True))
     try:
         return _date_of(parts)
     except (ValueError, OverflowError) as error:
         message = "parse_date() was given text of this form that is not a date"
-        raise _problem(message, "No month has a day 32, no day an hour 25") from error
+        raise problem(message, "No month has a day 32, no day an hour 25") from error
 
 
 def _date_of(parts: Mapping[str, str]) -> datetime:
@@ -143,7 +140,7 @@ def _filled(form: str, function: str, directive: Callable[[str], str], plain: Ca
     if not _DIRECTIVES.keys() >= {*parts[1::2]}:
         known = ", ".join(f"%{name}" for name in _DIRECTIVES)
         message = f"{function}() was given a form with a directive that it does not know"
-        raise _problem(message, f"The directives are {known}")
+        raise problem(message, f"The directives are {known}")
     return "".join(directive(part) if at % 2 else plain(part) for at, part in enumerate(parts))
 
 
@@ -155,6 +152,6 @@ def days_later(text: str, days: Any) -> str:
         if days == int(days):
             return (date.fromisoformat(text.strip()) + timedelta(days=int(days))).isoformat()
     except (OverflowError, ValueError) as error:
-        raise _problem("add_days() leads to no date", "Years are from 1 to 9999") from error
+        raise problem("add_days() leads to no date", "Years are from 1 to 9999") from error
     message = "add_days() was given a date without a time, and a fraction of a day"
-    raise _problem(message, "Give it a time first: parse_date(date)")
+    raise problem(message, "Give it a time first: parse_date(date)")

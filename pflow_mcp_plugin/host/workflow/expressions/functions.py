@@ -24,6 +24,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     days_later,
     formatted_date,
     parsed_date,
+    problem,
     read_date,
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
@@ -79,19 +80,15 @@ class Limits(Protocol):
 
     def spend(self, work: int) -> None:
         """Count work; raises PflowError where it is too much."""
-        ...
 
     def size(self, value: object) -> int:
         """Return the size of a value with all that is inside."""
-        ...
 
     def require_length(self, characters: int) -> None:
         """Do nothing unless a text of this length would be too long; then raise PflowError."""
-        ...
 
     def derived(self, text: str, change: Callable[[str], object]) -> None:
         """Say that a text is about to be changed, and how."""
-        ...
 
 
 @attrs.frozen
@@ -138,10 +135,6 @@ def signatures() -> dict[str, Signature]:
     return {name: Signature(name, table[name]["signature"]) for name in sorted(table)}
 
 
-def _problem(message: str, step: str = "") -> PflowError:
-    return PflowError(message, suggestions=(step,) if step else ())
-
-
 class NullArgument(PflowError):
     """A function got null, or a list with null in it, which it does not take."""
 
@@ -175,12 +168,12 @@ class ExpressionFunctions(functions.Functions):
         try:
             return super().call_function(name, arguments)
         except exceptions.JMESPathTypeError as error:
-            made = NullArgument if error.current_value is None else _problem
+            made = NullArgument if error.current_value is None else problem
             raise made(_mistake(error, arguments)) from error
         except TypeError as error:
-            raise _problem(f"{name}() compares strings, or numbers, not one with the other") from error
+            raise problem(f"{name}() compares strings, or numbers, not one with the other") from error
         except OverflowError as error:
-            raise _problem(f"{name}() was given a number that is too large") from error
+            raise problem(f"{name}() was given a number that is too large") from error
 
     def _validate_arguments(self, args: list[Any], signature: Sequence[Any], function_name: str) -> Any:
         given = [it for number, it in enumerate(signature) if number < len(args) or not it.get("optional")]
@@ -239,7 +232,7 @@ class ExpressionFunctions(functions.Functions):
         except (ValueError, RecursionError) as error:
             # Without the text: no data leave a condition, and an error is an output.
             where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-            raise _problem(f"from_json() was given a string that is not JSON{where}") from error
+            raise problem(f"from_json() was given a string that is not JSON{where}") from error
 
     @functions.signature(_TEXT)
     def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
@@ -250,16 +243,16 @@ class ExpressionFunctions(functions.Functions):
         try:
             rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
         except csv.Error as error:
-            raise _problem(f"from_csv() was given a string that is not CSV: {error}") from error
+            raise problem(f"from_csv() was given a string that is not CSV: {error}") from error
         if not rows:
             return []
         head = rows[0]
         if len({*head}) < len(head):
-            raise _problem("from_csv() needs different names in the first row", "Rename the columns")
+            raise problem("from_csv() needs different names in the first row", "Rename the columns")
         for number, row in enumerate(rows[1:], 2):
             if len(row) > len(head):
                 message = f"from_csv() found {len(row)} cells in row {number}, and {len(head)} in the first"
-                raise _problem(message, "Quote cells that contain a comma")
+                raise problem(message, "Quote cells that contain a comma")
         self._limits.spend(len(head) * len(rows))
         return [{key: row[at] if at < len(row) else None for at, key in enumerate(head)} for row in rows[1:]]
 
@@ -291,8 +284,8 @@ class ExpressionFunctions(functions.Functions):
             self._limits.spend(len(head) * len(rows))
             table = [head, *([row.get(key) for key in head] for row in rows)]
         else:
-            raise _problem(f"{name}() takes a list of objects, or a list of lists")
-        return [[_cell(cell) for cell in row] for row in table]
+            raise problem(f"{name}() takes a list of objects, or a list of lists")
+        return [["" if cell is None else self._func_to_string(cell) for cell in row] for row in table]
 
     @functions.signature(_TEXT, _TEXT)
     def _func_split(self, text: str, separator: str) -> list[str]:
@@ -317,7 +310,7 @@ class ExpressionFunctions(functions.Functions):
     @functions.signature({"types": ["number"]})
     def _func_range(self, count: float) -> list[int]:
         if not math.isfinite(count) or count < 0 or count != int(count):
-            raise _problem("range() takes a whole number that is not negative")
+            raise problem("range() takes a whole number that is not negative")
         self._limits.spend(int(count))
         return list(range(int(count)))
 
@@ -329,7 +322,7 @@ class ExpressionFunctions(functions.Functions):
     @functions.signature({"types": ["array"]}, {"types": ["expref"]}, _OPTIONAL_TEXT)
     def _func_sort_by(self, items: list[Any], key: Any, order: str = "asc") -> list[Any]:
         if order not in ("asc", "desc"):
-            raise _problem("the third argument of sort_by() is 'asc' or 'desc'")
+            raise problem("the third argument of sort_by() is 'asc' or 'desc'")
         step = -1 if order == "desc" else 1  # backwards twice, so that equal items keep their order
         in_order: list[Any] = super()._func_sort_by(items[::step], key)[::step]
         return in_order
@@ -357,7 +350,7 @@ class ExpressionFunctions(functions.Functions):
         for item in items:
             group = key.visit(key.expression, item)
             if isinstance(group, list | dict):
-                raise _problem(f"group_by() groups by a string or a number, and was given {shown(group)}")
+                raise problem(f"group_by() groups by a string or a number, and was given {shown(group)}")
             groups.setdefault(self._func_to_string(group), []).append(item)
         return groups
 
@@ -365,7 +358,7 @@ class ExpressionFunctions(functions.Functions):
     def _func_from_items(self, pairs: list[Any]) -> dict[str, Any]:
         for pair in pairs:
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-                raise _problem("from_items() takes a list of pairs, each of a string and a value")
+                raise problem("from_items() takes a list of pairs, each of a string and a value")
         return dict(pairs)
 
     @functions.signature({"types": ["array"]})
@@ -384,7 +377,7 @@ def _json(value: Any) -> str:
     try:
         return _JSON.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _problem(f"{shown(value)} cannot be written as JSON: {cut(str(error))}") from error
+        raise problem(f"{shown(value)} cannot be written as JSON: {cut(str(error))}") from error
 
 
 def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
@@ -397,12 +390,6 @@ def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
     found = shown(error.current_value)
     is_inside = not any(argument is error.current_value for argument in arguments)
     return f"{name}() takes {takes}, not {f'one that contains {found}' if is_inside else found}"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else _json(value)
 
 
 def strings_in(value: Any) -> Iterable[str]:

@@ -12,7 +12,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
+from pflow_mcp_plugin.host.workflow.coercion import type_names, type_of
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import steps
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
@@ -88,30 +88,31 @@ class Shape:
         return Field(key=key, type=" | ".join(sorted(self.types)) or "any", schema=self.schema() or None)
 
 
-@attrs.define(eq=False, repr=False)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class Reading:
     """What is known of an expression.
 
-    `current` is the shape of what names are looked up in, and `paths` are the values that it reads, in order.
-    `compared` are names at the root that stand on one side of a comparison. `everything` says whether all
-    values in scope are read as a whole. Each of the `mistakes` has a next step.
+    `paths` are the values that it reads, in order. `compared` are names at the root that stand on one side of
+    a comparison. `everything` says whether all values in scope are read as a whole. Each of the `mistakes`
+    has a next step. `result_types` are the types that its value may have, empty if nothing is known.
     """
 
-    declared: Declared = lambda _: None
-    current: Shape = Shape(path=())
     paths: dict[Path, None] = attrs.field(factory=dict)
     compared: set[str] = attrs.field(factory=set)
     everything: bool = False
     mistakes: list[tuple[str, str]] = attrs.field(factory=list)
     result: Shape = Shape()
+    result_types: frozenset[str] = _ANY
 
     @classmethod
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
         """Read an expression; `current` is the shape of `@` at first, by default of all values in scope."""
-        reading = cls(declared, current or Shape(path=()))
-        reading.result = reading._used(expression.syntax.tree, reading.current)
+        reading = cls()
+        tree = _TreeReader(reading, declared)
+        reading.result = tree.used(expression.syntax.tree, current or Shape(path=()))
+        reading.result_types = tree.types(reading.result)
         return reading
 
     @property
@@ -120,193 +121,196 @@ class Reading:
         leading = {path[:length] for path in self.paths for length in range(1, len(path))}
         return [path for path in self.paths if path not in leading]
 
-    @property
-    def result_types(self) -> frozenset[str]:
-        """The types that the expression's value may have; empty if nothing is known."""
-        return self._types(self.result)
 
-    def _used(self, node: Node, current: Shape) -> Shape:
+class _TreeReader:
+    """Reads a syntax tree into a `Reading`: a method for each kind of node, and what they share."""
+
+    def __init__(self, reading: Reading, declared: Declared) -> None:
+        self.reading = reading
+        self.declared = declared
+
+    def used(self, node: Node, current: Shape) -> Shape:
         """Return the shape of a value that is used as a whole."""
-        shape = self._shape(node, current)
-        self.everything = self.everything or shape.path == ()
+        shape = self.shape(node, current)
+        self.reading.everything = self.reading.everything or shape.path == ()
         return shape
 
-    def _shape(self, node: Node, current: Shape) -> Shape:
-        read = getattr(self, f"_{node['type']}", None)
+    def shape(self, node: Node, current: Shape) -> Shape:
+        read = getattr(self, node["type"], None)
         if read is not None:
             shape: Shape = read(node, current)
             return shape
         for child in node["children"]:
             if isinstance(child, dict):
-                self._used(child, current)
+                self.used(child, current)
         return Shape()
 
-    def _types(self, shape: Shape) -> frozenset[str]:
+    def types(self, shape: Shape) -> frozenset[str]:
         if shape.types or not shape.path:
             return shape.types
         field = self.declared(shape.path)
-        known = frozenset(map(type_name, field.types)) if field else _ANY
+        known = frozenset(type_names(field)) if field else _ANY
         return known if known <= _WORDS.keys() else _ANY
 
-    def _item(self, shape: Shape) -> Shape:
+    def item(self, shape: Shape) -> Shape:
         if shape.item is not None:
             return shape.item
         return Shape(path=(*shape.path, 0)) if shape.path else Shape()
 
-    # Methods named after the kinds of nodes of the tree; see `_shape`.
+    # Methods named after the kinds of nodes of the tree; see `shape`.
 
-    def _current(self, _: Node, current: Shape) -> Shape:
+    def current(self, _: Node, current: Shape) -> Shape:
         return current
 
-    _identity = _current
+    identity = current
 
-    def _root(self, _: Node, __: Shape) -> Shape:
+    def root(self, _: Node, __: Shape) -> Shape:
         return Shape(path=())
 
-    def _literal(self, node: Node, _: Shape) -> Shape:
+    def literal(self, node: Node, _: Shape) -> Shape:
         return Shape(types=frozenset({type_of(node["value"])}))
 
-    def _field(self, node: Node, current: Shape) -> Shape:
+    def field(self, node: Node, current: Shape) -> Shape:
         name: str = node["value"]
         if current.members is not None:
             if name not in current.members:
-                self._mistake(f"there is no {name} among {', '.join(current.members)}", "Correct the name")
+                self.mistake(f"there is no {name} among {', '.join(current.members)}", "Correct the name")
             return current.members.get(name, Shape())
-        if self._types(current) == {"list"}:
-            self._mistake(f"{name} is looked up in a list", f"Write [].{name} for each of its items")
+        if self.types(current) == {"list"}:
+            self.mistake(f"{name} is looked up in a list", f"Write [].{name} for each of its items")
         if current.path is None:
             return Shape()
-        return self._at((*current.path, name))
+        return self.at((*current.path, name))
 
-    def _index(self, node: Node, current: Shape) -> Shape:
+    def index(self, node: Node, current: Shape) -> Shape:
         if current.item is not None or not current.path:
             return current.item or Shape()
-        return self._at((*current.path, node["value"]))
+        return self.at((*current.path, node["value"]))
 
-    def _at(self, path: Path) -> Shape:
-        self.paths[path] = None
+    def at(self, path: Path) -> Shape:
+        self.reading.paths[path] = None
         return Shape(path=path)
 
-    def _subexpression(self, node: Node, current: Shape) -> Shape:
+    def subexpression(self, node: Node, current: Shape) -> Shape:
         for child in node["children"]:
-            current = self._shape(child, current)
+            current = self.shape(child, current)
         return current
 
-    _pipe = _index_expression = _subexpression
+    pipe = index_expression = subexpression
 
-    def _slice(self, _: Node, current: Shape) -> Shape:
-        return Shape(types=self._list_types(current), item=self._item(current))
+    def slice(self, _: Node, current: Shape) -> Shape:
+        return Shape(types=self.list_types(current), item=self.item(current))
 
-    def _list_types(self, base: Shape) -> frozenset[str]:
-        return frozenset({"list"} if self._types(base) == {"list"} else {"list", "None"})
+    def list_types(self, base: Shape) -> frozenset[str]:
+        return frozenset({"list"} if self.types(base) == {"list"} else {"list", "None"})
 
-    def _projection(self, node: Node, current: Shape) -> Shape:
-        base = self._used(node["children"][0], current)
+    def projection(self, node: Node, current: Shape) -> Shape:
+        base = self.used(node["children"][0], current)
         for condition in node["children"][2:]:  # of a filter
-            self._shape(condition, self._item(base))
-        item = self._shape(node["children"][1], self._item(base))
-        kept = attrs.evolve(item, types=self._types(item) - {"None"})  # null is dropped
-        return Shape(types=self._list_types(base), item=kept)
+            self.shape(condition, self.item(base))
+        item = self.shape(node["children"][1], self.item(base))
+        kept = attrs.evolve(item, types=self.types(item) - {"None"})  # null is dropped
+        return Shape(types=self.list_types(base), item=kept)
 
-    _filter_projection = _projection
+    filter_projection = projection
 
-    def _value_projection(self, node: Node, current: Shape) -> Shape:
-        self._used(node["children"][0], current)
-        self._shape(node["children"][1], Shape())
+    def value_projection(self, node: Node, current: Shape) -> Shape:
+        self.used(node["children"][0], current)
+        self.shape(node["children"][1], Shape())
         return Shape(types=frozenset({"list", "None"}))
 
-    def _flatten(self, node: Node, current: Shape) -> Shape:
-        base = self._used(node["children"][0], current)
-        item = self._item(base)
-        types = self._types(item)
+    def flatten(self, node: Node, current: Shape) -> Shape:
+        base = self.used(node["children"][0], current)
+        item = self.item(base)
+        types = self.types(item)
         if not types and not item.members:
             # The items may be lists, which `[]` merges, so a path is a guess that only names values.
             flat = Shape(path=item.path or None)
         else:
             flat = item if item.members is not None or "list" not in types else Shape()
-        return Shape(types=self._list_types(base), item=flat)
+        return Shape(types=self.list_types(base), item=flat)
 
-    def _multi_select_list(self, node: Node, current: Shape) -> Shape:
+    def multi_select_list(self, node: Node, current: Shape) -> Shape:
         for child in node["children"]:
-            self._used(child, current)
+            self.used(child, current)
         return Shape(types=frozenset({"list"}))
 
-    def _multi_select_dict(self, node: Node, current: Shape) -> Shape:
-        members = {pair["value"]: self._used(pair["children"][0], current) for pair in node["children"]}
+    def multi_select_dict(self, node: Node, current: Shape) -> Shape:
+        members = {pair["value"]: self.used(pair["children"][0], current) for pair in node["children"]}
         return Shape(types=frozenset({"dict"}), members=members)
 
-    def _or_expression(self, node: Node, current: Shape) -> Shape:
-        one, other = (self._used(child, current) for child in node["children"])
-        types = self._types(one), self._types(other)
+    def or_expression(self, node: Node, current: Shape) -> Shape:
+        one, other = (self.used(child, current) for child in node["children"])
+        types = self.types(one), self.types(other)
         return Shape(types=types[0] | types[1] if all(types) else _ANY)
 
-    _and_expression = _or_expression
+    and_expression = or_expression
 
-    def _not_expression(self, node: Node, current: Shape) -> Shape:
-        self._used(node["children"][0], current)
+    def not_expression(self, node: Node, current: Shape) -> Shape:
+        self.used(node["children"][0], current)
         return Shape(types=frozenset({"bool"}))
 
-    def _comparator(self, node: Node, current: Shape) -> Shape:
+    def comparator(self, node: Node, current: Shape) -> Shape:
         for child in node["children"]:
             if child["type"] == "field" and current.path == ():
-                self.compared.add(child["value"])
-        one, other = (self._types(self._used(child, current)) for child in node["children"])
+                self.reading.compared.add(child["value"])
+        one, other = (self.types(self.used(child, current)) for child in node["children"])
         if node["value"] in ("eq", "ne"):
             # Null stands for what is not there, whatever is declared.
             known = one and other and "None" not in one | other
             if known and _loose(one).isdisjoint(_loose(other)):
                 said = f"{_words(one)} is compared with {_words(other)}: they are never equal"
-                self._mistake(said, "Convert one, as in to_number(value)")
+                self.mistake(said, "Convert one, as in to_number(value)")
             return Shape(types=frozenset({"bool"}))
         orders = [_loose(types) & {"str", "float"} for types in (one, other) if types]
         if not all(orders) or (len(orders) == 2 and orders[0].isdisjoint(orders[1])):
-            self._mistake(
+            self.mistake(
                 f"{_words(one)} and {_words(other)} have no order: this is never true",
                 "Compare two numbers, or two strings; to_number(value) makes a number of a string",
             )
         return Shape(types=frozenset({"bool", "None"}))
 
-    def _arithmetic(self, node: Node, current: Shape) -> Shape:
+    def arithmetic(self, node: Node, current: Shape) -> Shape:
         sign, children = node["value"], node["children"]
-        given = [self._types(self._used(child, current)) for child in children]
+        given = [self.types(self.used(child, current)) for child in children]
         for types in given:
             if types and types.isdisjoint(_NUMBERS):
                 samples: dict[str, object] = {"str": "", "list": [], "None": None}
                 step = next(filter(None, steps(sign, (samples.get(it, 0) for it in sorted(types)))), "")
-                self._mistake(f"{sign} takes numbers, and is given {_words(types)}", step or "Take a number")
+                self.mistake(f"{sign} takes numbers, and is given {_words(types)}", step or "Take a number")
         if sign in ("/", "//", "%") and children[1]["type"] == "literal" and children[1]["value"] == 0:
-            self._mistake(f"{sign} divides by zero", "Divide by another number")
+            self.mistake(f"{sign} divides by zero", "Divide by another number")
         if sign == "/" or any(types == {"float"} for types in given):
             return Shape(types=frozenset({"float"}))
         return Shape(types=frozenset({"int"}) if all(types == {"int"} for types in given) else _NUMBERS)
 
-    def _expref(self, _: Node, __: Shape) -> Shape:
-        return Shape()  # `_function_expression` reads it, with the item that it is evaluated on
+    def expref(self, _: Node, __: Shape) -> Shape:
+        return Shape()  # `function_expression` reads it, with the item that it is evaluated on
 
-    def _function_expression(self, node: Node, current: Shape) -> Shape:
+    def function_expression(self, node: Node, current: Shape) -> Shape:
         name: str = node["value"]
-        arguments = [self._used(child, current) for child in node["children"]]
+        arguments = [self.used(child, current) for child in node["children"]]
         signature = signatures()[name]
         for number, shape in enumerate(arguments):
             takes = signature.types_at(number)
             wanted = frozenset().union(*(_ARGUMENTS.get(kind, _ANY) for kind in takes))
-            given = self._types(shape)
+            given = self.types(shape)
             if wanted and given and given.isdisjoint(wanted):
                 message = f"argument {number + 1} of {name}() is {_words(given)}"
-                self._mistake(message, f"It takes {signature.usage}")
+                self.mistake(message, f"It takes {signature.usage}")
         lists = [
             shape for shape, child in zip(arguments, node["children"], strict=True) if not _is_ref(child)
         ]
-        item = self._item(lists[0]) if lists else Shape()
+        item = self.item(lists[0]) if lists else Shape()
         for child in filter(_is_ref, node["children"]):
-            inner = self._used(child["children"][0], item)
+            inner = self.used(child["children"][0], item)
             if name == "map":
                 return Shape(types=frozenset({"list"}), item=inner)
         types = frozenset({RETURNS[name]}) if name in RETURNS else _ANY
         return Shape(types=types, item=item if name in _KEEP_ITEMS and types == {"list"} else None)
 
-    def _mistake(self, message: str, step: str) -> None:
-        self.mistakes.append((message, step))
+    def mistake(self, message: str, step: str) -> None:
+        self.reading.mistakes.append((message, step))
 
 
 def _is_ref(node: Node) -> bool:
