@@ -70,8 +70,7 @@ class NodeRegistry(Registry):
 
     def get(self, node_type: str) -> Entry:
         """Return the entry of a node type or alias; if there is none, the error has the nearest names."""
-        entry = self.find(node_type)
-        if entry is not None:
+        if entry := self.find(node_type):
             return entry
         problem = self.missing(node_type)
         raise PflowError(
@@ -83,8 +82,8 @@ class NodeRegistry(Registry):
 
     def find(self, node_type: str) -> Entry | None:
         """Look up a node type or alias in the node registry; return None if it is unknown there."""
-        fitting = [origin for origin in self.sources if origin.fits(node_type)]
-        found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
+        fitting = (origin for origin in self.sources if origin.fits(node_type))
+        found = ((origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting)
         answers = [(origin, entry) for origin, entry in found if entry is not None]
         # A name beats an alias, even an alias of a source that comes first.
         named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
@@ -167,16 +166,6 @@ class NodeRegistry(Registry):
                         self._told.add(problem.message)
                         self._report(problem)
 
-    def nearest(self, node_type: str, n: int = 3) -> list[str]:
-        """Return the names closest to an unknown one, closest first."""
-        from difflib import get_close_matches
-
-        names = self._opened().names()
-        # Comparing takes time for each name, so the search index narrows them down first.
-        if len(names) > _FEW:
-            names = [row.node for row in self._opened().search(node_type, 200)]
-        return get_close_matches(node_type, names, n)
-
     def missing(self, node_type: str) -> Problem:
         """Return why the registry does not know a node type, and what to do about it."""
         for origin in self.sources:
@@ -184,10 +173,15 @@ class NodeRegistry(Registry):
                 problem = asked(partial(origin.missing, node_type), self._report)
                 if problem:
                     return problem
-        explained = self._memory.explain(node_type, self._plugins.all)
-        if explained:
+        if explained := self._memory.explain(node_type, self._plugins.all):
             return explained
-        nearest = self.nearest(node_type)
+        from difflib import get_close_matches
+
+        names = self._opened().names()
+        # Comparing takes time for each name, so the search index narrows them down first.
+        if len(names) > _FEW:
+            names = [row.node for row in self._opened().search(node_type, 200)]
+        nearest = get_close_matches(node_type, names)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
@@ -204,8 +198,7 @@ class NodeRegistry(Registry):
 
     def check_use(self, use: NodeUse) -> list[Problem]:
         """Return what the source of a node finds wrong with its use; its failure is an error."""
-        named = (origin for origin in self.sources if origin.name == use.entry.source)
-        origin = next(named, None)
+        origin = next((it for it in self.sources if it.name == use.entry.source), None)
         if origin is None:
             return []
         try:
@@ -368,16 +361,14 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check that the class of each entry can be loaded, and that its interface makes sense.
+    """Check the classes and interfaces of entries; return how many were checked, and every problem.
 
-    `names` are the node types to check, by default all or those of `source`. Returns how many entries were
-    checked, and every problem.
+    `names` are their node types, by default all or those of `source`.
     """
-    wanted = list(dict.fromkeys(names))
-    found = [(name, registry.find(name)) for name in wanted]
-    missing = [registry.missing(name) for name, entry in found if entry is None]
-    entries = [entry for _, entry in found if entry]
-    if not wanted:
+    found = {name: registry.find(name) for name in names}
+    missing = [registry.missing(name) for name, entry in found.items() if entry is None]
+    entries = [entry for entry in found.values() if entry]
+    if not found:
         everything = list(registry.entries())
         entries = [entry for entry in everything if source in ("", entry.source)]
         if not entries:
@@ -406,6 +397,9 @@ def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
     from pflow_mcp_plugin.host.workflow.coercion import is_type
     from pflow_mcp_plugin.host.workflow.compilation import load_node
 
+    def problem(message: str) -> Problem:
+        return Problem(message=message, kind="config", source=entry.source)
+
     try:
         node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
     except PflowError as error:
@@ -414,17 +408,12 @@ def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:
             where = f"{entry.module}:{entry.class_name}"
-            message = f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}"
-            yield _problem(entry, message)
+            yield problem(f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}")
     for part in ("params", "outputs"):
         seen = set()
         for field in getattr(entry.interface, part):
             if field.key in seen:
-                yield _problem(entry, f"{entry.node}: {part} has {field.key} twice")
+                yield problem(f"{entry.node}: {part} has {field.key} twice")
             seen.add(field.key)
             if not is_type(field.type):
-                yield _problem(entry, f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
-
-
-def _problem(entry: Entry, message: str) -> Problem:
-    return Problem(message=message, kind="config", source=entry.source)
+                yield problem(f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")

@@ -349,10 +349,8 @@ class SavedEntries(NodeSource):
             data = self.store.read()
             self._nodes(data)
         except CorruptFile as corrupt:
-            message, step = f"No saved entry is used: {corrupt.message}", corrupt.suggestions[0]
-            self._report(
-                Problem(message=message, suggestion=step, severity="warning", kind="config", source=NAME)
-            )
+            message = f"No saved entry is used: {corrupt.message}"
+            self._report(problem_of(corrupt, message=message, severity="warning", kind="config", source=NAME))
             return {}
         return data
 

@@ -63,43 +63,6 @@ def embedded_text(sketch: Sketch) -> str:
     return f"{family} {name}: {sketch.description} {params}"
 
 
-def current(
-    path: Path,
-    model: SentenceModel,
-    fingerprint: str,
-    drawn: Callable[[], tuple[list[Sketch], bool]],
-    announce: Callable[[int], None],
-) -> Embeddings:
-    """Return the embeddings for the index with this fingerprint; make those that are missing, and keep them.
-
-    `drawn` returns a sketch of every node, and whether none is missing; it is called if the file was made for
-    another index. `announce` is called with how many texts are embedded, before any is.
-    """
-    kept = _read(path, model.identity)
-    if kept and kept.fingerprint == fingerprint:
-        return kept
-    sketches, complete = drawn()
-    texts = {sketch.node: embedded_text(sketch) for sketch in sketches[:_MOST]}
-    hashes = {
-        node: sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for node, text in texts.items()
-    }
-    rows = dict(zip(kept.texts.values(), kept.rows, strict=True)) if kept else {}
-    missing = {hashes[node]: text for node, text in texts.items() if hashes[node] not in rows}
-    if missing:
-        announce(len(missing))
-    try:
-        pending = iter(missing.items())
-        while batch := dict(islice(pending, _BATCH)):
-            rows.update(zip(batch, model.embed([*batch.values()]), strict=True))
-    except BaseException:  # what was done is not done again
-        _keep(path, _gathered(model, "", hashes, rows))
-        raise
-    made = _gathered(model, fingerprint, hashes, rows)
-    if complete:
-        _keep(path, made)
-    return made
-
-
 def _gathered(
     model: SentenceModel, fingerprint: str, hashes: Mapping[str, str], rows: Mapping[str, Any]
 ) -> Embeddings:
@@ -174,10 +137,7 @@ class SemanticSearch:
 
     @shared_part
     def model(self) -> SentenceModel | None:
-        """The sentence model; None if there is none, or the user does not want it.
-
-        Raises PflowError if the one that the user has chosen cannot be used.
-        """
+        """The sentence model, None if there is none or the user does not want it; else as `find_model`."""
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
@@ -215,9 +175,36 @@ class SemanticSearch:
     def _current(self, model: SentenceModel, index: Index) -> Embeddings:
         with self._making:
             if self._embeddings is None or self._embeddings.fingerprint != index.fingerprint:
-                path = self._folder / "embeddings.bin"
-                self._embeddings = current(path, model, index.fingerprint, self._drawn, _announce)
+                self._embeddings = self._made(model, index.fingerprint)
             return self._embeddings
+
+    def _made(self, model: SentenceModel, fingerprint: str) -> Embeddings:
+        """Return the embeddings for the index with this fingerprint; embed what is missing, and keep it."""
+        path = self._folder / "embeddings.bin"
+        kept = _read(path, model.identity)
+        if kept and kept.fingerprint == fingerprint:
+            return kept
+        sketches, complete = self._drawn()
+        texts = {sketch.node: embedded_text(sketch) for sketch in sketches[:_MOST]}
+        hashes = {
+            node: sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            for node, text in texts.items()
+        }
+        rows = dict(zip(kept.texts.values(), kept.rows, strict=True)) if kept else {}
+        missing = {hashes[node]: text for node, text in texts.items() if hashes[node] not in rows}
+        if missing:
+            _announce(len(missing))
+        try:
+            pending = iter(missing.items())
+            while batch := dict(islice(pending, _BATCH)):
+                rows.update(zip(batch, model.embed([*batch.values()]), strict=True))
+        except BaseException:  # what was done is not done again
+            _keep(path, _gathered(model, "", hashes, rows))
+            raise
+        made = _gathered(model, fingerprint, hashes, rows)
+        if complete:
+            _keep(path, made)
+        return made
 
 
 def _announce(count: int) -> None:

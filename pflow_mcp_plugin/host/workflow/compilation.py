@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract import Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
@@ -24,7 +24,6 @@ from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_wo
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
-    NodeSpec,
     WorkflowDocument,
     bind_inputs,
     split_route,
@@ -64,10 +63,7 @@ class PlannedNode:
         return frozenset(split_route(route)[0] for route in self.successors)
 
     def cached(self, ttl: float | None) -> PlannedNode:
-        """Return the node of a run whose plan caches whatever may be, for so many seconds at most.
-
-        With None it caches nothing.
-        """
+        """Return the node of a run whose plan caches what may be, for `ttl` seconds; with None, nothing."""
         caching = self.constructs.cache
         if ttl is None or (caching and caching.never):
             return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
@@ -174,10 +170,27 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
-    # Unknown node types were refused; `if entry` is for the type checker.
-    pairs = ((node, checked.entries[node.entry_key]) for node in checked.document.nodes)
-    nodes = tuple(_plan(node, entry, checked, host, plugins, above) for node, entry in pairs if entry)
-    return Compiled(name=name, document=checked.document, graph=checked.graph, nodes=nodes)
+    nodes: list[PlannedNode] = []
+    for node in checked.document.nodes:
+        entry, called, sub = checked.entries[node.entry_key], checked.called.get(node.entry_key), None
+        if entry is None:  # for the type checker: unknown node types were refused
+            continue
+        asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
+        if called and called.checked:
+            plan = _compiled(called.name, called.checked, host, plugins, above=f"{asked.id}/")
+            sub = attrs.evolve(plan, source=called.workflow)
+        planned = PlannedNode(
+            ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
+            use=checked.uses[node.id],
+            sub=sub,
+            mapping=checked.document.mapping(node.id),
+            successors=checked.graph.successors[node.id],
+            constructs=node.constructs,
+        )
+        caching = node.constructs.cache
+        kept = caching is not None and (caching.never or is_cacheable(entry))
+        nodes.append(planned.cached(caching.ttl) if caching and kept else planned)
+    return Compiled(name=name, document=checked.document, graph=checked.graph, nodes=tuple(nodes))
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
@@ -188,27 +201,6 @@ def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> t
     from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
     return find_flows(checked, policy, given).problems
-
-
-def _plan(
-    node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins, above: str
-) -> PlannedNode:
-    asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
-    called, sub = checked.called.get(node.entry_key), None
-    if called and called.checked:
-        plan = _compiled(called.name, called.checked, host, plugins, above=f"{asked.id}/")
-        sub = attrs.evolve(plan, source=called.workflow)
-    planned = PlannedNode(
-        ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
-        use=checked.uses[node.id],
-        sub=sub,
-        mapping=checked.document.mapping(node.id),
-        successors=checked.graph.successors[node.id],
-        constructs=node.constructs,
-    )
-    caching = node.constructs.cache
-    kept = caching is not None and (caching.never or is_cacheable(entry))
-    return planned.cached(caching.ttl) if caching and kept else planned
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:

@@ -181,6 +181,8 @@ class Retry(Construct):
         if value is None:
             return None
         table = valid_members(value, RETRY, path, findings)
+        if isinstance(value, dict) and value.get("max") is None:
+            findings.error(path, "max is missing", "Add max, the number of attempts after the first")
         return cls(
             max=int(table.get("max", 0)),
             wait=float(table.get("wait", 1.0)),
@@ -231,6 +233,8 @@ class Batch(Construct):
             return None
         table = valid_members(value, BATCH, path, findings)
         usual = "continue" if "on_failed_items" in table else "fail_fast"
+        if isinstance(value, dict) and value.get("items") is None:
+            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
         return cls(
             items=table.get("items", []),
             name=table.get("as", "item"),
@@ -377,6 +381,9 @@ class Verify(Construct):
         if value is None:
             return None
         table = valid_members(value, VERIFY, path, findings)
+        for key in ("node", "happened"):
+            if isinstance(value, dict) and value.get(key) is None:
+                findings.error(path, f"{key} is missing", f"Add {key}")
         is_whole = "node" in table and "happened" in table
         return cls(recipe=Recipe(**table) if is_whole else None, path=path)
 
@@ -507,14 +514,10 @@ CONSTRUCT_KEYS = tuple(attrs.fields_dict(Constructs))
 
 @attrs.frozen
 class Rule:
-    """The rule for the value of a member, and its words for messages.
-
-    `needed` is the next step where the member is missing, empty if it may be.
-    """
+    """The rule for the value of a member, and its words for messages."""
 
     accepts: Callable[[object], bool]
     expected: str
-    needed: str = ""
 
 
 def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings: Findings) -> dict[str, Any]:
@@ -541,9 +544,6 @@ def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings:
                     words = _WORDS[key]
                     step = did_you_mean(member.replace("-", "_"), words, f"Use {' or '.join(words)}")
             findings.error(at(path, key), f"{key} must be {rule.expected}, got {given}", step)
-    for key, rule in rules.items():
-        if rule.needed and value.get(key) is None:
-            findings.error(path, f"{key} is missing", rule.needed)
     return members
 
 
@@ -563,12 +563,12 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 VERIFY: Mapping[str, Rule] = {
-    "node": Rule(_is_text, "a node type", "Add node"),
+    "node": Rule(_is_text, "a node type"),
     "params": Rule(
         lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
         "an object of expressions",
     ),
-    "happened": Rule(_is_text, "an expression", "Add happened"),
+    "happened": Rule(_is_text, "an expression"),
     "result": Rule(_is_text, "an expression"),
 }
 _WORDS = {"error_handling": ("fail_fast", "continue"), "on_failed_items": ("fail", "continue")}
@@ -579,7 +579,6 @@ BATCH: Mapping[str, Rule] = {
     "items": Rule(
         lambda value: isinstance(value, list) or (isinstance(value, str) and "${" in value),
         'a list or a template such as "${list.files}"',
-        'Add items, such as "${list.files}"',
     ),
     "as": Rule(
         lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
@@ -592,7 +591,7 @@ BATCH: Mapping[str, Rule] = {
     "retry_wait": _SECONDS,
 }
 RETRY: Mapping[str, Rule] = {
-    "max": attrs.evolve(_RETRIES, needed="Add max, the number of attempts after the first"),
+    "max": _RETRIES,
     "wait": _SECONDS,
     "backoff": _between(1, 10, "a number"),
 }

@@ -312,10 +312,6 @@ class PathNode:
     param: str = ""
     key: str = ""
 
-    def to_dict(self) -> dict[str, JSON]:
-        """Return a node of a data flow for `--json`: its fields that are not empty."""
-        return {name: value for name, value in attrs.asdict(self).items() if value}
-
 
 @attrs.frozen(kw_only=True)
 class DataFlow:
@@ -336,7 +332,9 @@ class DataFlow:
             "from": self.path[0].node,
             "to": self.path[-1].node,
             "effects": [effect for effects in self.effects for effect in effects],
-            "path": [node.to_dict() for node in self.path],
+            "path": [
+                {name: value for name, value in attrs.asdict(node).items() if value} for node in self.path
+            ],
         }
         return {**data, "denied_by": self.rule} if self.rule else data
 

@@ -54,10 +54,7 @@ def output_field(entry: Entry, key: str) -> Field | None:
 
 
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
-    """Return the entry of a node as later scopes see it.
-
-    A branch has actions of its own and a transform outputs, and constructs change both.
-    """
+    """Return the entry of a node as later scopes see it, with its own actions, outputs and constructs."""
     entry = entries.get(node.entry_key)
     if entry is None:
         return None

@@ -116,8 +116,7 @@ class EdgeSpec:
 
     def conditions(self) -> Iterator[ExpressionPlace]:
         """Yield the expressions that decide about the edge."""
-        if self.when:
-            yield from self.when.conditions()
+        return self.when.conditions() if self.when else iter(())
 
     @property
     def route(self) -> str:
@@ -175,10 +174,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Return a value for the document's input in its type; raise `TypeMismatch` if it does not fit.
-
-        Text for another type is parsed as that type.
-        """
+        """Return a value, or text for one, in the type of the document's input; raise `TypeMismatch`."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()

@@ -344,8 +344,7 @@ class YamlText:
                 if self._documents > 1:
                     self._refuse("has more than one document", place)
             elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-                self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
-                self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
+                self._begin(event, place, {} if kind == "MappingStartEvent" else [])
             elif kind in ("MappingEndEvent", "SequenceEndEvent"):
                 closed = self._open.pop()
                 if closed.anchor:
@@ -378,33 +377,31 @@ class YamlText:
                 step = f"Replace the tabs in line {place[0]} by spaces: YAML is indented with spaces only"
             self._refuse(f"not valid YAML: {reason}", place, step)
 
-    def _begin(self, value: Any, anchor: str | None, place: Place) -> None:
+    def _begin(self, event: Any, place: Place, value: Any) -> None:
+        self._require_plain(event, place, "map" if isinstance(value, dict) else "seq")
         if len(self._open) >= DEEPEST:
             self._refuse(f"nested deeper than {DEEPEST} levels", place)
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             self._refuse("a key must be a string", place)
-        self._open.append(_Container(value, self._path(), place, anchor))
+        self._open.append(_Container(value, self._path(), place, event.anchor))
         self.places.setdefault(self._open[-1].path, place)
 
     def _scalar(self, event: Any, place: Place) -> None:
-        self._require_plain(event, place, ("str",))
+        self._require_plain(event, place, "str")
         holder = self._open[-1] if self._open else None
         if holder and isinstance(holder.value, dict) and holder.key is None:
-            self._name(holder, event, place)
+            if event.value == "<<" and event.implicit[0]:
+                self._refuse("merge keys (<<) are not supported", place)
+            holder.key = event.value
+            path = self._path()
+            if event.value in holder.value:
+                self.findings.error(path, f"Duplicate key {event.value} in {holder.path}", "Remove one")
+            self.places[path] = place
             return
         value = self._resolved(event.value, place) if event.implicit[0] else event.value
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
         self._add(value, 1, place)
-
-    def _name(self, holder: _Container, event: Any, place: Place) -> None:
-        if event.value == "<<" and event.implicit[0]:
-            self._refuse("merge keys (<<) are not supported", place)
-        holder.key = event.value
-        path = self._path()
-        if event.value in holder.value:
-            self.findings.error(path, f"Duplicate key {event.value} in {holder.path}", "Remove one")
-        self.places[path] = place
 
     def _path(self) -> str:
         if not self._open:
@@ -431,8 +428,8 @@ class YamlText:
         self.places.setdefault(self._path(), place)
         holder.value.append(value)
 
-    def _require_plain(self, event: Any, place: Place, kinds: tuple[str, ...]) -> None:
-        if event.tag is not None and event.tag not in ("!", *(f"tag:yaml.org,2002:{kind}" for kind in kinds)):
+    def _require_plain(self, event: Any, place: Place, kind: str) -> None:
+        if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
             self._refuse(f"tags such as {event.tag} are not supported", place)
 
     def _resolved(self, text: str, place: Place) -> JSON:

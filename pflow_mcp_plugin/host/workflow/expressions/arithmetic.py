@@ -71,11 +71,7 @@ def hyphenated(text: str) -> Mapping[str, str]:
 
 
 def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | float:
-    """Return what an operator makes of its two values, or a minus of one; `names` are how they are written.
-
-    Raises:
-        PflowError: One is no number, or divides and is zero, or the result is beyond the range of a float.
-    """
+    """Return what an operator makes of two values, or a minus of one; `names` are how they are written."""
     for value, name in zip(values, names, strict=True):
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{name} is {shown(value)}" if name else f"it was given {shown(value)}"

@@ -71,6 +71,9 @@ _ESCAPES = {ord(sign): f"\\{sign}" for sign in "\\`*_[]<>&~|$"} | {ord("\n"): "<
 
 _TEXT: dict[str, Any] = {"types": ["string"]}
 _OPTIONAL_TEXT: dict[str, Any] = {**_TEXT, "optional": True}
+_LIST: dict[str, Any] = {"types": ["array"]}
+_EXPRESSION: dict[str, Any] = {"types": ["expref"]}
+_ANY: dict[str, Any] = {"types": []}
 
 
 class Limits(Protocol):
@@ -185,15 +188,15 @@ class ExpressionFunctions(functions.Functions):
     _func_trim = functions.signature(_TEXT)(lambda _, text: text.strip())
     _func_remove_prefix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removeprefix(part))
     _func_remove_suffix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removesuffix(part))
-    _func_to_json = functions.signature({"types": []})(lambda _, value: _json(value))
+    _func_to_json = functions.signature(_ANY)(lambda _, value: _json(value))
     _func_items = functions.signature({"types": ["object"]})(lambda _, value: list(map(list, value.items())))
 
-    @functions.signature({"types": ["string"]}, {"types": ["array-string"]})
+    @functions.signature(_TEXT, {"types": ["array-string"]})
     def _func_join(self, separator: str, array: list[str]) -> str:
         self._limits.require_length(sum(map(len, array)) + len(separator) * len(array))
         return separator.join(array)
 
-    @functions.signature({"types": ["array", "string"]}, {"types": []})
+    @functions.signature({"types": ["array", "string"]}, _ANY)
     def _func_contains(self, subject: Any, search: Any) -> bool:
         if isinstance(subject, str):
             return isinstance(search, str) and search in subject
@@ -207,7 +210,7 @@ class ExpressionFunctions(functions.Functions):
             self._limits.spend(min(len(one), len(other)))
         return bool(one == other)
 
-    @functions.signature({"types": []})
+    @functions.signature(_ANY)
     def _func_to_number(self, arg: Any) -> Any:
         if isinstance(arg, bool) or not isinstance(arg, int | float | str):
             return None
@@ -218,7 +221,7 @@ class ExpressionFunctions(functions.Functions):
         text = arg.strip()
         return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
-    @functions.signature({"types": []})
+    @functions.signature(_ANY)
     def _func_to_string(self, arg: Any) -> str:
         return arg if isinstance(arg, str) else _json(arg)
 
@@ -256,13 +259,13 @@ class ExpressionFunctions(functions.Functions):
         self._limits.spend(len(head) * len(rows))
         return [{key: row[at] if at < len(row) else None for at, key in enumerate(head)} for row in rows[1:]]
 
-    @functions.signature({"types": ["array"]})
+    @functions.signature(_LIST)
     def _func_to_csv(self, rows: list[Any]) -> str:
         written = io.StringIO(newline="")
         csv.writer(written, lineterminator="\n").writerows(self._cells("to_csv", rows))
         return written.getvalue()
 
-    @functions.signature({"types": ["array"]})
+    @functions.signature(_LIST)
     def _func_to_markdown(self, rows: list[Any]) -> str:
         table = self._cells("to_markdown", rows)
         width = max(map(len, table), default=0)
@@ -314,12 +317,12 @@ class ExpressionFunctions(functions.Functions):
         self._limits.spend(int(count))
         return list(range(int(count)))
 
-    @functions.signature({"types": ["array"]}, {"types": ["array"], "variadic": True})
+    @functions.signature(_LIST, {**_LIST, "variadic": True})
     def _func_zip(self, *lists: list[Any]) -> list[list[Any]]:
         self._limits.spend(len(lists) * min(map(len, lists)))
         return [list(row) for row in zip(*lists, strict=False)]
 
-    @functions.signature({"types": ["array"]}, {"types": ["expref"]}, _OPTIONAL_TEXT)
+    @functions.signature(_LIST, _EXPRESSION, _OPTIONAL_TEXT)
     def _func_sort_by(self, items: list[Any], key: Any, order: str = "asc") -> list[Any]:
         if order not in ("asc", "desc"):
             raise problem("the third argument of sort_by() is 'asc' or 'desc'")
@@ -344,7 +347,7 @@ class ExpressionFunctions(functions.Functions):
     def _func_add_days(self, text: str, days: float) -> str:
         return days_later(text, days)
 
-    @functions.signature({"types": ["array"]}, {"types": ["expref"]})
+    @functions.signature(_LIST, _EXPRESSION)
     def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
         groups: dict[str, list[Any]] = {}
         for item in items:
@@ -354,14 +357,14 @@ class ExpressionFunctions(functions.Functions):
             groups.setdefault(self._func_to_string(group), []).append(item)
         return groups
 
-    @functions.signature({"types": ["array"]})
+    @functions.signature(_LIST)
     def _func_from_items(self, pairs: list[Any]) -> dict[str, Any]:
         for pair in pairs:
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
                 raise problem("from_items() takes a list of pairs, each of a string and a value")
         return dict(pairs)
 
-    @functions.signature({"types": ["array"]})
+    @functions.signature(_LIST)
     def _func_unique(self, items: list[Any]) -> list[Any]:
         self._limits.spend(2 * len(items))  # writing a value costs more than a visit
         return list({_json(item): item for item in reversed(items)}.values())[::-1]
