@@ -166,6 +166,16 @@ class NodeRegistry(Registry):
                         self._told.add(problem.message)
                         self._report(problem)
 
+    def nearest(self, node_type: str) -> list[str]:
+        """Return the three names closest to an unknown one, closest first."""
+        from difflib import get_close_matches
+
+        names = self._opened().names()
+        # Comparing takes time for each name, so the search index narrows them down first.
+        if len(names) > _FEW:
+            names = [row.node for row in self._opened().search(node_type, 200)]
+        return get_close_matches(node_type, names)
+
     def missing(self, node_type: str) -> Problem:
         """Return why the registry does not know a node type, and what to do about it."""
         for origin in self.sources:
@@ -175,13 +185,7 @@ class NodeRegistry(Registry):
                     return problem
         if explained := self._memory.explain(node_type, self._plugins.all):
             return explained
-        from difflib import get_close_matches
-
-        names = self._opened().names()
-        # Comparing takes time for each name, so the search index narrows them down first.
-        if len(names) > _FEW:
-            names = [row.node for row in self._opened().search(node_type, 200)]
-        nearest = get_close_matches(node_type, names)
+        nearest = self.nearest(node_type)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
