@@ -60,6 +60,8 @@ class RunLimits:
 
     def take(self, entry: Entry) -> tuple[str, str, int] | None:
         """Count a call; return the node type, key and value of the limit that does not allow it, if any."""
+        if not self._limits:
+            return None
         with self._lock:
             counts = self._counts(entry)
             for of, key in counts:

@@ -35,6 +35,7 @@ _NAMED = 5
 """How many steps a message names."""
 _LONGEST_SHOWN = 2_000
 """Characters of a step's params in the record."""
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes one for each value
 _step: ContextVar[StepOfRun | None] = ContextVar("pflow_step_of_run", default=None)
 
 
@@ -242,7 +243,7 @@ class RecordedRun:
     def shown(self, params: Mapping[str, Any]) -> str:
         """Return the params of a step for people: as JSON text, shortened and redacted."""
         given = {key: it for key, it in params.items() if not is_reserved(key)}
-        text = json.dumps(self._recorder.sample(given), ensure_ascii=False, default=str)
+        text = _encode(self._recorder.sample(given))
         if len(text) > _LONGEST_SHOWN:
             text = json.dumps(f"{text[:_LONGEST_SHOWN]}...")
         return text.encode("utf-8", "replace").decode()
@@ -433,7 +434,7 @@ class StepOfRun(RunStep):
         try:
             try:
                 kept = recorded.state not in UNDECIDED and self.planned.constructs.keep is None
-                is_large = record.ended(recorded, store.written if kept else None)
+                is_large = record.ended(recorded, store.written if kept else None, soon=self._is_item)
                 if self._is_item and is_large and has_returned:
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:

@@ -12,8 +12,9 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from operator import attrgetter
@@ -24,6 +25,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
 from pflow_mcp_plugin.storage import StoreError, make_folder
 
@@ -136,10 +138,13 @@ _OPEN = "NOT safe AND key = '' AND state IN ('sent', 'unknown')"
 _LONGEST_LOOK = 5.0
 """Seconds that the record of a new run waits for who looks at it."""
 _values = attrgetter(*_FIELDS)
-_PUT_STEP = (
-    f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs)"  # noqa: S608 - names of fields
-    f" VALUES ({'?, ' * len(_FIELDS)}?)"
-)
+_PUT_STEPS = f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs) VALUES "  # noqa: S608 - fields
+_PUT_STEP = f"({'?, ' * len(_FIELDS)}?)"
+_MOST_ROWS = 50
+"""Steps that one statement writes: not every SQLite takes more than 999 values."""
+_MOMENT = 0.05
+"""Seconds in which items of a batch that end share a commit."""
+_Row = tuple[Any, ...]
 
 
 class RunRecord:
@@ -154,7 +159,9 @@ class RunRecord:
         self.path = path
         self._connection = connection
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self._waiting: deque[_Row] = deque()
+        self._threads = Threads(1, "record")
+        self._is_due = False
         self._numbers = count(1)
         self._log: int | None = None
         self._held: list[int] = []
@@ -236,14 +243,20 @@ class RunRecord:
         Raises:
             StoreError: They must not be done: that cannot be written.
         """
-        with self._transaction(durable=True) as execute:
-            for step in steps:
-                step.state = "sent"
-                step.number = step.number or next(self._numbers)
-                execute(_PUT_STEP, (*_values(step), None))
+        rows: list[_Row] = []
+        for step in steps:
+            step.state = "sent"
+            step.number = step.number or next(self._numbers)
+            rows.append((*_values(step), None))
+        with _explained(self.path), self._lock:
+            self._write(rows)
+            self._sync()
+        self._commit()
 
-    def ended(self, step: RecordedStep, outputs: Mapping[str, Any] | None = None) -> bool:
-        """Record how a step ended, with what it returned; other threads may commit that, a moment later.
+    def ended(
+        self, step: RecordedStep, outputs: Mapping[str, Any] | None = None, *, soon: bool = False
+    ) -> bool:
+        """Record how a step ended, with what it returned; if `soon`, with others, a moment later.
 
         Returns:
             Whether what it returned is large.
@@ -270,8 +283,12 @@ class RunRecord:
                     output.flush()
                     os.fsync(output.fileno())
         inline = None if outputs is None or size > _INLINE else b"".join(pieces)
-        self._waiting.append((_PUT_STEP, (*_values(step), inline)))
-        self._commit()
+        self._waiting.append((*_values(step), inline))
+        if not soon:
+            self._commit()
+        elif not self._is_due:
+            self._is_due = True
+            self._threads.submit(self._commit_later)
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
@@ -345,6 +362,9 @@ class RunRecord:
 
     def close(self) -> None:
         """Leave the record as it is."""
+        with suppress(PflowError):
+            self._commit()
+        self._threads.shutdown()
         with suppress(sqlite3.Error), self._lock:
             self._connection.close()
             while self._held:
@@ -406,42 +426,49 @@ class RunRecord:
             self.path.with_suffix(_SUMMARY).unlink(missing_ok=True)
 
     @contextmanager
-    def _transaction(self, *, durable: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Yield what executes a statement, in one transaction; if `durable`, it is on the disk afterwards."""
+    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """Write what waits, then yield what executes a statement, in one transaction."""
         with _explained(self.path), self._lock:
-            with self._committing() as execute:
+            self._write()
+            execute = self._connection.execute
+            execute("BEGIN")
+            try:
                 yield execute
-            if durable:
-                self._sync()
+                execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    execute("ROLLBACK")
+                raise
         self._commit()
 
-    @contextmanager
-    def _committing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Commit what waits, and what is executed meanwhile; only for who holds the lock."""
-        execute = self._connection.execute
-        execute("BEGIN")
-        try:
-            for _ in range(len(self._waiting)):
-                execute(*self._waiting.popleft())
-            yield execute
-            execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                execute("ROLLBACK")
-            raise
+    def _write(self, rows: Sequence[_Row] = ()) -> None:
+        """Write what waits, and more rows; only for who holds the lock.
+
+        As a rule that is one statement, which is a transaction by itself: for each statement SQLite lets
+        other threads go on, and is then one of many that want to.
+        """
+        waiting = self._waiting.copy()
+        every = [*waiting, *rows]
+        for start in range(0, len(every), _MOST_ROWS):
+            some = every[start : start + _MOST_ROWS]
+            text = _PUT_STEPS + ", ".join([_PUT_STEP] * len(some))
+            self._connection.execute(text, [value for row in some for value in row])
+            for _ in range(min(len(some), len(waiting) - start)):
+                self._waiting.popleft()
 
     def _commit(self) -> None:
         """Commit what waits, unless another thread is at it: that one calls this afterwards."""
         while self._waiting and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):
-                    if len(self._waiting) == 1:  # a statement of its own is a transaction
-                        self._connection.execute(*self._waiting.popleft())
-                    elif self._waiting:
-                        with self._committing():
-                            pass
+                    self._write()
             finally:
                 self._lock.release()
+
+    def _commit_later(self) -> None:
+        time.sleep(_MOMENT)
+        self._is_due = False  # first: what begins to wait from here on may be too late for this commit
+        self._commit()
 
     def _sync(self) -> None:
         """Wait until what was committed is on the disk.
