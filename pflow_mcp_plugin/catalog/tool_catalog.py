@@ -89,7 +89,7 @@ class Catalog:
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers, sorted."""
         apart = self.apart()
-        stored = {path.name.removesuffix(".json") for path in storage.files_in(self.folder, ".json")}
+        stored = {path.name.removesuffix(".json") for path in storage.json_files_in(self.folder)}
         synced = {name for name in stored if name not in apart}
         synced |= {name for name, folder in apart.items() if (folder / f"{name}.json").exists()}
         return tuple(sorted(filter(naming.is_server_name, synced)))

@@ -38,31 +38,21 @@ _ERAS = ("modern", "handshake")
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Head(ByFields):
-    """The content of a server's tool file without its tools: how and when it was synced.
-
-    Attributes:
-        synced_at: Time of the sync, ISO 8601 in UTC.
-        skipped: `(name, reason)` of malformed tools.
-        gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
-        has_resources: Whether it lists resources that can be read.
-        launch: Identity of the launch at the sync; None in a file of an older version.
-        program: Where the sync found the program of a command that is no path; empty if it did not look.
-        new: The tools that nobody approved, by raw name.
-        withheld: The tools that may not be used before they are approved: raw name to the reason.
-        unapproved: Why no tool of the server may be used before it is approved; empty if that is not so.
-    """
+    """The content of a server's tool file without its tools: how and when it was synced."""
 
     server: str
-    synced_at: str = ""
+    synced_at: str = ""  # ISO 8601 in UTC
     config_fingerprint: str = ""
     info: ServerInfo = attrs.field(factory=ServerInfo)
     manifest_hash: str = ""
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()  # `(name, reason)` of malformed tools
+    # Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
     gone: Mapping[str, str] = attrs.field(factory=dict)
-    has_resources: bool = False
-    launch: JSONObject | None = None
-    program: str = ""
-    new: frozenset[str] = frozenset()
+    has_resources: bool = False  # it lists some that can be read
+    launch: JSONObject | None = None  # its identity at the sync; None in a file of an older version
+    program: str = ""  # where the sync found that of a command that is no path; empty if it did not look
+    new: frozenset[str] = frozenset()  # the tools that nobody approved, by raw name
+    # Why a tool, by raw name, or any of the server may not be used before it is approved.
     withheld: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
 
@@ -76,14 +66,10 @@ class Head(ByFields):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolFile(Head):
-    """The content of a server's tool file: the results of its last sync.
-
-    Attributes:
-        approved: The approved versions of tools that differ from theirs, by raw name.
-    """
+    """The content of a server's tool file: the results of its last sync."""
 
     tools: tuple[Tool, ...] = ()
-    approved: Mapping[str, Tool] = attrs.field(factory=dict)
+    approved: Mapping[str, Tool] = attrs.field(factory=dict)  # of those that differ from it, by raw name
 
     @property
     def synced(self) -> tuple[SyncedTool, ...]:
@@ -92,14 +78,10 @@ class ToolFile(Head):
 
 
 class SyncedTool(NamedTuple):
-    """A tool of a tool file.
-
-    Attributes:
-        approved: The version that was approved; None if it is the same, or if nobody approved the tool.
-    """
+    """A tool of a tool file, and the version that was approved."""
 
     tool: Tool
-    approved: Tool | None = None
+    approved: Tool | None = None  # if it is the same, or nobody approved the tool
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:

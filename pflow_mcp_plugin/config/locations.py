@@ -77,7 +77,7 @@ def check_stored(paths: Paths) -> Iterator[Problem]:
     """Yield a warning for each sign-in that other users may read, and an error for what they may write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
-            files = sorted(storage.files_in(folder, ".json"))
+            files = sorted(storage.json_files_in(folder))
         except storage.StoreError as error:
             yield problem_of(error, severity="warning")
             continue

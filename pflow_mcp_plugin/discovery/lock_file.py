@@ -37,17 +37,11 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @attrs.frozen(kw_only=True)
 class LockedServer:
-    """A server as a lock file has it.
+    """A server as a lock file has it."""
 
-    Attributes:
-        launch: Its launch by field, as `mcp-lock.toml` names them: strings, and lists of strings.
-        version: The version that it reported, empty if it reports none.
-        tools: The hash of each locked tool, by raw name.
-    """
-
-    launch: Mapping[str, str | tuple[str, ...]] = attrs.field(factory=dict)
-    version: str = ""
-    tools: Mapping[str, str] = attrs.field(factory=dict)
+    launch: Mapping[str, str | tuple[str, ...]] = attrs.field(factory=dict)  # by field, see `LAUNCH`
+    version: str = ""  # that it reported; empty if it reports none
+    tools: Mapping[str, str] = attrs.field(factory=dict)  # the hash of each locked one, by raw name
 
 
 LockedServers = Mapping[str, LockedServer]
@@ -56,15 +50,11 @@ LockedServers = Mapping[str, LockedServer]
 
 @attrs.frozen(kw_only=True)
 class LockFile:
-    """The content of a lock file.
-
-    Attributes:
-        warnings: What was found in the file that does no harm.
-    """
+    """The content of a lock file."""
 
     path: Path
     servers: LockedServers = attrs.field(factory=dict)
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()  # what was found in the file that does no harm
 
 
 def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> LockedServer:

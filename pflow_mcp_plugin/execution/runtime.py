@@ -45,20 +45,13 @@ error, or the empty string, when the start has ended."""
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """A tool as the runtime resolved it, ready to be called.
-
-    Attributes:
-        record: The tool as of the last sync, None if the server was never synced.
-        declared: The arguments it declares, None if unknown.
-        use: Judges each use of it, None if its schema is unknown.
-        form: What its output schema decides about its results.
-    """
+    """A tool as the runtime resolved it, ready to be called; little is known of one that was never synced."""
 
     launch: Launch
     tool: str
     record: ToolRecord | None = None
-    declared: Declaration | None = None
-    use: ToolUse | None = None
+    declared: Declaration | None = None  # its arguments
+    use: ToolUse | None = None  # judges each use of it
     form: ResultForm = attrs.field(factory=ResultForm)
 
     @property

@@ -38,9 +38,8 @@ def is_call(entry: Entry) -> bool:
 class RunLimits:
     """Counts the calls of a run against its limits; safe to use from any thread.
 
-    Args:
-        limits: The limits by key, of each node type, and of the run under "".
-        before: The node type of each step of its earlier parts, whether it only reads, and its calls.
+    It has the limits of each node type by key, those of the run under ""; and of each step `before`, in the
+    earlier parts of the run: its node type, whether it only reads, and its calls.
     """
 
     def __init__(
@@ -98,11 +97,7 @@ def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowErro
 
 
 def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
-    """Return the limits of a run, by node type and key; what its options say comes first.
-
-    Raises:
-        PflowError: There is a mistake in the table.
-    """
+    """Return the limits of a run, by node type and key, its options first; refuse mistakes in the table."""
     mistakes = tuple(check_limits(config, strict=True))
     if mistakes:
         raise PflowError(

@@ -15,7 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
+from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, json_files_in, read_bytes
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.terminal.looks import Part
@@ -47,17 +47,23 @@ class TraceFiles(Traces):
     def paths(self) -> list[Path]:
         """Return the trace files in the folder, newest first."""
         self.complete(self.folder)
-        return [path for _, path in sorted(self._aged(), reverse=True)]
+        aged: list[tuple[int, Path]] = []
+        for path in json_files_in(self.folder):
+            try:
+                status = path.lstat()
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            except OSError as error:
+                raise StoreError(path, f"could not be read: {error.strerror}") from error
+            if stat.S_ISREG(status.st_mode):
+                aged.append((status.st_mtime_ns, path))
+        return [path for _, path in sorted(aged, reverse=True)]
 
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:
         """Find the trace file of a run: by its id, the beginning of one, `latest`, or the file's path.
 
-        Args:
-            run: The run.
-            owner: Only runs of this owner, those of the user if it is empty; of all if None.
-
-        Raises:
-            PflowError: No run matches, or several do.
+        The runs of an `owner` are those of the user if it is empty, all if it is None. That no run matches,
+        or several do, is a `PflowError`.
         """
         mine = (path for path in self._fitting(run) if owner is None or _owner(path) == owner)
         found = list(islice(mine, 1)) if run == LATEST else list(mine)
@@ -82,11 +88,7 @@ class TraceFiles(Traces):
         return [path for path in self.paths() if run and path.stem.startswith(run)]
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Read a trace file and return its content.
-
-        Raises:
-            PflowError: It cannot be read, or is not a trace.
-        """
+        """Return the content of a trace file; raise `PflowError` if it cannot be read, or is not a trace."""
         content = read_bytes(path)
         if content is None:
             raise PflowError(f"No such file: {path}", kind="not_found")
@@ -95,17 +97,6 @@ class TraceFiles(Traces):
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
             raise CorruptFile(path, "not a trace: it has no list of steps")
         return data
-
-    def _aged(self) -> Iterator[tuple[int, Path]]:
-        for path in files_in(self.folder, ".json"):
-            try:
-                status = path.lstat()
-            except FileNotFoundError:  # deleted meanwhile
-                continue
-            except OSError as error:
-                raise StoreError(path, f"could not be read: {error.strerror}") from error
-            if stat.S_ISREG(status.st_mode):
-                yield status.st_mtime_ns, path
 
 
 def run_state(trace: Mapping[str, Any]) -> RunState:
@@ -119,9 +110,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 def cached_words(step: Mapping[str, Any]) -> str:
     """Return in words how far a step of a trace was answered from kept results; empty if it was not."""
-    found = step.get("details")
-    details = found if isinstance(found, Mapping) else {}
-    cache, batch = details.get("cache"), details.get("batch")
+    cache, batch = (_details(step).get(key) for key in ("cache", "batch"))
     if not isinstance(cache, Mapping) or not cache.get("cached"):
         return ""
     return f"{cache['cached']} of {batch.get('count')} cached" if isinstance(batch, Mapping) else "cached"
@@ -129,7 +118,10 @@ def cached_words(step: Mapping[str, Any]) -> str:
 
 def step_words(step: Mapping[str, Any]) -> str:
     """Return in words what is special about a step of a trace: its case, skipped, cached, retried."""
-    return ", ".join(filter(None, (_route_words(step), cached_words(step), _retry_words(step))))
+    batch = _details(step).get("batch")
+    count = (batch if isinstance(batch, Mapping) else _details(step)).get("retries")
+    retried = f"{count} retr{'y' if count == 1 else 'ies'}" if isinstance(count, int) and count else ""
+    return ", ".join(filter(None, (_route_words(step), cached_words(step), retried)))
 
 
 def shown_type(node_type: object) -> str:
@@ -138,19 +130,14 @@ def shown_type(node_type: object) -> str:
     return "workflow" if text.startswith("workflow:{") else text
 
 
-def _retry_words(step: Mapping[str, Any]) -> str:
+def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
     found = step.get("details")
-    details = found if isinstance(found, Mapping) else {}
-    batch = details.get("batch")
-    count = batch.get("retries") if isinstance(batch, Mapping) else details.get("retries")
-    return f"{count} retr{'y' if count == 1 else 'ies'}" if isinstance(count, int) and count else ""
+    return found if isinstance(found, Mapping) else {}
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
     """Return in words which way a step of a trace took, or that it was skipped; empty for any other step."""
-    found = step.get("details")
-    details = found if isinstance(found, Mapping) else {}
-    branch = details.get("branch")
+    branch = _details(step).get("branch")
     if isinstance(branch, Mapping) and step.get("error") is None:
         return f"case {branch.get('case')}"
     return "skipped" if is_skipped(step) else ""
@@ -165,25 +152,17 @@ def action_words(step: Mapping[str, Any]) -> str:
 
 def is_skipped(step: Mapping[str, Any]) -> bool:
     """Return whether the node of a step did not run, as its condition was false."""
-    details = step.get("details")
-    return isinstance(details, Mapping) and "skipped" in details
+    return "skipped" in _details(step)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class TracedStep:
-    """A step of a trace, and how it ended: a failure after which the run went on was handled.
-
-    Attributes:
-        content: The step in the trace.
-        state: How it ended.
-        depth: In how many others it is.
-        items: The indexes of the items of batches that it ran for, from the outermost batch to the innermost.
-    """
+    """A step of a trace, and how it ended: a failure after which the run went on was handled."""
 
     content: JSONObject
     state: StepState
-    depth: int = 0
-    items: tuple[object, ...] = ()
+    depth: int = 0  # in how many others it is
+    items: tuple[object, ...] = ()  # the indexes in the batches that it ran for, the outermost first
 
     @property
     def name(self) -> str:
@@ -205,8 +184,7 @@ class TracedStep:
     @property
     def batch(self) -> JSONObject:
         """The details of its batch, empty if it is none."""
-        details = self.content.get("details")
-        batch = details.get("batch") if isinstance(details, Mapping) else None
+        batch = _details(self.content).get("batch")
         return batch if isinstance(batch, dict) else {}
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -15,7 +16,7 @@ from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
     encode_json,
-    files_in,
+    json_files_in,
     locked,
     read_own,
     write_atomic,
@@ -36,7 +37,7 @@ class WorkflowLibrary(Library):
 
     def names(self) -> list[str]:
         """Return the names of the library's files, sorted."""
-        return sorted(path.stem for path in files_in(self.folder, ".json") if is_name(path.stem))
+        return sorted(path.stem for path in json_files_in(self.folder) if is_name(path.stem))
 
     def path(self, name: str) -> Path:
         """Return the library's file of a saved workflow."""
@@ -114,8 +115,13 @@ class WorkflowLibrary(Library):
         """Return a hash of the names, sizes and times of the library's files; none is opened."""
         from hashlib import sha256
 
-        states = sorted(state for path in files_in(self.folder, ".json") if (state := _state(path)))
-        return sha256("\n".join(states).encode("utf-8", "surrogateescape")).hexdigest()
+        states = []
+        for path in json_files_in(self.folder):
+            with suppress(OSError):  # deleted since, or a link to nothing
+                found = path.stat()
+                times = f"{found.st_mtime_ns} {found.st_ctime_ns}"
+                states.append(f"{path.name} {found.st_ino} {found.st_size} {times}")
+        return sha256("\n".join(sorted(states)).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
         """Save a workflow; the replaced file is kept under `versions`. `description` replaces its own."""
@@ -154,7 +160,7 @@ class WorkflowLibrary(Library):
         return self.folder / "versions" / name
 
     def _version(self, name: str) -> int:
-        stems = [path.stem for path in files_in(self._versions(name), ".json")]
+        stems = [path.stem for path in json_files_in(self._versions(name))]
         return max((int(stem) for stem in stems if stem.isdecimal()), default=0) + 1
 
     def _not_saved(self, name: str) -> PflowError:
@@ -166,15 +172,6 @@ def _declared(workflow: JSONObject, key: str) -> JSONObject:
     """Return the inputs or outputs of a workflow; none if a change by hand has left no object there."""
     declared = workflow.get(key)
     return declared if isinstance(declared, dict) else {}
-
-
-def _state(path: Path) -> str:
-    """Return what changes with a file; empty if it is not there."""
-    try:
-        found = path.stat()
-    except OSError:  # deleted since, or a link to nothing
-        return ""
-    return f"{path.name} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def check_name(text: str) -> None:

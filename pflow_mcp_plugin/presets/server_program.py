@@ -78,7 +78,13 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
         message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
         raise ConnectionFailed(message, where=where, next_step=f"Correct cwd of server {server.name}")
     if os.sep in server.command:
-        return _named_file(server, where)
+        path = Path(server.cwd or ".", server.command)
+        if not _exists(path):
+            message = f"Command not found: {server.command} (server {server.name})"
+            raise ConnectionFailed(message, where=where, next_step="Correct the path in command")
+        if _is_dir(path) or not os.access(path, os.X_OK):
+            raise _denied(server.command, server, where)
+        return str(path.absolute())
     import shutil
 
     found = shutil.which(server.command, path=environment.get("PATH"))
@@ -111,16 +117,6 @@ def _is_dir(path: str | Path) -> bool:
 def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
     message = f"Permission denied: {path} is not executable (server {server.name})"
     return ConnectionFailed(message, where=where, next_step=f"chmod +x {path}")
-
-
-def _named_file(server: Server, where: Where) -> str:
-    path = Path(server.cwd or ".", server.command)
-    if not _exists(path):
-        message = f"Command not found: {server.command} (server {server.name})"
-        raise ConnectionFailed(message, where=where, next_step="Correct the path in command")
-    if _is_dir(path) or not os.access(path, os.X_OK):
-        raise _denied(server.command, server, where)
-    return str(path.absolute())
 
 
 def closest_program(name: str, path: str) -> str | None:

@@ -59,13 +59,11 @@ class ToolSource(NodeSource):
 
     def get(self, node_type: str) -> Entry | None:
         """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
-        record = self._catalog.find(node_type)
-        return None if record is None else self._entry(record)
+        return self._entry(self._catalog.find(node_type))
 
     def of_tool(self, server: str, tool: str) -> Entry | None:
         """Return the source's entry of a tool by its server and raw name, or as its node's type spells it."""
-        record = self._catalog.named(server, tool)
-        return None if record is None else self._entry(record)
+        return self._entry(self._catalog.named(server, tool))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the source's entries: one for every synced tool that the config allows."""
@@ -216,9 +214,9 @@ class ToolSource(NodeSource):
             if config is not None and is_listed(record) and config.tools.allows(record.found.name):
                 yield record, config
 
-    def _entry(self, record: ToolRecord) -> Entry | None:
-        server = self._usable(record.server)
-        if not (server and server.tools.allows(record.found.name)):
+    def _entry(self, record: ToolRecord | None) -> Entry | None:
+        server = self._usable(record.server) if record else None
+        if not (record and server and server.tools.allows(record.found.name)):
             return None
         return entry(record, server, self._variables(record, server))
 

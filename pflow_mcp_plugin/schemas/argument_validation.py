@@ -73,7 +73,8 @@ class Validator:
         self._schema = schema
         self._quotable = schema if quotable is None else quotable
         self._where = where
-        self._nulls = _UnsetNulls(schema)
+        self._document = SchemaDocument(schema)
+        self._properties: dict[int, JSONObject] = {}  # of parts of the schema, by their id
         self._lock = threading.Lock()  # the compiled checks keep a budget, which threads must not share
         self._checks: dict[tuple[bool, bool], Callable[[str], Iterator[Any]]] = {}
 
@@ -106,7 +107,28 @@ class Validator:
     def without_unset(self, arguments: Any) -> Any:
         """Return arguments without nulls that mean "not given"; see `SchemaDocument.is_unset_by_null`."""
         with self._lock:
-            return self._nulls.removed(arguments, self._schema)
+            return self._without_nulls(arguments, self._schema, _DEEPEST_NULL)
+
+    def _without_nulls(self, value: Any, schema: JSON, depth: int) -> Any:
+        """Return a value without such nulls; the same object if there are none."""
+        if depth == 0 or not isinstance(schema, Mapping):
+            return value
+        if isinstance(value, dict):
+            if id(schema) not in self._properties:
+                self._properties[id(schema)] = declaration(schema, self._document).properties
+            properties = self._properties[id(schema)]
+            kept = {
+                key: self._without_nulls(item, properties.get(key), depth - 1)
+                for key, item in value.items()
+                if item is not None or not self._document.is_unset_by_null(properties.get(key))
+            }
+            same = len(kept) == len(value) and all(kept[key] is item for key, item in value.items())
+            return value if same else kept
+        items = self._document.items(schema)
+        if not isinstance(value, list) or items is None:
+            return value
+        parts = [self._without_nulls(item, items, depth - 1) for item in value]
+        return value if all(map(operator.is_, parts, value)) else parts
 
     def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
         """Return the violations of the arguments in their JSON form, where a tuple is a list.
@@ -168,35 +190,6 @@ class _Budget:
         self._left -= 1
         if self._left < 0 or monotonic() > self._deadline:
             raise SchemaTooLarge
-
-
-class _UnsetNulls:
-    """Finds the nulls in arguments that mean "not given", by the schema of a tool."""
-
-    def __init__(self, schema: JSON) -> None:
-        self._document = SchemaDocument(schema)
-        self._known: dict[int, JSONObject] = {}
-
-    def removed(self, value: Any, schema: JSON, depth: int = _DEEPEST_NULL) -> Any:
-        """Return a value without such nulls; the same object if there are none."""
-        if depth == 0 or not isinstance(schema, Mapping):
-            return value
-        if isinstance(value, dict):
-            if id(schema) not in self._known:
-                self._known[id(schema)] = declaration(schema, self._document).properties
-            properties = self._known[id(schema)]
-            kept = {
-                key: self.removed(item, properties.get(key), depth - 1)
-                for key, item in value.items()
-                if item is not None or not self._document.is_unset_by_null(properties.get(key))
-            }
-            same = len(kept) == len(value) and all(kept[key] is item for key, item in value.items())
-            return value if same else kept
-        items = self._document.items(schema)
-        if not isinstance(value, list) or items is None:
-            return value
-        parts = [self.removed(item, items, depth - 1) for item in value]
-        return value if all(map(operator.is_, parts, value)) else parts
 
 
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:

@@ -238,24 +238,18 @@ class Declaration:
     """The properties that an object schema declares.
 
     Keys of the form `__name__` are reserved for the host and are left out.
-
-    Attributes:
-        properties: Each key with its schema; includes keys that are only required. One that several
-            alternatives describe has `anyOf` their schemas.
-        required: The required keys.
-        uncertain: The keys of `properties` whose schema applies to some objects only: others may have any
-            value there.
-        open: Whether a tool accepts other arguments: the schema says so, lists none at all, or is malformed.
-            An empty list of them means that there are none.
-        more: Whether an object may have other keys. True if the schema says so or names no keys,
-            False if it excludes them, None if it names some keys and does not mention others.
-        document: The document that the schemas of the properties are in.
     """
 
+    # Also those that are only required. One that several alternatives describe has `anyOf` their schemas.
     properties: JSONObject
     required: frozenset[str]
+    # Those whose schema applies to some objects only: others may have any value there.
     uncertain: frozenset[str]
+    # A tool accepts other arguments: the schema says so, lists none at all, or is malformed. An empty list of
+    # them means that there are none.
     open: bool
+    # An object may have other keys: True if the schema says so or names no keys, False if it excludes them,
+    # None if it names some keys and does not mention others.
     more: bool | None
     document: SchemaDocument = attrs.field(eq=False, repr=False)
 

@@ -22,16 +22,12 @@ _INSIDE = frozenset({"properties", "patternProperties", "additionalProperties", 
 
 @attrs.frozen(kw_only=True)
 class Inner:
-    """A property inside a value that a schema describes.
+    """A property inside a value that a schema describes."""
 
-    Attributes:
-        name: Its name; `[]` for the items of a list, `[0]` for the first of a tuple; `*` for the values of
-            any other keys, `/.../` for those of keys that match a pattern.
-        depth: How many levels below the value it is, from 1.
-    """
-
+    # Or `[]` for the items of a list, `[0]` for the first of a tuple; `*` for the values of any other keys,
+    # `/.../` for those of keys that match a pattern.
     name: str
-    depth: int
+    depth: int  # levels below the value, from 1
     type: str
     required: bool
     limits: tuple[str, ...]

@@ -62,10 +62,10 @@ def read_own(path: Path) -> bytes | None:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
 
 
-def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the files in a folder that have this suffix, unsorted; empty if there is no folder."""
+def json_files_in(folder: Path) -> list[Path]:
+    """Return the JSON files in a folder, unsorted; empty if there is no folder."""
     try:
-        return [path for path in folder.iterdir() if path.name.endswith(suffix)]
+        return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -12,6 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+import attrs
+
+from pflow_mcp_plugin.catalog.tool_file import tool_to_json
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.testing import pipe_relay
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
@@ -126,8 +129,9 @@ class FakeServer:
         from mcp.shared.exceptions import MCPError
 
         async def list_tools(_: object, __: object) -> mcp_types.ListToolsResult:
-            tools = [_listed(tool) for tool in self.answers.tools]
-            return mcp_types.ListToolsResult.model_validate({"tools": tools})
+            tools = [tool_to_json(attrs.evolve(tool, task_support="")) for tool in self.answers.tools]
+            listed = [{key: tool[key] for key in tool if key != "hash"} for tool in tools]
+            return mcp_types.ListToolsResult.model_validate({"tools": listed})
 
         async def call_tool(_: object, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
             call = ToolCall(server=self._name, tool=params.name, arguments=params.arguments or {})
@@ -143,11 +147,3 @@ class FakeServer:
             )
 
         return Server(self._name, version=self._version, on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-def _listed(tool: Any) -> dict[str, Any]:
-    optional = {"title": tool.title, "annotations": tool.annotations, "_meta": tool.meta}
-    given = {key: value for key, value in optional.items() if value}
-    if tool.output_schema is not None:
-        given["outputSchema"] = tool.output_schema
-    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, **given}

@@ -61,7 +61,7 @@ GUARDS = (
     Guard(1, "find_program", never("found")),
     Guard(1, "find_program", gives("closest_program", None)),
     Guard(2, "find_program", never("not_executable")),
-    Guard(2, "_named_file", never("access")),
+    Guard(2, "find_program", never("access")),
     Guard(3, "from_exit", never("calling")),
     Guard(4, "_note_stray", never("strays")),
     Guard(4, "_on_unreadable", drop("invalid_json")),

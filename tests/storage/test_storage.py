@@ -88,10 +88,10 @@ def test_reading_what_is_no_file_names_it(tmp_path):
 def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.json").touch()
     (tmp_path / "a.json.lock").touch()
-    assert storage.files_in(tmp_path, ".json") == [tmp_path / "a.json"]
-    assert storage.files_in(tmp_path / "none", ".json") == []
+    assert storage.json_files_in(tmp_path) == [tmp_path / "a.json"]
+    assert storage.json_files_in(tmp_path / "none") == []
     with pytest.raises(StoreError, match=r"a\.json: the folder could not be read: not a directory"):
-        storage.files_in(tmp_path / "a.json", ".json")
+        storage.json_files_in(tmp_path / "a.json")
 
 
 def test_a_folder_whose_name_is_impossible_is_named(tmp_path):

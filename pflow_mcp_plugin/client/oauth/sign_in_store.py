@@ -173,7 +173,7 @@ class SignInStore:
             lock.release()
 
     def _paths(self, digest: str) -> list[Path]:
-        return [path for path in storage.files_in(self._folder, ".json") if path.name.startswith(digest)]
+        return [path for path in storage.json_files_in(self._folder) if path.name.startswith(digest)]
 
     def _path(self, key: SignInKey, issuer: str) -> Path:
         return self._folder / f"{key.digest}-{_digest(issuer.removesuffix('/'))}.json"
