@@ -3,6 +3,7 @@ import os
 import time
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.host.retention import (
@@ -25,17 +26,10 @@ def _age(path, days):
 @pytest.fixture
 def left(pflow, pflow_home, tmp_path):
     """What an older and a newer run left behind, and a run that looks for outdated files again."""
-    (tmp_path / "wf.json").write_text(
-        json.dumps({"nodes": [{"id": "say", "type": "echo", "params": {"message": "hi"}}]})
-    )
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("say", "echo", {"message": "hi"}))))
     state = pflow_home / "state"
     for name, days in (("old", 100), ("new", 80)):
-        trace, artefact = state / "traces" / f"{name}.json", state / "artifacts" / name / "image.png"
-        for path in (trace, artefact):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("{}")
-            _age(path, days)
-        _age(artefact.parent, days)
+        _run(state, name, days)
 
     def run(**env):
         mark = state / ".last-removal"
@@ -60,12 +54,6 @@ def test_a_setting_says_how_long_they_are_kept_and_zero_is_for_ever(left, pflow)
     assert left() == ([], [])
 
 
-def test_outdated_files_are_looked_for_once_a_day(left, pflow_home, pflow):
-    left(PFLOW_TRACE_DAYS="0")
-    assert pflow("run", "wf.json", env={"PFLOW_TRACE_DAYS": "1"}).exit_code == 0
-    assert (pflow_home / "state" / "traces" / "old.json").exists()
-
-
 def test_a_link_is_removed_and_not_what_it_leads_to(left, pflow_home, tmp_path):
     target = tmp_path / "elsewhere"
     target.mkdir()
@@ -80,8 +68,7 @@ def test_a_link_is_removed_and_not_what_it_leads_to(left, pflow_home, tmp_path):
 
 
 def test_a_number_of_runs_is_kept_and_each_run_sees_to_it(pflow, pflow_home, tmp_path):
-    node = {"id": "say", "type": "echo", "params": {"message": "hi"}}
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("say", "echo", {"message": "hi"}))))
     (pflow_home / "config").mkdir()
     (pflow_home / "config" / "pflow.toml").write_text("[traces]\nkeep = 2\n")
     state = pflow_home / "state"
@@ -97,7 +84,7 @@ def test_a_number_of_runs_is_kept_and_each_run_sees_to_it(pflow, pflow_home, tmp
 def test_what_is_not_kept_is_removed_at_once_when_asked(left, pflow):
     left(PFLOW_TRACE_DAYS="0")
     removed = pflow("trace", "prune", "--json").envelope["data"]
-    assert (removed["removed"], removed["size"]) == (1, 4)  # the old trace, and its image
+    assert (removed["removed"], removed["size"]) == (1, 7)  # the old trace, and its image
     assert pflow("trace", "prune", "--older-than", "70d", "--json").envelope["data"]["removed"] == 1
     told = pflow("trace", "prune", "--keep", "0").stdout
     assert told == "Removed 1 trace, 0.0 MB with their artefacts\n"
@@ -105,23 +92,13 @@ def test_what_is_not_kept_is_removed_at_once_when_asked(left, pflow):
     assert pflow("trace", "prune").stdout == "Nothing to remove\n"
 
 
-@pytest.mark.parametrize(
-    ("table", "path"),
-    [
-        ("[traces]\nkeep = 0", "traces.keep"),
-        ("[traces]\nkeep = 1.5", "traces.keep"),
-        ("[traces]\ndays = -1", "traces.days"),
-        ("[traces]\nyears = 1", "traces.years"),
-        ("traces = 3", "traces"),
-    ],
-)
-def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow_home, table, path):
+def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow_home):
     (pflow_home / "config").mkdir()
-    (pflow_home / "config" / "pflow.toml").write_text(table)
+    (pflow_home / "config" / "pflow.toml").write_text("[traces]\nkeep = 0")
     assert left()[1] == ["new", "old"]
     checked = pflow("config", "check", "--json")
     (problem,) = checked.envelope["error"]["details"]["problems"]
-    assert (problem["path"], problem["source"]) == (path, str(pflow_home / "config" / "pflow.toml"))
+    assert (problem["path"], problem["source"]) == ("traces.keep", str(pflow_home / "config" / "pflow.toml"))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +112,9 @@ def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow
         ("", "-1", None, Retention(days=0)),
         ("", "some", None, Retention(days=0)),
         ("keep = true", "7", None, Retention(days=0)),
+        ("keep = 0", "7", None, Retention(days=0)),
+        ("days = -1", "7", None, Retention(days=0)),
+        ("years = 1", "7", None, Retention(days=0)),
         ("keep =", "7", None, Retention(days=0)),
     ],
 )
@@ -154,6 +134,9 @@ def test_each_mistake_in_the_file_is_told_with_the_next_step(tmp_path):
         ("traces.days", "config", "Must be a number of days, 0 or more", True),
         ("traces.years", "config", "Unknown key years", True),
     ]
+    for table in ("traces.keep = 0", "traces.keep = 1.5", "traces.days = -1", "traces = 3"):
+        (tmp_path / "pflow.toml").write_text(table)
+        assert [it.path for it in check_retention(tmp_path)] == [table.partition(" ")[0]]
     (tmp_path / "pflow.toml").write_text("[traces]\nkeep = 1\ndays = 0\n")
     assert not list(check_retention(tmp_path))
 

@@ -2,10 +2,10 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from ended_processes import gone
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.stored_settings import CommandAnswers, StoredSettings, command_words
@@ -106,7 +106,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
     )
     with pytest.raises(PflowError, match="took longer than 2 seconds"):
         CommandAnswers(deadline=2).ask("KEY", python(code))
-    _wait_until_gone(int(marks.read_text()))
+    assert gone(int(marks.read_text()))
 
 
 def test_a_command_whose_child_keeps_the_output_open_meets_the_deadline():
@@ -177,16 +177,3 @@ def test_the_program_saves_a_command_and_lists_it_without_running_it(pflow, tmp_
 def test_a_command_and_a_value_exclude_each_other(pflow, arguments):
     assert pflow("settings", "set", "TOKEN", *arguments).exit_code == 2
     assert pflow("settings", "list", "--json").envelope["data"] == []
-
-
-def _wait_until_gone(pid):
-    state = Path(f"/proc/{pid}/stat")
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        try:
-            if state.read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"process {pid} is still there")

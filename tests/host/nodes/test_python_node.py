@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ended_processes import gone
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
@@ -41,21 +42,6 @@ def failed(bench):
         return outcome.error
 
     return run
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def gone(pids):
-    """Wait a bounded time for processes to end."""
-    end = time.monotonic() + 20
-    while any(map(is_alive, pids)) and time.monotonic() < end:
-        time.sleep(0.01)
-    return not any(map(is_alive, pids))
 
 
 def pids_in(file):
@@ -435,7 +421,7 @@ def test_nothing_that_the_code_starts_outlives_it(bench, tmp_path, seconds):
         assert outcome.outputs["result"] == "done"
     pids = pids_in(file)
     assert len(pids) == 6
-    assert gone(pids)
+    assert gone(*pids)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
@@ -455,7 +441,7 @@ def test_nothing_that_the_code_starts_outlives_a_pflow_that_ends(pflow_home, tmp
         run.send_signal(number)
     pids = pids_in(file)
     assert len(pids) == 6
-    assert gone(pids)
+    assert gone(*pids)
     end = time.monotonic() + 20
     while (left := marked_processes(f"{run.pid}-")) and time.monotonic() < end:
         time.sleep(0.02)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 from itertools import pairwise
@@ -352,20 +351,6 @@ def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, r
         raise resumed().error
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [(b"no database at all, just some text" * 50, "cannot be read"), (b"", "no record of a run")],
-)
-def test_a_file_that_is_no_record_is_named(bench, resumed, content, says):
-    folder = bench.host.paths.state / "runs" / "open"
-    folder.mkdir(parents=True)
-    (folder / "20260101-000000-aaaaaaaa.db").write_bytes(content)
-    with pytest.raises(PflowError, match=says):
-        resumed("20260101-000000-aaaaaaaa")
-    (listed,) = resumed("--list").data
-    assert "cannot be read" in listed["state"]
-
-
 def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent, resumed, monkeypatch):
     def killed(self, values):
         shutil.copytree(bench.host.paths.state / "runs", bench.host.paths.state / "then")
@@ -381,17 +366,6 @@ def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent
     (bench.host.paths.state / "then").rename(folder)
     (listed,) = resumed("--list").data
     assert "no record of a run" in listed["state"]
-
-
-def test_the_record_of_a_newer_pflow_is_left_alone(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no")}
-    bench.run(sending("a", "b"))
-    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(PflowError, match="newer pflow"):
-        resumed(path.stem)
 
 
 def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):

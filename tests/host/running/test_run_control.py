@@ -3,9 +3,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from ended_processes import is_alive
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 
@@ -110,14 +110,7 @@ def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancel
         return mark.exists()
 
     cancelled({"nodes": [node]}, begun)
-    assert not [pid for pid in mark.read_text().split() if _runs(pid)]
-
-
-def _runs(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert not [pid for pid in mark.read_text().split() if is_alive(pid)]
 
 
 def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):

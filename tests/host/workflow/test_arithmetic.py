@@ -192,7 +192,7 @@ standard = st.recursive(
     max_leaves=6,
 )
 plain = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-2, 2)),
+    st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from(["", "x"])),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
     ),
@@ -200,7 +200,13 @@ plain = st.recursive(
 )
 
 
-@given(text=standard, values=st.dictionaries(st.sampled_from("abc"), plain, max_size=3))
+STANDARD = ("b.c", "a[*].b", "a[?b == 'x'].c", "[a, b]", "{x: a, y: b.c}", "a | b")
+
+
+@given(
+    text=st.one_of(standard, st.sampled_from(STANDARD)),
+    values=st.dictionaries(st.sampled_from("abc"), plain, max_size=3),
+)
 def test_what_is_jmespath_means_what_it_means_there(text, values):
     try:
         expected = jmespath.search(text, values)

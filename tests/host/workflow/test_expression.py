@@ -2,7 +2,6 @@ import re
 import time
 import tracemalloc
 
-import jmespath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,8 +235,6 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
 @pytest.mark.parametrize(
     "text",
     [
-        "|".join(["[@, @]"] * 40),
-        "|".join(["{a: @, b: @}"] * 40),
         "|".join(["[@, @, @, @][]"] * 25),
         "list | map(&[$.list, @], @) | map(&[$.list, @], @) | [*][*][*]",
         "map(&sum($.list), $.list) | map(&sort($.list), $.list)",
@@ -249,7 +246,6 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
         "replace(join('', texts), 'x', join('', texts))",
         "|".join(["ones"] + ["[@, @, @, @][]"] * 20),
         "zip(" + ", ".join(["list"] * 600) + ") | map(&to_json(@), @) | map(&@, [@, @, @, @, @, @])[][]",
-        "|".join(["list"] + ["map(&[@, @], @)"] * 30),
         "map(&group_by($.list, &@), list)",
         "list | map(&unique($.list), @)",
         "list[*].to_json($.ones)",
@@ -399,7 +395,7 @@ sound = st.recursive(
         st.builds(
             "({}) {} ({})".format,
             inner,
-            st.sampled_from(["==", "<", "&&", "||", "|", "!=", "+", "-", "*", "/", "//", "%"]),
+            st.sampled_from(SIGNS),
             inner,
         ),
         st.builds("({})[?{}]".format, inner, inner),
@@ -420,19 +416,6 @@ def test_an_expression_has_a_value_or_raises_our_error(text, values):
     before = repr(values)
     assert failure_of(text, values) != ""
     assert repr(values) == before
-
-
-plain = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["", "x", "y"])),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)),
-    max_leaves=8,
-)
-STANDARD = ("a", "b.c", "a[0]", "a[*].b", "*.a", "a[?b == 'x'].c", "a[]", "[a, b]", "{x: a, y: b.c}", "a | b")
-
-
-@given(text=st.sampled_from(STANDARD), values=st.dictionaries(names, plain, max_size=3))
-def test_standard_expressions_mean_what_jmespath_says(text, values):
-    assert value(text, values) == jmespath.search(text, values)
 
 
 @given(
@@ -499,8 +482,6 @@ def test_a_markdown_table_has_all_rows_and_as_many_cells_in_each(rows):
         ('to_markdown([`{"b": 1}`, `{"a": 2}`])', "| b | a |\n| --- | --- |\n| 1 |  |\n|  | 2 |\n"),
         ("to_csv([['=1+1', 'a,b', 'say \"x\"', null], ['c\nd', true, `[1]`, 2.5]])",
          '=1+1,"a,b","say ""x""",\n"c\nd",true,[1],2.5\n'),
-        ("lines(said.lines)", ["a", "b", "", "c"]),
-        ("lines('')", []),
         ("sort_by(files, &size, 'desc')[*].size", [9, 3]),
         ("sort_by(files, &size, 'asc')[*].size", [3, 9]),
         ("sort_by(`[[1, 0], [2, 1], [1, 2], [2, 3]]`, &[0], 'desc')[*][1]", [1, 3, 0, 2]),

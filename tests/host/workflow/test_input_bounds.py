@@ -249,20 +249,6 @@ def test_the_help_of_a_run_has_the_inputs_of_its_workflow(pflow, file):
     assert pflow("run", str(file), "--help").exit_code == 0
 
 
-def test_wrong_values_on_the_command_line_are_usage_errors(pflow, file):
-    ran = pflow("run", str(file), "size=huge", "count=0", "code=1", "--json")
-    assert ran.exit_code == 2
-    assert [it["path"] for it in ran.envelope["error"]["details"]["problems"]] == [
-        f"$.inputs.{name}" for name in BOUNDED
-    ]
-
-
-def test_a_saved_workflow_lists_the_bounds(pflow, file):
-    pflow("workflow", "save", str(file), "--name", "bounded")
-    (saved,) = pflow("workflow", "list", "--json").envelope["data"]
-    assert saved["inputs"] == BOUNDED
-
-
 def test_an_exported_program_names_and_checks_the_bounds(pflow, file, tmp_path):
     pflow("workflow", "export-python", str(file), "--output", str(tmp_path / "program.py"))
 
