@@ -31,10 +31,11 @@ USER = "alice"
 RESOURCE_SERVER = "resource-server"
 """The client that may introspect tokens."""
 _CODE_SECONDS = 60
+_ACCESS_SECONDS = 3600
 
 
 class InvalidTarget(OAuth2Error):
-    """The resource is missing, or is another than the one that was authorized (RFC 8707)."""
+    """The resource is another than the one that was authorized (RFC 8707)."""
 
     error = "invalid_target"
 
@@ -64,7 +65,7 @@ class Issuing(AuthlibServer):
             BearerTokenGenerator(
                 lambda **_: f"access-{secrets.token_urlsafe(24)}",
                 lambda **_: f"refresh-{secrets.token_urlsafe(24)}",
-                lambda *_: self.switches.told_expiry,
+                lambda *_: _ACCESS_SECONDS,
             ),
         )
         self.register_client_auth_method("private_key_jwt", PrivateKeyAssertion(self))
@@ -86,8 +87,6 @@ class Issuing(AuthlibServer):
         super().validate_requested_scope(scope)
 
     def generate_token(self, *arguments: Any, include_refresh_token: bool = True, **fields: Any):
-        if self.switches.offline_access and "offline_access" not in (fields.get("scope") or "").split():
-            include_refresh_token = False
         included = include_refresh_token and self.switches.refresh_tokens
         return super().generate_token(*arguments, include_refresh_token=included, **fields)
 
@@ -105,7 +104,7 @@ class Issuing(AuthlibServer):
                 user=USER if request.user else None,
                 family=origin.family if origin else secrets.token_hex(8),
                 issued_at=now,
-                expires_at=now + self.switches.access_seconds,
+                expires_at=now + _ACCESS_SECONDS,
             )
         )
 
@@ -113,11 +112,9 @@ class Issuing(AuthlibServer):
         """Return the resource that a request is about.
 
         Raises:
-            InvalidTarget: It names none and has to, or another than it was authorized for.
+            InvalidTarget: It names another than it was authorized for.
         """
         authorized = origin.resource if origin else None
-        if request.resource is None and self.switches.require_resource:
-            raise InvalidTarget("The resource is missing.")
         if authorized and request.resource not in {None, authorized}:
             raise InvalidTarget("Another resource was authorized.")
         return request.resource or authorized
@@ -216,9 +213,7 @@ class RefreshGrant(grants.RefreshTokenGrant):
 
     TOKEN_ENDPOINT_AUTH_METHODS = METHODS
 
-    @property
-    def INCLUDE_NEW_REFRESH_TOKEN(self):  # noqa: N802 - Authlib's name
-        return self.server.switches.rotate
+    INCLUDE_NEW_REFRESH_TOKEN = True
 
     def authenticate_refresh_token(self, refresh_token):
         found = next((token for token in self.server.tokens if token.refresh == refresh_token), None)
@@ -230,7 +225,7 @@ class RefreshGrant(grants.RefreshTokenGrant):
         return USER
 
     def revoke_old_credential(self, refresh_token):
-        refresh_token.spent = self.server.switches.rotate
+        refresh_token.spent = True
 
 
 class MachineGrant(grants.ClientCredentialsGrant):
@@ -278,9 +273,7 @@ class DeviceEndpoint(DeviceAuthorizationEndpoint):
     def INTERVAL(self):  # noqa: N802 - Authlib's name
         return self.server.switches.interval
 
-    @property
-    def EXPIRES_IN(self):  # noqa: N802 - Authlib's name
-        return self.server.switches.device_seconds
+    EXPIRES_IN = 600
 
     def create_endpoint_response(self, request):
         self._resource = self.server.resource_of(request)

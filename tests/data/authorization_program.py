@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 import time
 from collections.abc import Callable
@@ -50,14 +49,13 @@ _PAGE = """<!doctype html>
 
 
 class ResponseIssuer(IssuerParameter):
-    """Names the issuer in the authorization response (RFC 9207), or another, or none."""
+    """Names the issuer in the authorization response (RFC 9207)."""
 
     def __init__(self, server: Issuing) -> None:
         self._server = server
 
     def get_issuer(self) -> str | None:
-        said = {"right": self._server.issuer, "wrong": "https://wrong.example", "missing": None}
-        return said[self._server.switches.iss]
+        return self._server.issuer
 
 
 class Endpoints:
@@ -65,20 +63,14 @@ class Endpoints:
 
     Args:
         origin: Where it listens.
-        path: The path of its issuer identifier, such as `/tenant`, or nothing.
-        start: Its switches at the start.
         introspection_secret: The secret with which the protected server asks about tokens.
         ca_file: The CA of the servers that client metadata documents are read from.
     """
 
-    def __init__(
-        self, origin: str, path: str, start: dict[str, Any], introspection_secret: str, ca_file: str
-    ) -> None:
-        self._start = start
-        self._switches = Switches(**start)
+    def __init__(self, origin: str, introspection_secret: str, ca_file: str) -> None:
+        self._switches = Switches()
         self._origin = origin
-        self._path = path
-        self._server = Issuing(f"{origin}{path}{ROOM}", f"{origin}{path}", self._switches)
+        self._server = Issuing(f"{origin}{ROOM}", origin, self._switches)
         self._issuer_parameter = ResponseIssuer(self._server)
         self._introspection_secret = introspection_secret
         self._documents: dict[str, Any] = {}
@@ -92,22 +84,19 @@ class Endpoints:
         return RecordedApp(Starlette(routes=routes), self._endpoint_of, self._controls())
 
     def _pages(self) -> dict[str, tuple[str, Callable[..., Any], list[str]]]:
-        room, path = f"{self._path}{ROOM}", self._path
         pages = {
-            f"{_WELL_KNOWN}/oauth-authorization-server{path}": ("metadata", self._oauth_metadata, ["GET"]),
-            f"{_WELL_KNOWN}/openid-configuration{path}": ("metadata", self._openid_metadata, ["GET"]),
-            f"{path}{_WELL_KNOWN}/openid-configuration": ("metadata", self._openid_metadata, ["GET"]),
-            f"{room}/authorize": ("authorize", self._authorize, ["GET", "POST"]),
-            f"{room}/device/verify": ("verify", self._verify, ["GET", "POST"]),
-            f"{room}/register": ("register", self._register, ["POST"]),
-            f"{room}/token": ("token", self._token, ["POST"]),
+            f"{_WELL_KNOWN}/oauth-authorization-server": ("metadata", self._metadata, ["GET"]),
+            f"{ROOM}/authorize": ("authorize", self._authorize, ["GET", "POST"]),
+            f"{ROOM}/device/verify": ("verify", self._verify, ["GET", "POST"]),
+            f"{ROOM}/register": ("register", self._register, ["POST"]),
+            f"{ROOM}/token": ("token", self._token, ["POST"]),
         }
         for name, endpoint in (
             ("device", "device_authorization"),
             ("introspect", "introspection"),
             ("revoke", "revocation"),
         ):
-            pages[f"{room}/{name}"] = (name, self._endpoint(endpoint), ["POST"])
+            pages[f"{ROOM}/{name}"] = (name, self._endpoint(endpoint), ["POST"])
         return pages
 
     def _endpoint_of(self, path: str) -> str:
@@ -134,7 +123,7 @@ class Endpoints:
 
     def reset(self) -> None:
         """Forget everything, and switch as at the start."""
-        change(self._switches, attrs.asdict(Switches(**self._start)))
+        change(self._switches, attrs.asdict(Switches()))
         self._server.clear()
         self._documents.clear()
         self._add_client(RESOURCE_SERVER, self._introspection_secret, {"grant_types": []})
@@ -180,7 +169,7 @@ class Endpoints:
         self._documents[name] = {field: value for field, value in said.items() if value is not None}
         return url
 
-    def _metadata(self) -> dict[str, Any]:
+    async def _metadata(self, _request: Request) -> Response:
         switches, url = self._switches, self._server.url
         said = {
             "issuer": self._server.issuer,
@@ -200,22 +189,7 @@ class Endpoints:
             "authorization_response_iss_parameter_supported": True,
             **switches.metadata,
         }
-        return {name: value for name, value in said.items() if value is not None}
-
-    async def _oauth_metadata(self, _request: Request) -> Response:
-        if "oauth" not in self._switches.metadata_forms:
-            return PlainTextResponse("not found", 404)
-        return JSONResponse(self._metadata())
-
-    async def _openid_metadata(self, _request: Request) -> Response:
-        if "openid" not in self._switches.metadata_forms:
-            return PlainTextResponse("not found", 404)
-        needed = {
-            "jwks_uri": f"{self._server.url}/keys",
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["RS256"],
-        }
-        return JSONResponse({**needed, **self._metadata()})
+        return JSONResponse({name: value for name, value in said.items() if value is not None})
 
     async def _document(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -302,16 +276,8 @@ def _expire(things: dict[str, Any]) -> None:
 def main() -> None:
     """Serve as the settings on stdin say."""
     settings = read_settings()
-    if not settings["certificate"]:
-        os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
     listening = listening_socket()
-    endpoints = Endpoints(
-        origin_of(listening, settings["certificate"]),
-        settings["path"],
-        settings["switches"],
-        settings["introspection_secret"],
-        settings["ca_file"],
-    )
+    endpoints = Endpoints(origin_of(listening), settings["introspection_secret"], settings["ca_file"])
     serve(endpoints.app(), listening, settings["certificate"])
 
 

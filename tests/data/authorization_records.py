@@ -30,8 +30,8 @@ class Client(ClientMixin):
         return next(iter(self.metadata.get("redirect_uris", [])), None)
 
     def get_allowed_scope(self, scope):
-        """Return what of a scope is granted; without one, the default scopes."""
-        wanted = scope.split() if scope else self.switches.default_scopes
+        """Return what of a scope is granted; without one, the right to read."""
+        wanted = scope.split() if scope else ["notes:read"]
         most = self.switches.scopes if self.switches.granted is None else self.switches.granted
         return " ".join(name for name in wanted if name in most)
 
@@ -90,7 +90,7 @@ class Token(TokenMixin):
 
     Attributes:
         family: What all tokens have in common that stem from one authorization.
-        spent: Whether the refresh token was redeemed; once is all, where tokens rotate.
+        spent: Whether the refresh token was redeemed; once is all.
     """
 
     access: str

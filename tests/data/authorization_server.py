@@ -65,6 +65,15 @@ class AuthorizationServer(LoopbackProgram):
         tokens: list[dict[str, Any]] = self.control("tokens")
         return tokens
 
+    def introspect(self, token: str) -> dict[str, Any]:
+        """Return what it says about an access token."""
+        auth = ("resource-server", self.introspection_secret)
+        with self.client() as client:
+            answer = client.post(self.url("introspect"), data={"token": token}, auth=auth)
+        assert answer.status_code == 200, answer.text
+        said: dict[str, Any] = answer.json()
+        return said
+
     def secrets(self) -> list[str]:
         """Return what nobody may see: what was issued, and what clients have sent to show who they are."""
         sent = [
@@ -103,27 +112,14 @@ class AuthorizationServer(LoopbackProgram):
 
 
 @contextmanager
-def authorization_server(
-    authority: Authority, *, path: str = "", tls: bool = True, **switches: Any
-) -> Iterator[AuthorizationServer]:
-    """Serve one for the `with` block; any number can run at the same time.
-
-    Args:
-        authority: The CA of its certificate, which is for 127.0.0.1 and localhost.
-        path: The path of its issuer identifier, such as `/tenant`.
-        tls: Whether it is reached by https.
-        switches: What it does at the start, and after `reset`.
-    """
+def authorization_server(authority: Authority) -> Iterator[AuthorizationServer]:
+    """Serve one for the `with` block, with a certificate of the authority; any number can run at once."""
     introspection_secret = secrets.token_hex(16)
-    certificate = loopback_certificate(authority) if tls else None
     settings = {
-        "certificate": certificate,
+        "certificate": loopback_certificate(authority),
         "ca_file": str(authority.file),
-        "path": path,
-        "switches": switches,
         "introspection_secret": introspection_secret,
     }
     with AuthorizationServer.start(_SCRIPT, authority.file, settings) as server:
-        server.issuer = f"{server.origin}{path}"
         server.introspection_secret = introspection_secret
         yield server

@@ -14,16 +14,9 @@ class Switches:
     Attributes:
         consent: What the person at the login page says: `auto` approves without a page, `deny` denies
             without one, `page` shows a page and waits for a click (`browser.py` has one who clicks).
-        iss: The `iss` of the authorization response: `right`, `wrong` or `missing`.
-        rotate: Whether a refresh token can be redeemed once only, and gives a new one.
         refresh_tokens: Whether there are any.
-        offline_access: Whether they need the scope of that name.
-        access_seconds: How long an access token is good for.
-        told_seconds: How long the answer says that it is; None for the truth, 0 for no word of it.
         scopes: The scopes that exist.
-        default_scopes: Those of a request that names none.
         granted: The most that is granted, whatever is requested; None for all.
-        require_resource: Whether a request without `resource` is refused.
         loopback_ports: Whether the port of a redirect to loopback may differ from the registered one.
         client_documents: Whether a client id may be the URL of a client metadata document.
         registration: Whether clients may register.
@@ -33,25 +26,16 @@ class Switches:
         pending_polls: How often a device is told to wait before `consent` is asked.
         slow_downs: How many of the next answers to a device that waits say `slow_down`.
         interval: How many seconds a device is to wait between two polls.
-        device_seconds: How long its codes are good for.
         metadata: What the metadata says instead; a field that is None is left out. So the issuer can be
             wrong, S256 missing, and any endpoint a URL of any kind.
-        metadata_forms: Which metadata there is: `oauth` (RFC 8414), `openid`, or both.
     """
 
     consent: Literal["auto", "deny", "page"] = "auto"
-    iss: Literal["right", "wrong", "missing"] = "right"
-    rotate: bool = True
     refresh_tokens: bool = True
-    offline_access: bool = False
-    access_seconds: int = 3600
-    told_seconds: int | None = None
     scopes: list[str] = attrs.field(
         factory=lambda: ["notes:read", "notes:write", "notes:delete", "offline_access"]
     )
-    default_scopes: list[str] = attrs.field(factory=lambda: ["notes:read"])
     granted: list[str] | None = None
-    require_resource: bool = False
     loopback_ports: bool = True
     client_documents: bool = True
     registration: bool = True
@@ -61,11 +45,4 @@ class Switches:
     pending_polls: int = 1
     slow_downs: int = 0
     interval: int = 1
-    device_seconds: int = 600
     metadata: dict[str, Any] = attrs.field(factory=dict)
-    metadata_forms: list[str] = attrs.field(factory=lambda: ["oauth", "openid"])
-
-    @property
-    def told_expiry(self) -> int:
-        """What `expires_in` says; 0 for nothing."""
-        return self.access_seconds if self.told_seconds is None else self.told_seconds

@@ -117,10 +117,6 @@ class LoopbackProgram:
             if endpoint in (None, entry.endpoint) and fields.items() <= entry.form.items()
         ]
 
-    def wait_for(self, endpoint: str, count: int = 1, seconds: float = 20) -> None:
-        """Wait until an endpoint was asked that often; the last may be without an answer yet."""
-        self.control("wait_for", endpoint=endpoint, count=count, seconds=seconds)
-
     def fail(
         self,
         endpoint: str,
@@ -130,24 +126,18 @@ class LoopbackProgram:
         body: Any = "",
         headers: Mapping[str, str] | None = None,
         when: Mapping[str, Any] | None = None,
-        delay: float = 0,
-        hang: bool = False,
         broken: bool = False,
-        processed: bool = False,
     ) -> None:
         """Answer an endpoint with a fault from now on; the oldest that fits is played.
 
         Args:
             endpoint: Which, by the name that the log has for it.
             times: How often; None for until `mend` or `reset`.
-            status: The status to answer with; 0 for the endpoint's own answer (see `delay`).
+            status: The status to answer with.
             body: The body: text, or an object that is sent as JSON.
             headers: Its headers, such as `Retry-After`, or `Location` with a status of 302.
             when: Only requests whose form, or JSON, has these fields, such as `{"method": "tools/call"}`.
-            delay: Seconds to wait before.
-            hang: Answer only once the faults are mended.
             broken: Begin to answer, and hang up.
-            processed: Do what was asked first, and lose only the answer.
         """
         self.control(
             "fail",
@@ -157,14 +147,11 @@ class LoopbackProgram:
             body=body,
             headers=dict(headers or {}),
             when=dict(when or {}),
-            delay=delay,
-            hang=hang,
             broken=broken,
-            processed=processed,
         )
 
     def mend(self) -> None:
-        """Play no faults any more, and end those that hang."""
+        """Play no faults any more."""
         self.control("mend")
 
     def switch(self, **switches: Any) -> None:

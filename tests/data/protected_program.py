@@ -24,6 +24,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATH = "/mcp"
+_REQUIRED = ["notes:read"]
+_TOOL_SCOPES = {"write_note": "notes:write", "delete_note": "notes:delete"}
+"""The scopes that tools need; without them, a call is answered with 403."""
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _ENDPOINTS = {PATH: "mcp", f"{_WELL_KNOWN}{PATH}": "resource_metadata", _WELL_KNOWN: "resource_metadata"}
 
@@ -104,31 +107,29 @@ class Gate:
             await (refusal or self._app)(scope, receive, self._challenging(send))
 
     def _resource_metadata(self, path: str) -> ASGIApp:
-        switches = self._switches
-        if switches.metadata_at != ("path" if path.endswith(PATH) else "root"):
+        if not path.endswith(PATH):
             return PlainTextResponse("not found", 404)
-        if not switches.metadata and switches.metadata_at == "path":
+        if not self._switches.metadata:
             return self._app
-        said = {**self._metadata, **switches.metadata}
+        said = {**self._metadata, **self._switches.metadata}
         return JSONResponse({name: value for name, value in said.items() if value is not None})
 
     async def _refusal(self, headers: Headers, body: bytes) -> Response | None:
         """Return the answer to a call of a tool whose scope the token lacks."""
-        needed = self._switches.tool_scopes.get(_called_tool(body))
+        needed = _TOOL_SCOPES.get(_called_tool(body))
         _, _, token = headers.get("authorization", "").partition(" ")
         if needed is None or not token:
             return None
         access = await self._verifier.verify_token(token)
         if access is None or needed in access.scopes:
             return None
-        challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
-        if self._switches.metadata_in_challenge:
-            challenge += f', resource_metadata="{self._metadata_url()}"'
+        challenge = f'Bearer error="insufficient_scope", scope="{needed}", {self._where}'
         return JSONResponse({"error": "insufficient_scope"}, 403, {"www-authenticate": challenge})
 
-    def _metadata_url(self) -> str:
+    @property
+    def _where(self) -> str:
         origin = self._metadata["resource"].removesuffix(PATH)
-        return f"{origin}{_WELL_KNOWN}" + (PATH if self._switches.metadata_at == "path" else "")
+        return f'resource_metadata="{origin}{_WELL_KNOWN}{PATH}"'
 
     def _challenging(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
@@ -142,9 +143,7 @@ class Gate:
         challenge = 'Bearer error="invalid_token"'
         if self._switches.challenge_scope:
             challenge += f', scope="{self._switches.challenge_scope}"'
-        if self._switches.metadata_in_challenge:
-            challenge += f', resource_metadata="{self._metadata_url()}"'
-        headers["www-authenticate"] = challenge
+        headers["www-authenticate"] = f"{challenge}, {self._where}"
 
 
 def _called_tool(body: bytes) -> str:
@@ -163,13 +162,13 @@ def build(settings: dict[str, Any], origin: str) -> RecordedApp:
         settings: What the test wants.
         origin: Where it listens.
     """
-    switches, tools = Switches(**settings["switches"]), Tools()
+    switches, tools = Switches(), Tools()
     verifier = Introspecting(settings["introspection_url"], settings["secret"], settings["ca_file"])
     resource = f"{origin}{PATH}"
     auth = AuthSettings(
         issuer_url=settings["issuer"],
         resource_server_url=resource,
-        required_scopes=settings["required_scopes"],
+        required_scopes=_REQUIRED,
         validate_token_resource=True,
     )
     server = MCPServer("protected", token_verifier=verifier, auth=auth)
@@ -178,16 +177,16 @@ def build(settings: dict[str, Any], origin: str) -> RecordedApp:
     metadata = {
         "resource": resource,
         "authorization_servers": [settings["issuer"]],
-        "scopes_supported": settings["required_scopes"],
+        "scopes_supported": _REQUIRED,
         "bearer_methods_supported": ["header"],
     }
     gate = Gate(server.streamable_http_app(), verifier, switches, metadata)
-    return RecordedApp(gate, lambda path: _ENDPOINTS.get(path, ""), _controls(switches, tools, settings))
+    return RecordedApp(gate, lambda path: _ENDPOINTS.get(path, ""), _controls(switches, tools))
 
 
-def _controls(switches: Switches, tools: Tools, settings: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def _controls(switches: Switches, tools: Tools) -> dict[str, Callable[..., Any]]:
     def reset() -> None:
-        change(switches, attrs.asdict(Switches(**settings["switches"])))
+        change(switches, attrs.asdict(Switches()))
         tools.calls.clear()
 
     return {
@@ -201,7 +200,7 @@ def main() -> None:
     """Serve as the settings on stdin say."""
     settings = read_settings()
     listening = listening_socket()
-    app = build(settings, origin_of(listening, settings["certificate"]))
+    app = build(settings, origin_of(listening))
     serve(app, listening, settings["certificate"])
 
 

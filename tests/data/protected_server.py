@@ -6,10 +6,9 @@ are `read_note`, and `write_note` and `delete_note`, which need the scopes `note
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from authorization_server import AuthorizationServer
 from certificates import Authority
@@ -33,32 +32,14 @@ class ProtectedServer(LoopbackProgram):
 
 
 @contextmanager
-def protected_server(
-    authority: Authority,
-    issuer: AuthorizationServer,
-    *,
-    required_scopes: Sequence[str] = ("notes:read",),
-    tls: bool = True,
-    **switches: Any,
-) -> Iterator[ProtectedServer]:
-    """Serve one for the `with` block; any number can run at the same time.
-
-    Args:
-        authority: The CA of its certificate, which is for 127.0.0.1 and localhost.
-        issuer: The authorization server whose tokens it takes.
-        required_scopes: The scopes that every request needs, and that its metadata names.
-        tls: Whether it is reached by https.
-        switches: What it does at the start, and after `reset` (`protected_switches.py`).
-    """
-    certificate = loopback_certificate(authority) if tls else None
+def protected_server(authority: Authority, issuer: AuthorizationServer) -> Iterator[ProtectedServer]:
+    """Serve one that takes the tokens of an issuer for the `with` block; any number can run at once."""
     settings = {
-        "certificate": certificate,
+        "certificate": loopback_certificate(authority),
         "ca_file": str(authority.file),
         "issuer": issuer.issuer,
         "introspection_url": issuer.url("introspect"),
         "secret": issuer.introspection_secret,
-        "required_scopes": list(required_scopes),
-        "switches": switches,
     }
     with ProtectedServer.start(_SCRIPT, authority.file, settings) as server:
         yield server

@@ -5,7 +5,6 @@ The test's side is `loopback_program.py`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -13,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
-from inspect import isawaitable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -36,10 +34,7 @@ class Fault:
     body: Any
     headers: dict[str, str]
     when: dict[str, str]
-    delay: float
-    hang: bool
     broken: bool
-    processed: bool
 
     def fits(self, entry: Mapping[str, Any]) -> bool:
         """Whether it is to be played for a request."""
@@ -66,18 +61,15 @@ class RecordedApp:
     ) -> None:
         self._app = app
         self._endpoint_of = endpoint_of
+        self._log: list[dict[str, Any]] = []
+        self._faults: list[Fault] = []
         self._controls = {
             "requests": lambda: self._log,
             "fail": lambda **fields: self._faults.append(Fault(**fields)),
-            "mend": self._mend,
-            "wait_for": self._wait_for,
+            "mend": self._faults.clear,
             **controls,
             "reset": lambda: self._reset(controls.get("reset")),
         }
-        self._log: list[dict[str, Any]] = []
-        self._faults: list[Fault] = []
-        self._came = asyncio.Condition()
-        self._mended = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -89,9 +81,7 @@ class RecordedApp:
             await (await self._obey(scope["path"].removeprefix(CONTROL), body))(scope, receive, send)
             return
         entry = self._entry(scope, body)
-        async with self._came:
-            self._log.append(entry)
-            self._came.notify_all()
+        self._log.append(entry)
         await self._answer(entry, scope, with_body(body, receive), _noting_status(entry, send))
 
     async def _answer(self, entry: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,17 +91,10 @@ class RecordedApp:
             return
         if fault.times is not None:
             fault.times -= 1
-        await asyncio.sleep(fault.delay)
-        if fault.processed:
-            await self._app(scope, receive, _nowhere)
-        if fault.hang and await self._hung_up(receive):
-            return
         if fault.broken:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
-        elif fault.status:
-            await fault.answer()(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await fault.answer()(scope, receive, send)
 
     def _entry(self, scope: Scope, body: bytes) -> dict[str, Any]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -135,31 +118,11 @@ class RecordedApp:
     async def _obey(self, action: str, body: bytes) -> Response:
         if action not in self._controls:
             return PlainTextResponse(f"there is no control {action!r}", 404)
-        done = self._controls[action](**json.loads(body or b"{}"))
-        return JSONResponse(await done if isawaitable(done) else done)
-
-    async def _wait_for(self, endpoint: str, count: int, seconds: float) -> None:
-        def enough() -> bool:
-            return sum(entry["endpoint"] == endpoint for entry in self._log) >= count
-
-        async with asyncio.timeout(seconds), self._came:
-            await self._came.wait_for(enough)
-
-    async def _hung_up(self, receive: Receive) -> bool:
-        """Wait until the client has gone, and return True, or until the faults are mended."""
-        gone, mended = asyncio.ensure_future(_gone(receive)), asyncio.ensure_future(self._mended.wait())
-        await asyncio.wait({gone, mended}, return_when=asyncio.FIRST_COMPLETED)
-        mended.cancel()
-        return gone.done() or not gone.cancel()
-
-    def _mend(self) -> None:
-        self._faults.clear()
-        self._mended.set()
-        self._mended = asyncio.Event()
+        return JSONResponse(self._controls[action](**json.loads(body or b"{}")))
 
     def _reset(self, also: Callable[[], object] | None) -> None:
         self._log.clear()
-        self._mend()
+        self._faults.clear()
         if also is not None:
             also()
 
@@ -184,10 +147,9 @@ def listening_socket() -> socket.socket:
     return listening
 
 
-def origin_of(listening: socket.socket, certificate: str | None) -> str:
-    """Return the origin under which a socket is reached, by https if there is a certificate."""
-    scheme = "https" if certificate else "http"
-    return f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
+def origin_of(listening: socket.socket) -> str:
+    """Return the origin under which a socket is reached."""
+    return f"https://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def read_settings() -> dict[str, Any]:
@@ -197,9 +159,9 @@ def read_settings() -> dict[str, Any]:
     return settings
 
 
-def serve(app: ASGIApp, listening: socket.socket, certificate: str | None) -> None:
+def serve(app: ASGIApp, listening: socket.socket, certificate: str) -> None:
     """Say where it listens, and serve until this process is ended."""
-    print(origin_of(listening, certificate), flush=True)
+    print(origin_of(listening), flush=True)
     config = uvicorn.Config(app, log_level="warning", ssl_certfile=certificate, access_log=False)
     uvicorn.Server(config).run(sockets=[listening])
 
@@ -226,12 +188,3 @@ def _noting_status(entry: MutableMapping[str, Any], send: Send) -> Send:
         await send(message)
 
     return noting
-
-
-async def _nowhere(_message: Message) -> None:
-    """Send nothing."""
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -7,7 +7,6 @@ import time
 
 import attrs
 import pytest
-from authorization_requests import introspect
 
 from pflow_mcp_plugin.client.oauth import login_flows
 from pflow_mcp_plugin.client.oauth.login import login
@@ -79,7 +78,7 @@ def test_a_device_gets_its_tokens_for_the_resource_once_it_is_approved(
     first, last = polls(server)
     assert (first.status, last.status) == (400, 200)
     assert last.form["resource"] == protected_server.url
-    assert introspect(server, made.tokens.access)["aud"] == protected_server.url
+    assert server.introspect(made.tokens.access)["aud"] == protected_server.url
     assert (made.tokens.scopes, bool(made.tokens.refresh)) == (
         ("notes:read", "notes:write", "offline_access"),
         True,
