@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from http_server import FaultServer
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.exchange import Launch
@@ -31,8 +33,15 @@ def warnings_seen() -> list[str]:
 
 
 @pytest.fixture
-def pool(warnings_seen: list[str]) -> Iterator[Pool]:
-    """A pool that is closed at the end."""
+def serve() -> Iterator[Callable[..., FaultServer]]:
+    """Start HTTP servers that play a script."""
+    with ExitStack() as stack:
+        yield lambda script, **options: stack.enter_context(FaultServer(script, **options))
+
+
+@pytest.fixture
+def pool(serve: object, warnings_seen: list[str]) -> Iterator[Pool]:
+    """A pool that is closed at the end, while the servers are still there."""
     with Pool(warnings_seen.append) as opened:
         yield opened
 

@@ -40,12 +40,6 @@ def recalled(pool: Pool, demo: Launch, key: str) -> object:
     return None if answer.is_error or answer.structured is None else answer.structured["value"]
 
 
-def test_a_call_is_announced_once(pool: Pool, demo: Launch) -> None:
-    step = Step()
-    remember(pool, demo, step, "a")
-    assert (step.told, recalled(pool, demo, "a")) == ([0], 1)
-
-
 def test_a_call_whose_announcement_fails_is_not_sent(pool: Pool, demo: Launch) -> None:
     refusal = PflowError("the disk is full", ran="not ran")
     with pytest.raises(PflowError) as caught:

@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64encode
 
 import pytest
-from http_server import FaultServer, Reply, Request
+from http_server import Reply, Request
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import McpError
@@ -27,9 +27,8 @@ async def well(request: Request, reply: Reply) -> bool:
 
 
 @pytest.fixture
-def server():
-    with FaultServer(well) as running:
-        yield running
+def server(serve):
+    return serve(well)
 
 
 @pytest.fixture

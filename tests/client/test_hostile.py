@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import pytest
 from http_server import FaultServer, Reply, Request, Script
@@ -42,19 +41,6 @@ def on_call(fault: Fault) -> Script:
         return True
 
     return script
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start servers that play a script."""
-    with ExitStack() as stack:
-        yield lambda script: stack.enter_context(FaultServer(script))
-
-
-@pytest.fixture
-def pool(serve: object, pool: Pool) -> Pool:
-    """The same pool, closed while the servers are still there."""
-    return pool
 
 
 def web(server: FaultServer, **options: object) -> Launch:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from certificates import Authority
-from http_server import FaultServer, Proxy, Reply, Request
+from http_server import Reply, Request
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -35,19 +33,6 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run() -> Iterator[Callable]:
-    """Start servers and proxies."""
-    with ExitStack() as stack:
-        yield stack.enter_context
-
-
-@pytest.fixture
-def pool(run, pool: Pool) -> Pool:
-    """A pool that is closed while the servers are still there."""
-    return pool
-
-
-@pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     """A CA that nobody trusts yet."""
     return Authority(tmp_path)
@@ -61,38 +46,19 @@ def called(pool: Pool, url: str) -> bool:
     return pool.call(launch(url), ACT).content[0]["text"] == "done"
 
 
-def test_plain_http_goes_through_its_proxy(pool, run, monkeypatch):
-    server = run(FaultServer(well))
-    proxy = run(Proxy(server.port))
-    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-    assert called(pool, "http://mcp.example.invalid/mcp")
-    assert proxy.asked[0] == "POST http://mcp.example.invalid/mcp HTTP/1.1"
-
-
-def test_https_goes_through_a_tunnel_and_is_still_verified(pool, run, monkeypatch, authority):
-    server = run(FaultServer(well, tls=authority.server_context("mcp.example.invalid")))
-    proxy = run(Proxy(server.port))
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-    with pytest.raises(ConnectionFailed, match=r"the certificate of mcp\.example\.invalid is signed by a CA"):
-        called(pool, "https://mcp.example.invalid/mcp")
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    assert called(pool, "https://mcp.example.invalid/mcp")
-    assert proxy.asked[0] == "CONNECT mcp.example.invalid:443 HTTP/1.1"
-
-
-def test_hosts_of_no_proxy_are_reached_directly(pool, run, monkeypatch):
-    server = run(FaultServer(well))
+def test_hosts_of_no_proxy_are_reached_directly(pool, serve, monkeypatch):
+    server = serve(well)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "0.0.0.0")  # an address of this machine that is no loopback one
     assert called(pool, server.url("0.0.0.0"))
 
 
-def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):
+def test_a_proxy_that_refuses_is_named_as_the_cause(pool, serve, monkeypatch):
     async def refuse(request: Request, reply: Reply) -> bool:
         await reply.status(407)
         return True
 
-    proxy = run(FaultServer(refuse))
+    proxy = serve(refuse)
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
     with pytest.raises(ConnectionFailed, match=r"the proxy for .* refused") as caught:
         called(pool, "https://mcp.example.invalid/mcp")
@@ -100,15 +66,15 @@ def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
-def test_a_file_of_certificates_is_trusted(pool, run, monkeypatch, authority, variable):
-    server = run(FaultServer(well, tls=authority.server_context("localhost")))
+def test_a_file_of_certificates_is_trusted(pool, serve, monkeypatch, authority, variable):
+    server = serve(well, tls=authority.server_context("localhost"))
     monkeypatch.setenv(variable, str(authority.file))
     assert called(pool, server.url("localhost"))
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
-def test_a_folder_of_certificates_is_trusted(pool, run, monkeypatch, authority, variable):
-    server = run(FaultServer(well, tls=authority.server_context("localhost")))
+def test_a_folder_of_certificates_is_trusted(pool, serve, monkeypatch, authority, variable):
+    server = serve(well, tls=authority.server_context("localhost"))
     monkeypatch.setenv(variable, str(authority.hashed_folder()))
     assert called(pool, server.url("localhost"))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool, deadlines
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -108,10 +108,7 @@ def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
             pool.prepare(npx(60))
         else:
             pool._supervisor(npx(60)).start()
-        deadline = time.monotonic() + 20
-        while not log.exists() or (opening and not begun(pool)):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: log.exists() and (begun(pool) or not opening))
     assert log.read_text() == "rolled back"
     # On a busy machine, it may first be said that it takes long.
     assert said[-1:] == ["server slow was still being installed: that has 10 s to be undone"]
@@ -140,7 +137,4 @@ def test_an_installation_may_undo_what_it_did_when_pflow_is_killed(
     npx: Callable[..., Launch], log: Path
 ) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(log)], check=False, timeout=60)
-    deadline = time.monotonic() + 20
-    while log.read_text() != "rolled back":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: log.read_text() == "rolled back")

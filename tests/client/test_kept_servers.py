@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool, kept_servers
 from pflow_mcp_plugin.client.kept_servers import KeptServers, Share
@@ -40,13 +40,6 @@ def kept() -> Iterator[KeptServers]:
 def running() -> int:
     """Return the number of servers of this process."""
     return len(marked_processes(f"{os.getpid()}-"))
-
-
-def until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def joined(kept: KeptServers, warn: Callable[[str], None] = print, **options: Any) -> Any:

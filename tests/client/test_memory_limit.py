@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
@@ -42,13 +43,6 @@ def refused(pool, launch, kind=CallFailed, within=30.0):
     return failure.value
 
 
-def wait_until(reached):
-    deadline = time.monotonic() + 20
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_server_that_eats_memory_during_a_call_is_ended_and_the_failure_says_so(pool, scripted):
     launch = scripted(SLOWLY, memory_limit_mb=LIMIT)
     error = refused(pool, launch)
@@ -73,7 +67,7 @@ child.wait()
 """
     error = refused(pool, scripted(script, memory_limit_mb=LIMIT))
     assert error.facts["memory_mb"] > LIMIT
-    wait_until(lambda: not runs(int(log.read_text())))
+    until(lambda: not runs(int(log.read_text())))
 
 
 def runs(pid):
@@ -106,11 +100,11 @@ threading.Thread(target=eats, args=[0.02], daemon=True).start()
 """
     launch = scripted(script, memory_limit_mb=LIMIT)
     first = act(pool, launch).structured
-    wait_until(lambda: warnings_seen)
+    until(lambda: warnings_seen)
     (warning,) = warnings_seen
     assert warning.startswith("server odd was ended: its processes used 1")
     assert act(pool, launch).structured != first
-    wait_until(lambda: not runs(first["pid"]))
+    until(lambda: not runs(first["pid"]))
 
 
 def test_one_that_exceeds_it_at_once_does_not_start_and_is_not_started_without_end(pool, scripted):

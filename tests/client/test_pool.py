@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
@@ -24,13 +24,6 @@ Scripted = Callable[..., Launch]
 
 def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> object:
     return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
-
-
-def wait_until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_server_is_listed_and_called_and_keeps_its_state(pool: Pool, demo: Launch) -> None:
@@ -103,7 +96,7 @@ def test_after_a_failure_a_server_is_started_in_the_background_again(
     with pytest.raises(ConnectionFailed):
         pool.info(launch)
     pool.prepare(launch)
-    wait_until(lambda: starts.read_text() == "xx")
+    until(lambda: starts.read_text() == "xx")
     pool.info(launch)
     assert starts.read_text() == "xx"
 
@@ -238,7 +231,7 @@ def test_a_former_connection_is_not_closed_while_a_call_is_under_way(
     assert not going_on.done()
     file.touch()
     assert going_on.result(20).content == ()
-    wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
+    until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
     act(pool, launch, how="at once")
 
 
@@ -312,7 +305,7 @@ def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_pa
     with Pool(print, starts_at_once=1) as pool:
         for launch in launches:
             pool.prepare(launch)
-        wait_until(lambda: log.exists() and log.read_text() == "<><><>")
+        until(lambda: log.exists() and log.read_text() == "<><><>")
         assert {pool.info(launch).name for launch in launches} == {"pflow-demo"}
     assert log.read_text() == "<><><>"
 
@@ -323,7 +316,7 @@ def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo: 
     with Pool(print, starts_at_once=1) as pool:
         for launch in (missing, exits, demo):
             pool.prepare(launch)
-        wait_until(lambda: pool._supervisors[demo.key]._connection is not None)
+        until(lambda: pool._supervisors[demo.key]._connection is not None)
         for launch in (missing, exits):
             with pytest.raises(ConnectionFailed):
                 pool.info(launch)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
@@ -60,13 +61,6 @@ def act(pool: Pool, launch: Launch) -> CallResult:
     return pool.call(launch, ToolCall(server=launch.server.name, tool="act"))
 
 
-def wait_until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_closing_one_pool_leaves_the_servers_of_others_alone(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +86,7 @@ def test_closing_while_calls_are_under_way_fails_them(scripted: Scripted) -> Non
     pool.info(launch)
     with ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(act, pool, launch) for _ in range(4)]
-        wait_until(lambda: len(pool._calls) == 4)
+        until(lambda: len(pool._calls) == 4)
         pool.close()
         for call in calls:
             error = call.exception(timeout=20)
@@ -105,7 +99,7 @@ def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted: S
     launch = scripted(start=SILENT, startup_timeout=60)
     with ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(act, pool, launch) for _ in range(4)]
-        wait_until(lambda: len(pool._calls) == 4)
+        until(lambda: len(pool._calls) == 4)
         pool.close()
         for call in calls:
             error = call.exception(timeout=20)
@@ -120,7 +114,7 @@ def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -
     pool.info(scripted(start=start))
 
     def interrupt() -> None:
-        wait_until(lambda: pool._closed)
+        until(lambda: pool._closed)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -170,7 +164,7 @@ def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: L
                     answered = bool(pool.info(demo).name)
             finally:  # whatever it raises, the child must not go on as a second runner of these tests
                 os._exit(0 if answered else 1)
-    wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
     assert os.waitpid(child, 0) == (child, 0)
 
 
@@ -221,7 +215,7 @@ def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_
     launch = Launch(server=server)
     with Pool(print) as pool:
         pool.prepare(launch)
-        wait_until(lambda: not marked_processes(f"{os.getpid()}-") and pool._supervisors[launch.key]._failure)
+        until(lambda: not marked_processes(f"{os.getpid()}-") and pool._supervisors[launch.key]._failure)
         for count in (1, 2):
             with pytest.raises(ConnectionFailed, match="exited 3"):
                 pool.info(launch)
@@ -319,7 +313,7 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> N
     hangs.wait(20)
 
     def interrupt() -> None:
-        wait_until(lambda: pool._closed)
+        until(lambda: pool._closed)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -333,7 +327,7 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> N
     finally:
         end.set()
     thread.join()
-    wait_until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))
+    until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))
 
 
 class Watched(ProcessGroup):

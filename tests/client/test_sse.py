@@ -6,8 +6,7 @@ import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable
 
 import pytest
 from anyio import ClosedResourceError
@@ -15,7 +14,6 @@ from http_server import FaultServer, Reply, Request, handshake
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_transports import SseTransport
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
@@ -67,19 +65,6 @@ class Streaming:
 
 async def _pause() -> None:
     await asyncio.sleep(0.05)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Streaming], FaultServer]]:
-    """Start a server that plays a script."""
-    with ExitStack() as stack:
-        yield lambda script: stack.enter_context(FaultServer(script))
-
-
-@pytest.fixture
-def pool(serve, pool: Pool) -> Pool:
-    """A pool that is closed while the servers are still there."""
-    return pool
 
 
 def launch(server: FaultServer | str, **options) -> Launch:

@@ -6,9 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import pytest
 from http_server import FaultServer, Reply, Request, Script
@@ -18,8 +16,6 @@ from pflow_mcp_plugin.client.transport.http_transports import granted_pause
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
-
-Serve = Callable[..., FaultServer]
 
 ACT = ToolCall(server="web", tool="act")
 DONE = {"content": [{"type": "text", "text": "done"}]}
@@ -38,19 +34,6 @@ class Modern:
         discovered = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
         await reply.result({"resultType": "complete", **discovered})
         return True
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start servers that play a script."""
-    with ExitStack() as stack:
-        yield lambda script, **options: stack.enter_context(FaultServer(script, **options))
-
-
-@pytest.fixture
-def pool(serve: Serve, pool: Pool) -> Pool:
-    """The same pool, closed while the servers are still there."""
-    return pool
 
 
 def web(server: FaultServer, **options: object) -> Launch:

@@ -13,10 +13,8 @@ class Switches:
 
     Attributes:
         challenge_scope: The `scope` that a 401 names; empty for none, which is how the SDK answers.
-        gateway_key: What the header `x-gateway-key` has to say in every request; empty for nothing.
         metadata: What the metadata of the resource say instead; a field that is None is left out.
     """
 
     challenge_scope: str = ""
-    gateway_key: str = ""
     metadata: dict[str, Any] = attrs.field(factory=dict)

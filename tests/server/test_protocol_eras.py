@@ -9,11 +9,9 @@ import os
 from contextlib import ExitStack
 
 import anyio
-import httpx2
 import mcp_types as types
 import pytest
 from mcp.server.lowlevel import Server
-from served_program import TOKEN, ServedProgram
 
 from pflow_mcp_plugin.server.stdio import serve_descriptors
 
@@ -190,34 +188,3 @@ def test_a_call_is_cancelled_in_the_era_that_it_began_in(era):
             ended.set()
 
     over_pipes(play, endless)
-
-
-@pytest.mark.programs
-@pytest.mark.parametrize("order", list(itertools.permutations(STEPS)), ids="-".join)
-def test_one_client_over_http_is_served_in_both_eras_in_any_order(order, served_program):
-    with httpx2.Client(trust_env=False, timeout=SECONDS) as http:
-        for step in order:
-            for name in {step, f"enveloped {step}"} & set(REQUESTS):
-                method, params = REQUESTS[name]
-                modern = "_meta" in params
-                if method == "tools/call":
-                    params = {**params, "name": "registry_list"}
-                headers = {
-                    "accept": "application/json, text/event-stream",
-                    "authorization": f"Bearer {TOKEN}",
-                    "mcp-protocol-version": "2026-07-28" if modern else "2025-06-18",
-                    **({"mcp-method": method} if modern else {}),
-                    **({"mcp-name": "registry_list"} if modern and method == "tools/call" else {}),
-                }
-                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-                answer = http.post(served_program, json=body, headers=headers)
-                text = answer.text if answer.text.startswith("{") else answer.text.split("data: ")[1]
-                result = json.loads(text)["result"]
-                assert result.get("resultType") == ("complete" if modern else None), text
-                assert "mcp-session-id" not in answer.headers
-
-
-@pytest.fixture(scope="module")
-def served_program(tmp_path_factory):
-    with ServedProgram(tmp_path_factory.mktemp("home")) as program:
-        yield program.url

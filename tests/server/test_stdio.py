@@ -140,28 +140,6 @@ def test_the_client_of_the_sdk_is_served(pflow_home, tmp_path, mode, words, no_l
     assert seen[-1] == 1
 
 
-@pytest.mark.parametrize("first", ["discover", "hello"])
-def test_a_client_that_discovers_and_shakes_hands_on_one_connection_sees_the_tools(speaker, first):
-    name = "io.modelcontextprotocol/"
-    envelope = {f"{name}protocolVersion": "2026-07-28", f"{name}clientCapabilities": {}}
-    with speaker() as client:
-        if first == "hello":
-            client.hello()
-        found = client.ask("server/discover", 2, _meta=envelope)["result"]
-        if first == "discover":
-            client.hello()
-        listed = [client.ask("tools/list", 3), client.ask("tools/list", 4, _meta=envelope)]
-        names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in listed]
-        called = client.ask("tools/call", 5, name="workflow_execute", arguments={"workflow": HELLO})
-        client.program.stdin.close()
-        assert client.program.wait(SECONDS) == 0
-        assert client.program.stderr.read() == b""
-    assert "2026-07-28" in found["supportedVersions"]
-    assert names[0] == names[1]
-    assert len(names[0]) == 13
-    assert called["result"]["structuredContent"]["data"]["outputs"] == {"message": "hi"}
-
-
 def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_path):
     (tmp_path / "noisy.py").write_text(
         "import os, sys, subprocess\n"
@@ -233,23 +211,6 @@ def test_when_it_ends_its_runs_and_their_servers_end_too(
     assert "Traceback" not in errors
     traces = [json.loads(path.read_text()) for path in (pflow_home / "state" / "traces").glob("*.json")]
     assert {trace["error"]["type"] for trace in traces} == {"interrupted"}
-
-
-def test_a_cancelled_request_is_not_answered_and_the_next_one_is(speaker, tmp_path):
-    with speaker() as client:
-        client.hello()
-        started = tmp_path / "started"
-        node = {"id": "a", "type": "shell", "params": {"command": f"touch {started}; sleep 300"}}
-        calling = {"name": "workflow_execute", "arguments": {"workflow": {"nodes": [node]}}}
-        client.say(id=5, method="tools/call", params=calling)
-        deadline = time.monotonic() + SECONDS
-        while not started.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        client.say(method="notifications/cancelled", params={"requestId": 5})
-        client.ask("tools/call", 6, name="registry_list", arguments={})
-        client.program.stdin.close()
-        client.program.wait(SECONDS)
-    assert not [message for message in client.seen if message.get("id") == 5]
 
 
 @pytest.mark.parametrize(

@@ -148,14 +148,3 @@ def test_preset_context7(preset, pflow_home, site, tmp_path):
 
 def test_preset_duckdb(preset):
     assert "42" in preset("duckdb", 4)("execute-query", sql="SELECT 40 + 2 AS answer")
-
-
-def test_another_version_than_the_installed_is_refused_by_the_runners_of_the_tests(preset_runners):
-    done = subprocess.run(
-        [str(preset_runners / "npx"), "-y", "@modelcontextprotocol/server-memory@0.0.1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "not 0.0.1" in done.stderr
-    assert done.returncode == 1

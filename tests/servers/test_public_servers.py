@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 
 import attrs
-import public_servers
 import pytest
 from public_servers import Desk, PublicServer, check, desk, read_list
 
@@ -57,18 +55,3 @@ def test_a_server_that_cannot_start_and_a_result_that_differs_are_failures_with_
     other = check(attrs.evolve(DEMO, name="other", expect="Goodbye"), place)
     assert (other.failed, other.outcomes["call"]) == (True, "failed")
     assert other.remark.startswith("call: 'Goodbye' is not in ")
-
-
-@pytest.mark.programs
-def test_the_exit_code_tells_whether_one_failed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setattr(
-        public_servers, "read_list", lambda: [PublicServer(name="gone", command=("no-such",))]
-    )
-    assert public_servers.main(["--json"]) == 1
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["name"], row["outcomes"]["sync"]) == ("gone", "failed")
-    with pytest.raises(SystemExit) as ended:
-        public_servers.main(["--only", "nowhere"])
-    assert ended.value.code == 2

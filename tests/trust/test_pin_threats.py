@@ -320,25 +320,6 @@ def test_a_tool_that_an_older_version_withheld_is_shown_to_no_model(desk):
     assert desk.run().success
 
 
-def test_what_a_use_may_pass_is_decided_by_the_tool_as_it_is_now(desk):
-    def level(*choices):
-        return {**CLOSE, "inputSchema": {"type": "object", "properties": {"level": {"enum": [*choices]}}}}
-
-    desk.say(level("low", "high"), LIST)
-    desk.sync()
-    approve_server(desk.host.host, "tickets")
-    desk.say(level("low", "highest"), LIST)
-    desk.sync()
-    assert desk.run(level="low").success
-    assert desk.run(level="highest").success
-    with pytest.raises(PflowError, match="changed since it was approved: level: expected another value"):
-        desk.run(level="high")
-    with pytest.raises(
-        PflowError, match='level of tool close on server tickets: expected one of "low", "high"'
-    ):
-        desk.run(level="medium")
-
-
 def test_row_04_instructions_that_hide_text_withhold_the_whole_server(desk):
     desk.say(CLOSE, LIST, instructions="Be polite.\U000e0041")
     assert "hide text" in desk.sync()["unapproved"]
@@ -427,21 +408,6 @@ def test_auto_approves_every_change_and_says_it(desk):
     assert desk.run().success
 
 
-def test_new_tools_and_wider_ones_can_be_used_at_once(desk, capsys):
-    wider = {**CLOSE["inputSchema"]["properties"], "reason": {"type": "string"}}
-    schema = {"type": "object", "properties": wider}
-    export = {"name": "export", "description": "Write all tickets to a table.", "inputSchema": schema}
-    desk.say({**CLOSE, "inputSchema": schema}, LIST, export)
-    assert desk.sync()["to_approve"] == ["close", "export"]
-    assert desk.run().success
-    assert desk.run(value="x", reason="y").success
-    assert desk.run("export", value="x", reason="y").success
-    desk.say(CLOSE, LIST, export)
-    assert desk.sync()["to_approve"] == ["export"]
-    with pytest.raises(PflowError, match="has no parameter reason"):
-        desk.run(value="x", reason="y")
-
-
 def test_a_tool_that_is_gone_and_comes_back_changed_is_compared_with_what_it_was(desk):
     desk.say(LIST)
     desk.sync()
@@ -449,18 +415,6 @@ def test_a_tool_that_is_gone_and_comes_back_changed_is_compared_with_what_it_was
     desk.sync()
     desk.refusal()
     assert "id_rsa" not in served(desk, "registry_list", {})
-
-
-def test_many_small_steps_are_compared_with_the_text_that_was_approved(desk):
-    first, last = "Never deletes a ticket.", POISON
-    for step in range(0, 51, 2):
-        text = first[: max(0, len(first) - step)] + last[: step * len(last) // 50]
-        desk.say({**CLOSE, "description": text}, LIST)
-        desk.sync()
-        assert "Close a ticket." in served(desk, "registry_list", {})
-    shown = differences(desk.host.host, "tickets").render()
-    assert "id_rsa" in shown
-    assert "Never" not in shown
 
 
 def test_a_corrupt_file_of_pins_is_refused_and_approves_nothing(desk):

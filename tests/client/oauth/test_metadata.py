@@ -128,32 +128,6 @@ def test_the_servers_headers_go_to_its_own_metadata_and_nowhere_else(realm, call
     assert realm.server.requests[-1].headers["x-gateway-key"] == "planted-gateway"
 
 
-def test_a_gateway_that_wants_a_header_hides_no_metadata(visitor, authorization_server, protected_server):
-    protected_server.switch(gateway_key="planted-gateway")
-    launch = visitor.launch
-    headers = {"X-Gateway-Key": "planted-gateway"}
-    visitor.launch = lambda **auth: attrs.evolve(
-        launch(**auth), server=attrs.evolve(launch(**auth).server, headers=headers)
-    )
-    assert visitor.sign_in().resource == protected_server.url
-    asked = [each for each in authorization_server.requests() if each.endpoint != "introspect"]
-    assert {each.endpoint for each in asked} == {"metadata", "register", "authorize", "token"}
-    assert "planted" not in str([each.headers for each in asked])
-
-
-@pytest.mark.parametrize("is_machine", [True, False])
-def test_an_access_token_goes_to_its_server_only(realm, call, is_machine):
-    launch = realm.machine() if is_machine else realm.launch()
-    realm.sign_in()
-    assert call(launch) == "done"
-    realm.valid.clear()
-    assert call(launch) == "done"
-    others = [request for request in realm.server.requests if request.target != "/mcp"]
-    assert others
-    assert "planted-access" not in str(others)
-    assert not [request for request in others if "Bearer" in request.headers.get("authorization", "")]
-
-
 def test_the_rules_for_the_network_apply(realm, pool):
     launch = realm.machine(issuer="https://login.example.com")
     rules = NetworkRules(deny=("*.example.com",))

@@ -52,9 +52,3 @@ def test_somebody_who_pastes_nothing_is_not_signed_in(visitor):
     with pytest.raises(NoAccessToken, match="no redirect was pasted") as failure:
         visitor.sign_in(browser=False)
     assert failure.value.remedy == "login"
-
-
-def test_a_denial_can_be_pasted(visitor, authorization_server):
-    authorization_server.switch(consent="deny")
-    with pytest.raises(NoAccessToken, match="access_denied"):
-        visitor.sign_in(browser=False)

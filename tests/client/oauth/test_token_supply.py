@@ -18,17 +18,6 @@ def test_a_token_that_is_good_is_sent_and_nothing_is_requested_for_it(realm, cal
     assert realm.paths == []
 
 
-@pytest.mark.parametrize(
-    ("left", "lifetime", "requests"), [(50, 3600, 1), (70, 3600, 0), (20, 60, 0), (10, 60, 1)]
-)
-def test_a_token_is_refreshed_a_minute_before_it_expires_or_a_quarter_of_its_life(
-    realm, call, left, lifetime, requests
-):
-    realm.sign_in(expires_in=left, lifetime=lifetime)
-    assert call() == "done"
-    assert len(realm.forms) == requests
-
-
 def test_a_refresh_that_fails_early_does_no_harm(realm, call):
     realm.sign_in(expires_in=50)
     realm.answers += [(503, {})] * 10

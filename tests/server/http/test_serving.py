@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from issuer import AUDIENCE, Issuer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from programs import until
 from served_program import HEADERS, TOKEN, ServedProgram, call
 
 from pflow_mcp_plugin.cli.serve import serve
@@ -45,13 +46,6 @@ def waiting(began: Path) -> dict:
     return {"workflow": workflow}
 
 
-def begun(file: Path) -> bool:
-    deadline = time.monotonic() + 30
-    while not file.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return file.exists()
-
-
 def in_background(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
@@ -64,7 +58,7 @@ def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, n
     asking = in_background(
         lambda: answers.append(program.post("workflow_execute", **waiting(tmp_path / "began")).text)
     )
-    assert begun(tmp_path / "began")
+    until((tmp_path / "began").exists)
     started = time.monotonic()
     assert program.end(number) == (code, "")
     assert time.monotonic() - started < 20
@@ -79,7 +73,7 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
     with ServedProgram(pflow_home, ["--grace", "60"]) as program:
         answers: list[dict] = []
         asking = in_background(lambda: answers.append(program.call("workflow_execute", workflow=workflow)))
-        assert begun(began)
+        until(began.exists)
         ending = in_background(lambda: answers.append({"end": program.end(signal.SIGTERM)}))
         refused = False
         deadline = time.monotonic() + 10
@@ -99,7 +93,7 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
 def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_leftovers):
     with ServedProgram(pflow_home, ["--grace", "300"]) as program:
         asking = in_background(lambda: program.post("workflow_execute", **waiting(tmp_path / "began")))
-        assert begun(tmp_path / "began")
+        until((tmp_path / "began").exists)
         program.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)  # two signals at once are one
         started = time.monotonic()
@@ -129,20 +123,12 @@ def test_a_run_ends_when_its_stream_is_closed_and_tells_its_progress_before(prog
                 assert len((await client.list_tools()).tools) == 13
                 call = partial(client.call_tool, progress_callback=note)
                 group.start_soon(call, "workflow_execute", {"workflow": workflow})
-                assert await anyio.to_thread.run_sync(begun, pid)
+                await anyio.to_thread.run_sync(until, pid.exists)
                 group.cancel_scope.cancel()
 
     anyio.run(play)
     assert seen
-    assert gone(int(pid.read_text()))
-
-
-def gone(process: int) -> bool:
-    """Whether a process ends in the time that it may take."""
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not Path(f"/proc/{process}").exists()
+    until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
 
 
 def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_home, no_leftovers):
