@@ -82,16 +82,6 @@ def test_a_real_server_is_listed_and_called(pool, everything_sse):
     assert result.content[0]["text"] == "Echo: grüße"
 
 
-@pytest.mark.servers
-def test_the_program_adds_syncs_and_tests_a_real_server(pflow, everything_sse):
-    assert pflow("mcp", "add", "old", everything_sse, "--type", "sse").exit_code == 0
-    synced = pflow("mcp", "sync", "old", "--json").envelope
-    assert synced["success"]
-    tools = pflow("mcp", "tools", "old", "--json").envelope["data"]
-    assert "mcp-old-echo" in {tool["node"] for tool in tools}
-    assert pflow("mcp", "test", "old").exit_code == 0
-
-
 def test_a_server_is_never_probed(pool, serve):
     server = serve(Streaming())
     pool.call(launch(server), ACT)
@@ -293,22 +283,6 @@ def test_messages_are_not_sent_to_another_host(pool, serve):
 
 
 TOKEN = {"type": "bearer", "token": "t"}
-
-
-def test_messages_are_not_sent_to_another_host_that_is_named_later(pool, serve):
-    """Both the call and what is sent after it failed, such as its cancellation."""
-
-    async def move(request: Request, reply: Reply) -> None:
-        await reply.status(202)
-        await script.stream.raw(f"event: endpoint\ndata: {other.url()}\n\n".encode())
-
-    script = Streaming(move)
-    other, server = serve(Streaming()), serve(script)
-    with pytest.raises(CallFailed) as caught:
-        pool.call(launch(server, auth=TOKEN), ACT)
-    assert other.url() in caught.value.message
-    pool.close()
-    assert other.requests == []
 
 
 def test_what_is_sent_once_another_host_was_named_does_not_go_there(serve):

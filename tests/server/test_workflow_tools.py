@@ -56,13 +56,6 @@ def test_a_workflow_is_given_as_a_yaml_file_or_as_yaml_text(either, root):
         assert saved["name"] == "hello"
 
 
-def test_yaml_may_be_a_single_line(either):
-    given = "nodes: [{id: greet, type: echo, params: {message: Hello}}]"
-    assert either.data("workflow_execute", workflow=given)["outputs"] == {"message": "Hello"}
-    error = either.error("workflow_execute", workflow="nodes: [{id: greet")
-    assert "not valid YAML" in error["message"]
-
-
 def test_a_mistake_in_yaml_text_is_named_with_its_line(served):
     error = served.error("workflow_execute", workflow="nodes:\n  - [\n")
     assert "not valid YAML" in error["message"]

@@ -325,19 +325,6 @@ def pin(folder: Path) -> str:
     return base64.b64encode(hashlib.sha256(key).digest()).decode()
 
 
-def test_row_20_faults_of_a_certificate_are_told_apart_and_nothing_is_sent(pool, run, authority):
-    found = set()
-    for names, options, match in (
-        (("other.example",), {}, "is for another host name"),
-        (("localhost",), {"days": -1}, "has expired"),
-        (("localhost",), {"self_signed": True}, "is self-signed"),
-    ):
-        server = run(FaultServer(well, authority.server_context(*names, **options)))
-        found.add(fails(pool, launch(server.url("localhost"), ca_bundle=str(authority.file)), match).message)
-        assert server.requests == []
-    assert len(found) == 3
-
-
 @pytest.mark.skipif(not which("openssl"), reason="needs openssl")
 def test_row_20_the_steps_in_the_error_let_one_self_signed_certificate_be_trusted_and_no_other(
     pool, run, authority, tmp_path, monkeypatch

@@ -209,10 +209,3 @@ def test_the_secrets_of_a_login_are_learned(visitor, authorization_server):
     visitor.launch = lambda **auth: attrs.evolve(launch(**auth), report=learned.update)
     sign_in = visitor.sign_in()
     assert learned >= {sign_in.tokens.access, sign_in.tokens.refresh, sign_in.registration.client_secret}
-
-
-def test_a_stored_sign_in_that_cannot_be_read_is_replaced(visitor, tmp_path):
-    visitor.sign_in()
-    (file,) = (tmp_path / "oauth").glob("*.json")
-    file.write_text("{")
-    assert visitor.sign_in() == visitor.stored()

@@ -10,9 +10,7 @@ from scripted_realm import ACT, refused
 
 from pflow_mcp_plugin.client.oauth import metadata
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests
-from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
-from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import NetworkRules
 
@@ -168,18 +166,6 @@ def test_the_issuer_is_written_as_its_own_metadata_has_it(realm, call):
 
 def test_a_resource_has_neither_query_nor_user_info_of_the_url():
     assert metadata.resource_of("https://me:pass@A.example/Mcp?key=secret#x") == "https://a.example/Mcp"
-
-
-@pytest.mark.parametrize("methods", [(), ("plain",)])
-def test_an_authorization_server_without_s256_is_refused_for_codes(methods):
-    found = AuthorizationServer(
-        issuer="https://a.example",
-        token_endpoint="https://a.example/t",
-        code_challenge_methods_supported=methods,
-    )
-    with pytest.raises(NoAccessToken, match=r"https://a\.example is refused: .* does not name S256"):
-        metadata.require_pkce(found)
-    metadata.require_pkce(attrs.evolve(found, code_challenge_methods_supported=("plain", "S256")))
 
 
 @pytest.mark.parametrize(

@@ -134,20 +134,3 @@ def test_a_registration_that_cannot_be_used_is_refused(visitor, authorization_se
     authorization_server.fail("register", status=201, body=body)
     with pytest.raises(NoAccessToken, match="must authenticate otherwise"):
         visitor.sign_in()
-
-
-def test_a_registration_belongs_to_its_issuer(visitor, authorization_server, certificate_authority, tmp_path):
-    from authorization_server import authorization_server as another_server
-    from protected_server import protected_server
-    from signing_in import Visitor
-
-    visitor.sign_in()
-    stored = visitor.stored()
-    with (
-        another_server(certificate_authority) as other,
-        protected_server(certificate_authority, other) as server,
-    ):
-        elsewhere = Visitor(server, tmp_path / "oauth")
-        assert elsewhere.sign_in().registration.client_id != stored.registration.client_id
-        assert len(other.requests("register")) == 1
-    assert visitor.stored() == stored

@@ -235,17 +235,6 @@ def test_an_address_in_use_is_refused_unless_it_is_shared(pflow, pflow_home, tmp
             assert second.call("settings_get", key="NOT_SET")["error"]["type"] == "not_found"
 
 
-def test_a_token_file_that_others_may_read_is_warned_about(pflow_home, tmp_path):
-    file = tmp_path / "token"
-    file.write_text(TOKEN + "\n")
-    for mode, warned in ((0o644, True), (0o600, False)):
-        file.chmod(mode)
-        with ServedProgram(pflow_home, ["--token-file", str(file)]) as program:
-            assert any("chmod 600" in line for line in program.before) == warned
-            assert TOKEN not in "".join(program.before)
-            assert program.call("settings_set", key="A", value="b")["success"]
-
-
 def test_an_address_beyond_this_machine_is_warned_about(pflow_home):
     with ServedProgram(pflow_home, address="0.0.0.0:0") as program:
         said = "\n".join(program.before)
