@@ -87,25 +87,27 @@ def test_a_redirect_to_no_address_is_refused(pool: Pool, serve: Serve, location:
     assert caught.value.suggestions
 
 
-def test_a_date_that_no_calendar_has_is_no_time_to_wait_for(pool: Pool, serve: Serve) -> None:
-    async def later(request: Request, reply: Reply) -> None:
-        await reply.status(429, retry_after="Mon, 01 Jan 99999999999 00:00:00 GMT")
+@pytest.mark.parametrize(
+    ("status", "header", "body", "words"),
+    [
+        (429, "retry-after: Mon, 01 Jan 99999999999 00:00:00 GMT", b"", "too many requests"),
+        (500, "content-type: application/json", b"[" * 60_000, "HTTP 500"),
+        (500, "set-cookie: \xff=;", b"", "HTTP 500"),
+        (500, "content-type: \xff", b"", "HTTP 500"),
+        (500, "mcp-session-id: \xff", b"", "HTTP 500"),
+    ],
+    ids=["date", "nested", "cookie", "type", "session"],
+)
+def test_an_answer_that_cannot_be_read_costs_its_own_call_only(
+    pool: Pool, serve: Serve, status: int, header: str, body: bytes, words: str
+) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        head = f"HTTP/1.1 {status} No\r\n{header}\r\ncontent-length: {len(body)}\r\n\r\n"
+        await reply.raw(head.encode("latin-1") + body)
 
-    server = serve(on_call(later))
+    server = serve(on_call(odd))
     there = web(server)
-    with pytest.raises(CallFailed, match="too many requests"):
-        act(pool, there)
-    assert pool.list_tools(there).tools
-    assert server.count("initialize") == 1
-
-
-def test_a_deeply_nested_error_page_costs_its_own_call_only(pool: Pool, serve: Serve) -> None:
-    async def nested(request: Request, reply: Reply) -> None:
-        await reply.status(500, b"[" * 60_000, content_type="application/json")
-
-    server = serve(on_call(nested))
-    there = web(server)
-    with pytest.raises(CallFailed, match="HTTP 500"):
+    with pytest.raises(CallFailed, match=words):
         act(pool, there)
     assert pool.list_tools(there).tools
     assert server.count("initialize") == 1
@@ -197,21 +199,6 @@ def test_a_server_that_cannot_be_watched_is_not_started(
     with pytest.raises(ConnectionFailed, match="Server demo cannot be started") as caught:
         pool.info(demo)
     assert caught.value.suggestions
-
-
-@pytest.mark.parametrize("header", ["set-cookie: \xff=;", "content-type: \xff", "mcp-session-id: \xff"])
-def test_a_header_that_cannot_be_sent_back_costs_its_own_call_only(
-    pool: Pool, serve: Serve, header: str
-) -> None:
-    async def odd(request: Request, reply: Reply) -> None:
-        await reply.raw(f"HTTP/1.1 500 No\r\n{header}\r\ncontent-length: 0\r\n\r\n".encode("latin-1"))
-
-    server = serve(on_call(odd))
-    there = web(server)
-    with pytest.raises(CallFailed, match="HTTP 500"):
-        act(pool, there)
-    assert pool.list_tools(there).tools
-    assert server.count("initialize") == 1
 
 
 def test_bytes_that_are_not_utf8_and_a_byte_order_mark_are_read_over(pool: Pool, serve: Serve) -> None:

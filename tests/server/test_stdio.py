@@ -16,7 +16,7 @@ import anyio
 import pytest
 import real_servers
 from mcp import Client, StdioServerParameters
-from programs import importing
+from programs import PROGRAM, importing
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.server.stdio import LineWriter
@@ -24,6 +24,7 @@ from pflow_mcp_plugin.server.stdio import LineWriter
 pytestmark = pytest.mark.programs
 
 SECONDS = 60
+SERVE = [*PROGRAM, "mcp", "serve"]
 HELLO = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 
@@ -96,14 +97,13 @@ def speaker(pflow_home, tmp_path, hosts):
 
     @contextmanager
     def start(*arguments, **more):
-        command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", *arguments]
         with subprocess.Popen(
-            command,
+            [*SERVE, *arguments],
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PFLOW_HOME": str(pflow_home), **more},
+            env={**os.environ, **more},
         ) as program:
             hosts.append(program.pid)
             try:
@@ -261,14 +261,7 @@ def test_input_from_a_file_is_served(pflow_home, tmp_path):
     text = tmp_path / "requests"
     text.write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
     with text.open("rb") as requests:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"],
-            stdin=requests,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-        )
+        done = subprocess.run(SERVE, stdin=requests, capture_output=True, timeout=SECONDS, check=False)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert [answer["id"] for answer in answers] == [1, 2]
@@ -317,9 +310,7 @@ def test_a_message_that_is_too_long_ends_it_with_the_reason(speaker):
 
 def test_on_a_terminal_it_says_who_should_start_it(pflow_home):
     ours, theirs = os.openpty()
-    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
-    with subprocess.Popen(command, stdin=theirs, stdout=-1, stderr=-1, env=environment) as program:
+    with subprocess.Popen(SERVE, stdin=theirs, stdout=-1, stderr=-1) as program:
         os.close(theirs)
         try:
             assert b"a client starts this command" in program.stderr.readline()
@@ -334,9 +325,8 @@ def test_on_a_terminal_it_says_who_should_start_it(pflow_home):
 @pytest.mark.parametrize(("closed", "name"), [("<&-", "input"), (">&-", "output")])
 def test_a_closed_standard_stream_is_refused(pflow_home, closed, name):
     line = f'"$1" -P -m pflow_mcp_plugin mcp serve {closed}'
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
     command = ["sh", "-c", line, "sh", sys.executable]
-    ended = subprocess.run(command, stdin=-3, capture_output=True, text=True, env=environment, check=False)
+    ended = subprocess.run(command, stdin=-3, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert f"Standard {name} is closed" in ended.stderr
 

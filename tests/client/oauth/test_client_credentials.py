@@ -40,6 +40,20 @@ def token_request(realm):
     return next(request for request in realm.server.requests if request.target == "/odd/token")
 
 
+@pytest.fixture
+def nightly(visitor, authorization_server):
+    """Return a launch of a machine that the authorization server knows, by its secret or by public keys."""
+
+    def known(secret="", jwks=(), **auth):
+        by_key = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [*jwks]}} if jwks else {}
+        authorization_server.add_client("nightly", secret, grant_types=["client_credentials"], **by_key)
+        shown = {"client_secret": secret} if secret else {}
+        issuer = authorization_server.issuer
+        return visitor.launch(flow="client_credentials", issuer=issuer, client_id="nightly", **shown, **auth)
+
+    return known
+
+
 @pytest.mark.parametrize("known", [None, ["client_secret_basic", "client_secret_post"], []])
 def test_a_secret_goes_in_a_header(realm, call, known):
     realm.metadata = {} if known is None else {"token_endpoint_auth_methods_supported": known}
@@ -106,32 +120,17 @@ def test_a_private_key_may_be_a_jwk_with_its_id(realm, call, tmp_path, algorithm
 
 
 @pytest.mark.parametrize("form", ["PEM", "JWK"])
-def test_the_authorization_server_finds_one_of_several_keys_by_its_id(
-    visitor, authorization_server, tmp_path, form
-):
+def test_the_authorization_server_finds_one_of_several_keys_by_its_id(nightly, tmp_path, form):
     first, second = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     public = [
         as_jwk(key.public_key(), "ES256", kid=name) for key, name in ((first, "first"), (second, "second"))
     ]
-    authorization_server.add_client(
-        "nightly",
-        token_endpoint_auth_method="private_key_jwt",
-        grant_types=["client_credentials"],
-        jwks={"keys": public},
-    )
     file = tmp_path / "key"
     if form == "PEM":
         written(second, file)
     else:
         file.write_text(json.dumps(as_jwk(second, "ES256", kid="first")))
-    launch = visitor.launch(
-        flow="client_credentials",
-        issuer=authorization_server.issuer,
-        client_id="nightly",
-        private_key=str(file),
-        private_key_id="second",
-        scopes=["notes:read"],
-    )
+    launch = nightly(jwks=public, private_key=str(file), private_key_id="second", scopes=["notes:read"])
     with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
         assert pool.call(launch, ToolCall(server="notes", tool="read_note")).content[0]["text"] == "the note"
 
@@ -140,21 +139,10 @@ def test_the_authorization_server_finds_one_of_several_keys_by_its_id(
     ("off", "note"), [(-600, "10 minutes behind that of"), (600, "10 minutes ahead of that of"), (0, None)]
 )
 def test_an_assertion_that_is_refused_as_the_clock_is_wrong_is_told_as_such(
-    visitor, authorization_server, tmp_path, monkeypatch, off, note
+    nightly, authorization_server, tmp_path, monkeypatch, off, note
 ):
     key = ec.generate_private_key(ec.SECP256R1())
-    authorization_server.add_client(
-        "nightly",
-        token_endpoint_auth_method="private_key_jwt",
-        grant_types=["client_credentials"],
-        jwks={"keys": [as_jwk(key.public_key(), "ES256")]},
-    )
-    launch = visitor.launch(
-        flow="client_credentials",
-        issuer=authorization_server.issuer,
-        client_id="nightly",
-        private_key=written(key, tmp_path / "key.pem"),
-    )
+    launch = nightly(jwks=[as_jwk(key.public_key(), "ES256")], private_key=written(key, tmp_path / "key.pem"))
     clock = SimpleNamespace(time=lambda: time.time() + off)
     monkeypatch.setattr("pflow_mcp_plugin.client.oauth.token_endpoint.time", clock)
     if off == 600:  # by this library, too early is as good as in time
@@ -242,15 +230,8 @@ def test_a_scope_that_is_not_granted_is_named(realm, pool):
     assert failure.value.suggestions == (step,)
 
 
-def test_a_scope_that_the_authorization_server_refuses_is_named(visitor, authorization_server, tmp_path):
-    authorization_server.add_client("nightly", "planted-secret", grant_types=["client_credentials"])
-    launch = visitor.launch(
-        flow="client_credentials",
-        issuer=authorization_server.issuer,
-        client_id="nightly",
-        client_secret="planted-secret",
-        scopes=["notes:read", "notes:admin"],
-    )
+def test_a_scope_that_the_authorization_server_refuses_is_named(nightly, authorization_server, tmp_path):
+    launch = nightly("planted-secret", scopes=["notes:read", "notes:admin"])
     with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool, pytest.raises(McpError) as failure:
         pool.call(launch, ToolCall(server="notes", tool="read_note"))
     endpoint = authorization_server.url("token")
@@ -261,17 +242,10 @@ def test_a_scope_that_the_authorization_server_refuses_is_named(visitor, authori
 
 
 def test_a_scope_that_was_just_not_granted_is_not_asked_for_by_the_next_runs(
-    visitor, authorization_server, tmp_path, monkeypatch
+    nightly, authorization_server, tmp_path, monkeypatch
 ):
-    authorization_server.add_client("nightly", "planted-secret", grant_types=["client_credentials"])
     authorization_server.switch(granted=["notes:read"])
-    launch = visitor.launch(
-        flow="client_credentials",
-        issuer=authorization_server.issuer,
-        client_id="nightly",
-        client_secret="planted-secret",
-        scopes=["notes:read", "notes:write"],
-    )
+    launch = nightly("planted-secret", scopes=["notes:read", "notes:write"])
     note = ToolCall(server="notes", tool="read_note")
     for _ in range(3):
         with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from served import ERA_2025, TOKEN, Served, bearer, modern_call, modern_headers, request, serving
+from served import ERA_2025, TOKEN, Served, bearer, modern_call, modern_headers, post, request, serving
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
 PATHS = ("/mcp", "/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")
@@ -157,9 +157,7 @@ def test_hosts_and_origins_may_be_allowed():
     with serving(allowed_hosts=["pflow.example"], allowed_origins=[origin]) as served:
         for host in ("pflow.example", "pflow.example:8443"):
             headers = {**bearer(), "host": host, "origin": origin}
-            answer = httpx2.post(
-                served.url, json=request("tools/list"), headers=headers, trust_env=False, verify=False
-            )
+            answer = post(served, request("tools/list"), headers)
             assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == origin
         ask = {"origin": origin, "access-control-request-method": "POST"}

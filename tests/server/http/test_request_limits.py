@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 
-import httpx2
 import pytest
 from served import (
     ACCEPT,
@@ -75,18 +74,14 @@ def test_a_slow_request_does_not_hold_its_connection(impatient, beginning):
     with closing(impatient.connect()) as connection:
         connection.sendall(beginning)
         assert until_closed(connection).startswith(b"HTTP/1.1 401 " if refused else b"")
-    assert httpx2.post(
-        impatient.url, json=request("tools/list"), headers=bearer(), trust_env=False, verify=False
-    ).is_success
+    assert post(impatient, request("tools/list")).is_success
 
 
 def test_many_idle_connections_do_not_keep_others_out(impatient):
     with ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(closing(impatient.connect()))
-        assert httpx2.post(
-            impatient.url, json=request("tools/list"), headers=bearer(), trust_env=False, verify=False
-        ).is_success
+        assert post(impatient, request("tools/list")).is_success
 
 
 def test_headers_without_end_are_refused(served):
