@@ -211,6 +211,16 @@ def pflow_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def bare_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the proxies and certificates that the machine which runs the tests has set."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
 def signalled() -> Callable[[subprocess.Popen[str], int], tuple[str, str]]:
     """Send a signal to a program and return what it wrote to stdout and stderr until it ended.
 

@@ -14,22 +14,12 @@ from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
 ACT = ToolCall(server="web", tool="act")
-VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+pytestmark = pytest.mark.usefixtures("bare_network")
 
 
 async def well(request: Request, reply: Reply) -> bool:
     return False
-
-
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what the machine that runs the tests has set."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name in BUNDLES:
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ KIB = 1 << 10
 MIB = 1 << 20
 EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
+pytestmark = pytest.mark.usefixtures("bare_network")
+
 
 async def well(request: Request, reply: Reply) -> bool:
     return False
@@ -54,13 +56,6 @@ def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
         await reply.status(code, body, **headers)
 
     return fault
-
-
-@pytest.fixture(autouse=True)
-def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what the machine that runs the tests has set."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -47,20 +47,12 @@ NAME = "mcp.example.com"
 HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
 """The address that the config names, and one that it does not."""
 RULES = NetworkRules(allow=(HERE,))
-VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
-pytestmark = pytest.mark.timeout(40)
+pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network")]
 
 
 async def well(request: Request, reply: Reply) -> bool:
     return False
-
-
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch):
-    for name in (*VARIABLES, *map(str.lower, VARIABLES), *BUNDLES):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -23,15 +23,12 @@ ELSEWHERE = "127.0.0.3"
 RESOURCE = "/.well-known/oauth-protected-resource/mcp"
 ISSUER = "/.well-known/oauth-authorization-server"
 
-pytestmark = pytest.mark.timeout(40)
+pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network")]
 
 
 @pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch):
+def _no_keyring_of_the_user(monkeypatch):
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @pytest.fixture
