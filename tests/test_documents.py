@@ -229,30 +229,6 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_the_architecture_names_every_room():
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = text.partition("## The rooms")[2].partition("## ")[0]
-    named = {
-        name
-        for row in table.splitlines()
-        if row.startswith("| `")
-        for name in re.findall(r"`([\w/.]+)`", row.split("|")[1])
-    }
-    rooms = {f"{room.parent.name}/" for room in PACKAGE.glob("*/__init__.py")}
-    modules = {module.name for module in PACKAGE.glob("*.py")} - {"__init__.py"}
-    assert named == rooms | modules
-
-
-@pytest.mark.parametrize(
-    "room", sorted(path.parent for path in PACKAGE.rglob("__init__.py")), ids=lambda room: room.name
-)
-def test_the_docstring_of_a_room_lists_its_modules(room):
-    text = (room / "__init__.py").read_text(encoding="utf-8")
-    modules = {module.stem for module in room.glob("*.py")} - {"__init__"}
-    if room not in (PACKAGE, PACKAGE / "cli"):  # the document lists the one, commands name the other
-        assert {module for module in modules if f"`{module}`" not in text} == set()
-
-
 def test_every_path_that_the_architecture_names_exists():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from prepared_starts import prepared_starts
 
 WORKFLOW = """
 nodes:
@@ -73,9 +72,3 @@ def test_what_an_interpreter_reads_first_needs_a_new_one(prepared):
     assert prepared.fits({**os.environ, "SEEN": "yes"})
     assert not prepared.fits({**os.environ, "PYTHONPATH": "elsewhere"})
     assert not prepared.fits({**os.environ, "LC_ALL": "POSIX"})
-
-
-def test_a_variable_leaves_it_out(monkeypatch):
-    monkeypatch.setenv("PFLOW_FRESH_STARTS", "1")
-    with prepared_starts() as process:
-        assert process is None

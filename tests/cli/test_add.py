@@ -172,6 +172,13 @@ def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk,
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 
+def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
+    with pytest.raises(PflowError) as caught:
+        desk.run(add, "GitHub")
+    assert caught.value.kind == "usage"
+    assert len(caught.value.suggestions) == 5
+
+
 def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
     with pytest.raises(click.UsageError, match="go after --"):
         desk.run(add, "github", "npx", "--yes", "package")

@@ -14,8 +14,7 @@ import pytest
 from pflow_mcp_plugin.cli import client_setup
 from pflow_mcp_plugin.cli.serve import serve as serve_command
 from pflow_mcp_plugin.config import document_text
-from pflow_mcp_plugin.config.interchange import clients
-from pflow_mcp_plugin.config.interchange.clients import Machine, client
+from pflow_mcp_plugin.config.interchange.clients import client
 
 pytestmark = pytest.mark.programs
 
@@ -223,36 +222,6 @@ def test_a_format_that_no_client_owns_is_printed_and_not_installed(serve):
     assert (printed["client"], printed["path"]) == ("mcp-json", None)
     assert "pflow" in json.loads(printed["text"])["mcpServers"]
     assert serve("--install", "mcp-json").exit_code == 2
-
-
-def machine(system):
-    appdata = {"APPDATA": "C:/Users/ada/AppData/Roaming"} if system == "windows" else {}
-    return Machine(system=system, home=Path("/Users/ada"), folder=Path("/work"), variables=appdata)
-
-
-@pytest.mark.parametrize(
-    ("name", "system", "path"),
-    [
-        (
-            "claude-desktop",
-            "macos",
-            "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json",
-        ),
-        ("claude-desktop", "windows", "C:/Users/ada/AppData/Roaming/Claude/claude_desktop_config.json"),
-        ("vscode", "macos", "/Users/ada/Library/Application Support/Code/User/mcp.json"),
-        ("vscode", "windows", "C:/Users/ada/AppData/Roaming/Code/User/mcp.json"),
-        ("zed", "windows", "C:/Users/ada/AppData/Roaming/Zed/settings.json"),
-        ("codex", "windows", "/Users/ada/.codex/config.toml"),
-        ("opencode", "macos", "/Users/ada/.config/opencode/opencode.json"),
-        ("claude-code", "macos", "/Users/ada/.claude.json"),
-        ("gemini", "windows", "/Users/ada/.gemini/settings.json"),
-        ("cursor", "macos", "/Users/ada/.cursor/mcp.json"),
-        ("mcp-json", "macos", None),
-    ],
-)
-def test_each_client_is_written_in_its_place_on_each_system(name, system, path):
-    found = clients.written(client(name), machine(system))
-    assert found == (Path(path) if path else None)
 
 
 def test_the_users_file_is_written_where_a_project_or_an_older_file_exists_too(serve, home, tmp_path):

@@ -124,6 +124,12 @@ def test_a_corrupt_file_is_not_written_over(run, tmp_path):
     assert path.read_text() == "{\n oops"
 
 
+def test_a_server_with_mistakes_is_named(run, pflow_home):
+    path = pflow_home / "config" / "mcp-servers.toml"
+    path.write_text("[mcpServers.bad]\ncommand = 7\n")
+    assert run("--to", "cursor").exit_code == 2
+
+
 def test_without_servers_it_says_how_to_add_one(run, pflow_home):
     (pflow_home / "config" / "mcp-servers.toml").unlink()
     done = run("--to", "cursor")

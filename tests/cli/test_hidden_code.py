@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from program_terminal import run_on_terminal
 
-SERVER = Path(__file__).parents[1] / "config" / "noting_server.py"
+SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"
 
 
 @pytest.fixture

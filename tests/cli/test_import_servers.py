@@ -164,6 +164,18 @@ def test_without_any_file_it_says_so(run):
     assert "No config file of another client was found" in done.stdout
 
 
+def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
+    done = run(DATA / "cursor.json")
+    assert "+ linear-issues (there 'Linear Issues')" in done.stdout
+    assert "no equivalent: envFile" in done.stdout
+    assert "linear-issues" in configured()
+    servers = run(DATA / "cursor.json", "--json").envelope["data"]["servers"]
+    assert [(it["given"], it["name"]) for it in servers if it["given"] != it["name"]] == [
+        ("Linear Issues", "linear-issues")
+    ]
+    assert [it["no_equivalent"] for it in servers if it["no_equivalent"]] == [["envFile"]]
+
+
 def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(run, home, configured):
     broken = put(home, ".cursor/mcp.json", CURSOR)
     broken.write_text('{"mcpServers": {\n  "a": }\n}')
@@ -204,6 +216,20 @@ def test_what_steers_a_terminal_is_shown_escaped(run, home):
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "\\u001b]0;owned" in shown
+
+
+def test_unencrypted_http_to_another_machine_is_advised_against(run, home):
+    put(home, ".cursor/mcp.json", {"mcpServers": {"a": {"url": "http://mcp.example.com/mcp"}}})
+    assert "http" in run().stderr
+
+
+def test_a_config_that_is_corrupt_is_not_written_over(run, home, pflow_home):
+    put(home, ".cursor/mcp.json", CURSOR)
+    path = put(pflow_home, "config/mcp-servers.toml", {})
+    for text in ("mcpServers = 7\n", "[oops\n"):
+        path.write_text(text)
+        assert run().exit_code == 2
+        assert path.read_text() == text
 
 
 def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, configured, tmp_path):

@@ -110,6 +110,12 @@ def test_a_file_without_a_server_to_approve_is_refused_with_its_mistakes(desk, f
         desk.run(approve, "--project", "--yes")
 
 
+def test_the_folder_that_the_host_names_is_approved(desk, folder, tmp_path):
+    write(tmp_path, say=SAY)
+    desk.paths = attrs.evolve(desk.paths, project=tmp_path)
+    assert desk.run(approve, "--project", "--yes").data["file"] == str(tmp_path / ".mcp.json")
+
+
 def test_the_list_says_where_each_server_comes_from(desk, folder):
     desk.write('[mcpServers.mine]\ncommand = "sh"\n')
     write(folder, say=SAY)

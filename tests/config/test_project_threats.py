@@ -10,7 +10,7 @@ import attrs
 import pytest
 from program_terminal import run_on_terminal
 
-SERVER = Path(__file__).with_name("noting_server.py")
+SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.programs]
 
@@ -57,32 +57,6 @@ def project(tmp_path, pflow, no_leftovers):
     folder = tmp_path / "project"
     folder.mkdir()
     return Project(folder, pflow, tmp_path / "notes.txt")
-
-
-def test_row_28_nothing_runs_if_a_node_names_a_server_that_is_not_there(project):
-    first = {"id": "first", "type": "write-file", "params": {"file_path": "made.txt", "content": "x"}}
-    second = {"id": "second", "type": "mcp-absent-erase", "params": {"all": True}}
-    document = {"nodes": [first, second], "edges": [{"from": "first", "to": "second"}]}
-    (project.folder / "bad.json").write_text(json.dumps(document))
-    for command in ("validate", "run"):
-        refused = project(command, "bad.json")
-        assert (refused.exit_code, refused.stdout) == (2, "")
-        assert "Server absent not configured" in refused.stderr
-    assert not (project.folder / "made.txt").exists()
-
-
-@pytest.mark.parametrize("name", ["__mcp_server__", "__mcp_tool__", "__node_id__", "__x"])
-def test_row_28_nothing_runs_if_params_begin_like_what_plugins_set(project, name):
-    project.write(say=project.server())
-    assert project("mcp", "approve", "--project", "--yes").exit_code == 0
-    assert project("mcp", "sync").exit_code == 0
-    started = len(project.started())
-    node = {"id": "say", "type": "mcp-say-say", "params": {name: "other"}}
-    (project.folder / "bad.json").write_text(json.dumps({"nodes": [node]}))
-    refused = project("run", "bad.json")
-    assert refused.exit_code == 2
-    assert name in refused.stderr
-    assert len(project.started()) == started
 
 
 def test_row_29_a_project_file_that_changed_after_approval_is_not_read_until_it_is_approved_again(project):

@@ -151,6 +151,7 @@ def test_broken_json_is_refused_with_its_place_and_a_hint(text, place, hint):
     with pytest.raises(PflowError) as caught:
         from_json(text, "The JSON")
     assert (caught.value.details["line"], caught.value.details["column"]) == place
+    assert caught.value.exit_code == 2
     assert hint in caught.value.suggestions[0]
 
 

@@ -177,12 +177,6 @@ def test_a_url_without_a_type_is_refused_with_the_fix():
     assert '"type": "http"' in found["mcpServers.slack.type"].suggestion
 
 
-def test_an_unknown_transport_is_refused_with_those_that_are_known():
-    problem = errors({"type": "htpp", "url": "https://example.com"})["mcpServers.slack.type"]
-    assert "stdio, http, sse, uds, pipe" in problem.message
-    assert '"http"' in problem.suggestion
-
-
 @pytest.mark.parametrize("spelling", ["http", "stream-http", "streamable-http"])
 def test_spellings_of_http_mean_http_and_are_written_as_one(spelling):
     table = {**HTTP, "type": spelling}
@@ -375,12 +369,6 @@ def test_null_outside_of_lists_means_not_given(value):
     assert errors({"command": "npx", "later": value}) == {}
 
 
-def test_a_server_outside_of_its_table_is_pointed_out():
-    (problem,) = server_schema.check_document({"github": {"command": "npx"}})
-    assert problem.severity == "warning"
-    assert problem.suggestion == "Write [mcpServers.github]"
-
-
 def test_a_policy_on_data_flows_in_the_wrong_file_is_not_ignored(tmp_path):
     text = '[flows]\ndeny = []\n[mcpServers.a]\ncommand = "npx"\n'
     (problem,) = server_schema.check_document(tomllib.loads(text))
@@ -390,11 +378,6 @@ def test_a_policy_on_data_flows_in_the_wrong_file_is_not_ignored(tmp_path):
     store.path.write_text(text)
     with pytest.raises(McpError, match="has no effect in this file"):
         store.get("a")
-
-
-def test_servers_that_are_no_table_are_refused():
-    assert [p.path for p in server_schema.check_document({"mcpServers": []})] == ["mcpServers"]
-    assert [p.path for p in server_schema.check_document({"mcpServers": {"a": "npx"}})] == ["mcpServers.a"]
 
 
 def test_the_fingerprint_changes_with_what_decides_the_tools_only():

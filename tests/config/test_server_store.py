@@ -216,13 +216,6 @@ def test_a_comment_is_told_from_a_hash_in_a_text(text, has):
     assert bool(toml_text.comments(text.encode())) is has
 
 
-def test_a_change_from_outside_is_seen(store, path):
-    write(path, '[mcpServers.a]\ncommand = "a"\n')
-    assert store.names() == ("a",)
-    write(path, '[mcpServers.bb]\ncommand = "a"\n')
-    assert store.names() == ("bb",)
-
-
 def test_what_raw_returns_is_the_callers_own(store):
     store.add({"a": {"command": "a"}})
     store.raw()["mcpServers"].clear()

@@ -61,7 +61,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     25: ((_SERVED, "test_row_25"),),
     26: ((_SERVED, "test_row_26"),),
     27: ((_SERVED, "test_row_27"),),
-    28: ((_FILES, "test_row_28"), (_PROJECTS, "test_row_28")),
+    28: ((_FILES, "test_row_28"),),
     29: ((_PROJECTS, "test_row_29"),),
     30: ((_SERVED, "test_row_30"), (_FILES, "test_row_30")),
     31: ((_PINS, "test_row_31"),),

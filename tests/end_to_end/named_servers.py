@@ -13,21 +13,10 @@ from typing import Any
 from stdio_loop import Message, send, serve
 
 TEXT = {"type": "string"}
-NUMBER = {"type": "integer"}
 SEARCH = {
     "query": {"type": "string", "description": "What to look for"},
     "language": {"type": "string", "description": "The language of the code"},
     "max_results": {"type": "integer", "default": 10, "description": "How many results"},
-}
-ISSUE = {
-    "title": TEXT,
-    "body": TEXT,
-    "labels": {"type": "array", "items": TEXT},
-    "assigneeName": TEXT,
-    "draft": {"type": "boolean", "default": True},
-    "priority": NUMBER,
-    "weight": {"type": "number"},
-    "milestone": {"type": "object"},
 }
 FOUND = {"search_results": {"type": "array", "items": {"type": "object"}}}
 
@@ -42,7 +31,6 @@ SERVERS = {
     "github": [
         tool("search_code", "Search code in repositories", SEARCH, ["query"], FOUND),
         tool("get_repo", "Get repository information", {"owner": TEXT, "repo": TEXT}, ["owner", "repo"]),
-        tool("create_issue", "Create new issue", ISSUE, ["title"], {"issue": {"type": "object"}}),
     ],
     "slack": [
         tool("send_message", "Send a message", {"message": TEXT, "channel": TEXT}, ["message", "channel"]),
@@ -55,8 +43,6 @@ def answer(name: str, given: Any) -> dict[str, Any]:
         case "search_code":
             paths = [f"{given['query']} {number}.py" for number in (1, 2)]
             return {"search_results": [{"path": path} for path in paths]}
-        case "create_issue":
-            return {"issue": given}
         case "get_repo":
             return {"text": f"{given['owner']}/{given['repo']}"}
     return {"text": f"sent to {given['channel']}: {given['message']}"}

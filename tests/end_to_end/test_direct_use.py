@@ -115,32 +115,6 @@ def terminal(set_up, tmp_path):
     return attrs.evolve(set_up, folder=tmp_path)
 
 
-def test_a_flag_that_names_a_key_of_the_shared_store_is_data(terminal):
-    assert terminal.type(QUERY).value["search_results"][0] == {"path": "authentication bugs 1.py"}
-    store = terminal.type(f"{QUERY} then show-store").value
-    assert (store["query"], store["language"]) == ("authentication bugs", "python")
-    assert terminal.calls() == 2 * [
-        ["github", "search_code", {"query": "authentication bugs", "language": "python"}]
-    ]
-    shown = terminal.type(f"{QUERY} --print").value
-    assert {name: it["default"] for name, it in shown["inputs"].items()} == {
-        "query": "authentication bugs",
-        "language": "python",
-    }
-    assert "params" not in shown["nodes"][0]
-
-
-def test_a_flag_that_names_a_param_overrides_it(terminal):
-    line = "pflow mcp-github-search-code --max-results=20"
-    alone = terminal.type(line)
-    assert (alone.code, "needs --query" in alone.err) == (2, True)
-    store = terminal.type(f"echo bugs | {line} then show-store").value
-    assert (store["stdin"], "max_results" in store) == ("bugs", False)
-    assert terminal.calls() == [["github", "search_code", {"query": "bugs", "max_results": 20}]]
-    shown = terminal.type(f"{line} --query bugs --print").value
-    assert shown["nodes"][0]["params"] == {"max_results": 20}
-
-
 @pytest.mark.parametrize("arrow", ["then", "'>>'"])
 def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(terminal, arrow):
     line = (

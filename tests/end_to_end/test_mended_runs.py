@@ -1,4 +1,4 @@
-"""A run that failed goes on once its server was mended; `host/running` mends workflows and inputs."""
+"""A run that failed goes on once what made it fail was mended: an input, or its server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,28 @@ from workflow_parts import edge, flow, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
-NAMES = ("first", "second", "last")
+
+
+def written(tmp_path, second):
+    """Write a workflow whose second step is given; the first and the last send their names."""
+    first, last = (step(it, "mcp-counting-send", {"value": it}) for it in ("first", "last"))
+    inputs = {"file": {"default": "missing"}}
+    edges = [edge("first", "second"), edge("second", "last")]
+    path = tmp_path / "wf.json"
+    path.write_text(json.dumps(flow(first, second, last, edges=edges, inputs=inputs)))
+    return path
+
+
+def test_a_run_goes_on_with_an_input_that_was_changed(pflow, configured, tmp_path):
+    effects = tmp_path / "effects"
+    configured("counting", script_server(COUNTING, env={"EFFECTS": str(effects)}))
+    assert (
+        pflow("run", written(tmp_path, step("second", "read-file", {"file_path": "${file}"}))).exit_code == 1
+    )
+    (tmp_path / "there").touch()
+    assert pflow("resume").exit_code == 1
+    done = pflow("resume", "file=there")
+    assert (done.exit_code, effects.read_text()) == (0, "first\nlast\n")
 
 
 @pytest.mark.parametrize("synced", [True, False])
@@ -20,10 +41,7 @@ def test_a_run_goes_on_with_a_server_that_was_replaced(pflow, configured, tmp_pa
     effects = tmp_path / "effects"
     table = script_server(COUNTING, env={"EFFECTS": str(effects), "REFUSE": "second"})
     configured("counting", table)
-    steps = [step(it, "mcp-counting-send", {"value": it}) for it in NAMES]
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(flow(*steps, edges=[edge("first", "second"), edge("second", "last")])))
-    ended = pflow("run", path)
+    ended = pflow("run", written(tmp_path, step("second", "mcp-counting-send", {"value": "second"})))
     assert ended.exit_code == 1
     assert re.search(r"To go on where it ended: pflow resume \S+$", ended.stderr, re.MULTILINE)
     assert effects.read_text() == "first\n"

@@ -9,7 +9,6 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.host.embedded_host import open_host
 
 
@@ -115,27 +114,6 @@ def test_a_server_keeps_its_state_across_the_steps_of_a_run(pflow, typed, workfl
     nodes = ((name, "mcp-typed-count", {}) for name in ("one", "two", "three"))
     path = workflow(*nodes, outputs={"last": "${three.result}"})
     assert pflow("run", path, "--json").envelope["data"]["outputs"]["last"] == 3
-
-
-def test_entries_call_an_argument_key_and_never_name(pflow, typed):
-    exported = pflow("registry", "export", "--json").envelope["data"]["nodes"]
-    ours = [entry for name, entry in exported.items() if name.startswith("mcp-")]
-    fields = [field for entry in ours for kind in ("params", "outputs") for field in entry["interface"][kind]]
-    assert fields
-    assert all("key" in field and "name" not in field for field in fields)
-    assert all(
-        entry["interface"]["inputs"] == [p["key"] for p in entry["interface"]["params"]] for entry in ours
-    )
-
-
-def test_a_node_by_itself_without_a_run_calls_its_tool(pflow, typed, pflow_home, no_leftovers):
-    node = MCPNode()
-    node.set_params({"__mcp_server__": "typed", "__mcp_tool__": "describe"})
-    shared = {"value": 7}
-    prepared = node.prep(shared)
-    assert node.post(shared, prepared, node.exec(prepared)) == "default"
-    assert shared["type"] == "integer"
-    assert shared["error"] is None
 
 
 def test_an_error_result_is_no_success(pflow, typed, workflow):

@@ -66,6 +66,26 @@ def test_a_batch_over_a_workflow_of_three_steps_starts_its_server_once(pflow, tm
     assert trace["steps"][1]["steps"][1]["details"]["arguments"] == {"value": "x 11"}
 
 
+def test_a_saved_workflow_with_another_inside_is_served_and_exported(pflow, tmp_path, starts):
+    (tmp_path / "step.json").write_text(json.dumps(STEP))
+    assert pflow("workflow", "save", "step.json", "--name", "step").exit_code == 0
+    top = {
+        "inputs": {"numbers": {"type": "list"}},
+        "nodes": nodes(workflow="step"),
+        "outputs": {"o": "${once}"},
+    }
+    (tmp_path / "top.json").write_text(json.dumps(top))
+    assert pflow("workflow", "save", "top.json", "--name", "top").exit_code == 0
+    assert pflow("run", "top", "numbers=[]", "--json").envelope["data"]["outputs"]["o"]["said"] == "x 11"
+    program = pflow("workflow", "export-python", "top").stdout
+    assert "'workflow': {" in program
+    assert pflow("workflow", "delete", "step").exit_code == 0
+    broken = pflow("validate", "top", "--json")
+    problems = broken.envelope["error"]["details"]["problems"]
+    assert [problem["path"] for problem in problems] == ["$.nodes[0].params.workflow"]
+    assert "No workflow is saved as step" in problems[0]["message"]
+
+
 def test_a_tool_that_changed_is_refused_inside_too(pflow, tmp_path, starts):
     (tmp_path / "top.json").write_text(json.dumps({"nodes": [nodes(workflow=STEP)[1]]}))
     assert pflow("mcp", "lock").exit_code == 0

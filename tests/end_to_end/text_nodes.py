@@ -42,14 +42,6 @@ class ShowCard(pocketflow.Node):
         return "default"
 
 
-class ShowStore(pocketflow.Node):
-    """Gives what the shared store holds."""
-
-    def post(self, shared: Any, prep_res: Any, exec_res: Any) -> str:
-        shared["store"] = {key: value for key, value in shared.items() if not key.startswith("__")}
-        return "default"
-
-
 def _entry(node: str, class_name: str, description: str, **interface: Any) -> Entry:
     return Entry(
         node=node,
@@ -83,9 +75,6 @@ class TextNodes(NodeSource):
             inputs=("title", "body"),
             params=CARD,
             outputs=(Field(key="card", type="dict"),),
-        ),
-        _entry(
-            "show-store", "ShowStore", "Show the shared store", outputs=(Field(key="store", type="dict"),)
         ),
     )
 

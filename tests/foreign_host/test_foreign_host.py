@@ -131,10 +131,3 @@ def test_the_config_is_checked(drive, pflow_home):
     config.write_text('[mcpServers.bad]\ntype = "carrier-pigeon"\n', encoding="utf-8")
     (problems,) = drive(["check"])
     assert any(problem["path"].startswith("mcpServers.bad") for problem in problems)
-
-
-def test_the_foreign_host_is_independent_of_the_embedded_one():
-    for name in ("foreign_host.py", "drive.py"):
-        text = (HERE / name).read_text(encoding="utf-8")
-        assert "import click" not in text
-        assert "pflow_mcp_plugin.storage" not in text

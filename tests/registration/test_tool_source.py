@@ -277,17 +277,6 @@ def test_the_fingerprint_follows_syncs_and_the_config(world):
     assert len(seen) == 4
 
 
-def test_listing_loads_nothing_heavy():
-    code = (
-        "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.tools\n"
-        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'rfc8785', 'hashlib'}\n"
-        "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('trust.pins', 'trust.tool_difference')}\n"
-        "print(sorted(heavy & sys.modules.keys()))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
 def test_there_is_a_sketch_of_every_entry(world):
     world.add("github", "create_issue", "get_me")
     assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]
