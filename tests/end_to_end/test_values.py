@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.calls import call, session
+from pflow_mcp_plugin.calls import call, call_result, session
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.types import Tool
@@ -175,6 +175,24 @@ def test_a_result_of_any_type_is_itself_as_its_schema_declares_it(pflow_host, va
     assert outcome.success, outcome.error
     assert outcome.outputs == {"all": value}
     assert call("any", "give") == value
+
+
+def test_content_beside_a_structure_can_be_used_and_is_in_the_trace_and_in_python(pflow_host):
+    schema = {"type": "object", "properties": {"slide": {"type": "integer"}}, "additionalProperties": False}
+    server = pflow_host.serve("slides", [tool(**schema)])
+    content = (text("A chart"), IMAGE)
+    server.answers.give("give", CallResult(content=content, structured={"slide": 3}, has_structured=True))
+    outputs = {"said": "${a.content_blocks[0]}", "shot": "${a.content_blocks[1].path}", "slide": "${a.slide}"}
+    workflow = {"nodes": [{"id": "a", "type": "mcp-slides-give"}], "outputs": outputs}
+    assert pflow_host.host.runner.validate(workflow) == ()
+    outcome = pflow_host.run(workflow)
+    assert (outcome.outputs["said"], outcome.outputs["slide"]) == ("A chart", 3)
+    assert Path(outcome.outputs["shot"]).read_bytes() == PNG
+    (step,) = steps_of(outcome)
+    assert step["outputs"]["content_blocks"][1]["path"] == outcome.outputs["shot"]
+    found = call_result("slides", "give")
+    assert (found.value, found.content_blocks[0]) == ({"slide": 3}, "A chart")
+    assert Path(found.content_blocks[1]["path"]).read_bytes() == PNG
 
 
 @pytest.mark.parametrize("routed", [True, False])

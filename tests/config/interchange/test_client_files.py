@@ -45,6 +45,24 @@ def test_each_client_has_its_place_on_each_system(name, system, path):
     assert path in places(name, machine(system, APPDATA="/appdata"))
 
 
+@pytest.mark.parametrize(
+    ("name", "system", "path"),
+    [
+        (
+            "claude-desktop",
+            "macos",
+            "/home/ada/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
+        ("vscode", "windows", "/appdata/Code/User/mcp.json"),
+        ("zed", "windows", "/appdata/Zed/settings.json"),
+        ("opencode", "macos", "/home/ada/.config/opencode/opencode.json"),
+    ],
+)
+def test_servers_are_written_to_the_place_of_each_system(name, system, path):
+    assert str(clients.written(CLIENTS[name], machine(system, APPDATA="/appdata"))) == path
+
+
 def test_a_folder_in_a_variable_is_used_when_the_variable_is_set():
     assert places("codex", machine(CODEX_HOME="/codex"))[0] == "/codex/config.toml"
     assert places("codex", machine())[0] == "/home/ada/.codex/config.toml"
