@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import threading
-import time
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.cli.interaction import has_browser, open_in_browser
 
@@ -21,19 +22,24 @@ os.rename(sys.argv[1] + ".part", sys.argv[1])
 URL = "https://login.example/a?b=$(touch${IFS}x)&c=`id`;d='e'&f=%22"
 
 
-@pytest.mark.parametrize("end", [" %s", " %s &"])
-def test_a_browser_gets_the_url_as_it_is_and_prints_nothing(tmp_path, monkeypatch, capfd, end):
-    import json
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Open a URL, and return the arguments of the browser once it has started."""
 
-    script, seen = tmp_path / "browser.py", tmp_path / "seen.json"
-    script.write_text(SCRIPT)
-    monkeypatch.setenv("BROWSER", shlex.join([sys.executable, str(script), str(seen)]) + end)
-    open_in_browser(URL)
-    deadline = time.monotonic() + 30
-    while not seen.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert json.loads(seen.read_text()) == [URL]
+    def opened(url, end=" %s"):
+        script, seen = tmp_path / "browser.py", tmp_path / "seen.json"
+        script.write_text(SCRIPT)
+        monkeypatch.setenv("BROWSER", shlex.join([sys.executable, str(script), str(seen)]) + end)
+        open_in_browser(url)
+        until(seen.exists)
+        return json.loads(seen.read_text())
+
+    return opened
+
+
+@pytest.mark.parametrize("end", [" %s", " %s &"])
+def test_a_browser_gets_the_url_as_it_is_and_prints_nothing(opened, capfd, end):
+    assert opened(URL, end) == [URL]
     assert capfd.readouterr() == ("", "")
 
 
@@ -53,17 +59,10 @@ def test_nothing_but_web_pages_is_opened(url):
         open_in_browser(url)
 
 
-def test_a_module_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
+def test_a_module_in_the_current_folder_is_not_imported(opened, tmp_path, monkeypatch):
     (tmp_path / "webbrowser.py").write_text("import pathlib; pathlib.Path('imported').touch()")
     monkeypatch.chdir(tmp_path)
-    seen, script = tmp_path / "seen.json", tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    monkeypatch.setenv("BROWSER", shlex.join([sys.executable, str(script), str(seen)]) + " %s")
-    open_in_browser("https://login.example/")
-    deadline = time.monotonic() + 30
-    while not seen.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert opened("https://login.example/") == ["https://login.example/"]
     assert not (tmp_path / "imported").exists()
 
 

@@ -5,25 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 
+import page_follower
 import pytest
 from program_terminal import run_on_terminal
-
-FOLLOWER = """
-import ssl, sys, urllib.request
-with open(sys.argv[1], "a") as file:
-    file.write(sys.argv[3] + "\\n")
-context = ssl.create_default_context(cafile=sys.argv[2])
-handlers = urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
-urllib.request.build_opener(*handlers).open(sys.argv[3], timeout=60).read()
-"""
 
 
 @pytest.fixture
 def opened(tmp_path, protected_server, monkeypatch):
-    """The file with the URLs that the browser was sent to; it follows them, and everybody approves."""
-    script, file = tmp_path / "follower.py", tmp_path / "opened"
-    script.write_text(FOLLOWER, encoding="utf-8")
-    command = [sys.executable, str(script), str(file), str(protected_server.ca_file)]
+    """Where a browser that goes wherever it is sent notes it; everybody approves."""
+    file = tmp_path / "opened"
+    command = [sys.executable, page_follower.__file__, str(file), str(protected_server.ca_file)]
     monkeypatch.setenv("BROWSER", f"{shlex.join(command)} %s")
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     return file
@@ -82,8 +73,8 @@ def test_on_a_terminal_the_login_is_made_and_the_command_goes_on(
     assert exit_code == 0, said
     assert "Server notes needs a login. Log in now? [Y/n]" in said
     assert ("notes: 3 tools" if command == "sync" else "notes: works") in said
-    (url,) = opened.read_text().splitlines()
-    assert url.startswith(authorization_server.url("authorize"))
+    (started,) = (line for line in opened.read_text().splitlines() if line.startswith("["))
+    assert authorization_server.url("authorize") in started
     assert len(authorization_server.requests("token")) == 1
     assert 'type = "oauth"' in (pflow_home / "config" / "mcp-servers.toml").read_text()
 

@@ -1,4 +1,4 @@
-"""The 15 test criteria of the first stdio specification, each under its number.
+"""The test criteria of the first stdio specification that need a whole program, each under its number.
 
 Below them, the bugs that the first implementation of this system had: none may come back.
 """

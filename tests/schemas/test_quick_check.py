@@ -9,13 +9,7 @@ ROWS = {"type": "array", "items": {"type": "object", "properties": {"n": {"type"
 @pytest.mark.parametrize(
     ("schema", "fitting", "others"),
     [
-        (True, [1, None, UNKNOWN], []),
-        (False, [UNKNOWN], [1]),
-        ({"type": "integer"}, [1], [True, 1.5, "1", None]),
-        ({"type": ["boolean", "null"]}, [True, None], [0]),
-        ({"type": [3]}, [], [3]),
         ({"type": "string", "nullable": True}, ["a", None], [1]),
-        ({"type": "string", "nullable": "yes"}, ["a"], [None]),
         ({"minimum": 1, "maximum": 2.5}, [1, 2.5, "", True, None, {}], [0, 2.6]),
         ({"minimum": True}, ["a"], [1]),
         (
@@ -24,10 +18,7 @@ ROWS = {"type": "array", "items": {"type": "object", "properties": {"n": {"type"
             ["", "abc", [], [1, 2, 3]],
         ),
         ({"enum": ["a", 1]}, ["a"], ["b", 1]),
-        ({"enum": "abc"}, [], ["a"]),
         ({"anyOf": [{"type": "string"}, ROWS]}, ["a", [{"n": 1}]], [1]),
-        ({"anyOf": "string"}, [], ["a"]),
-        (ROWS, [[], [{}], [{"n": 1}, {"m": 0}]], [[1], [{"n": 0}]]),
         (
             {"required": ["a"], "properties": {"a": {"type": "null"}}},
             [{"a": None, "b": 1}, 3],
@@ -35,8 +26,6 @@ ROWS = {"type": "array", "items": {"type": "object", "properties": {"n": {"type"
         ),
         ({"properties": {"a": True}, "additionalProperties": False}, [{}, {"a": 1}], [{"b": 1}]),
         ({"additionalProperties": {"type": "string"}}, [], [{"b": "x"}]),
-        ({"required": [1]}, [], [{1: 1}]),
-        ({"pattern": "a"}, [], ["a"]),
     ],
 )
 def test_what_plainly_fits_is_accepted_and_the_rest_left_to_jsonschema(schema, fitting, others):
