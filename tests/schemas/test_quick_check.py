@@ -9,6 +9,9 @@ ROWS = {"type": "array", "items": {"type": "object", "properties": {"n": {"type"
 @pytest.mark.parametrize(
     ("schema", "fitting", "others"),
     [
+        (True, [1, None, UNKNOWN], []),
+        (False, [UNKNOWN], [1]),
+        ({"type": "integer"}, [1], [True, 1.5, "1", None]),
         ({"type": "string", "nullable": True}, ["a", None], [1]),
         ({"minimum": 1, "maximum": 2.5}, [1, 2.5, "", True, None, {}], [0, 2.6]),
         ({"minimum": True}, ["a"], [1]),
