@@ -36,11 +36,6 @@ def diff(host: Host, server: str | None) -> Report:
 
     Starts no server. Changes marked with ! need an approval: pflow mcp approve.
     """
-    return differences(host, server)
-
-
-def differences(host: Host, server: str | None = None) -> Report:
-    """Return the report of `pflow mcp diff`; raises `McpError` if the named server is not configured."""
     store = server_store(host)
     data: list[dict[str, JSON]] = []
     lines: list[str] = []

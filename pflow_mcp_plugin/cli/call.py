@@ -128,7 +128,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
 
 @contextmanager
 def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterator[Callable[[str], str]]:
-    """Have a server for one call, of which no config, tools or approval remain.
+    """Offer a server for one call only: its config, tools and approval are gone afterwards.
 
     Whoever typed its command or URL has approved it. Yields what puts that in place of the server's name into
     the commands that a text suggests.

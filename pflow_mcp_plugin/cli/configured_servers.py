@@ -66,16 +66,8 @@ def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
 @click.pass_obj
 def remove(host: Host, names: tuple[str, ...]) -> Report:
     """Remove servers: their config, their synced tools, what was approved of them, and their sign-ins."""
-    return remove_servers(host, names)
-
-
-def remove_servers(host: Host, names: Sequence[str]) -> Report:
-    """Remove servers, and return the report of `pflow mcp remove`; of several, `servers` has that of each.
-
-    Raises `McpError` if one of them does not exist, or is that of a project; then none is removed.
-    """
     wanted, store = list(dict.fromkeys(names)), server_store(host)
-    for name in wanted:
+    for name in wanted:  # if one of them is not there, or is that of a project, none is removed
         # Of a server that was deleted from the config by hand, the tool file is left.
         if name not in catalog(host).servers() or name in store.project_folders():
             store.require_own(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,23 +90,25 @@ def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Repor
     found = older.tables
     new = {name: table for name, table in found.items() if name not in configured}
     kept = [name for name in found if name in configured]
-    data: dict[str, JSON] = {
-        "from": str(path),
-        "added": [*new],
-        "kept": [*kept],
-        "differing": [name for name in kept if configured[name] != clean(found[name])],
-        "dry_run": dry_run,
-    }
+    differing = [name for name in kept if configured[name] != clean(found[name])]
+    data: dict[str, object] = {"from": str(path), "added": [*new], "kept": kept, "differing": differing}
+    data["dry_run"] = dry_run
+    lines = [f"{'Would add' if dry_run else 'Added'}: {', '.join(new) or 'no server'}"]
+    if kept:
+        lines.append(f"Already configured: {', '.join(kept)}")
+    if differing:
+        lines.append(f"Already configured differently, and left unchanged: {', '.join(differing)}")
     for note in older.notes:
         host.report(note)
     if dry_run or not new:
-        return Report(data=data, text=lambda: "\n".join(_migrated(data)))
+        return Report(data=data, text="\n".join(lines))
     if backup and (copy := store.back_up()):
         data["backup"] = str(copy)
+        lines.append(f"The previous config is kept as {copy}")
     added = add_servers(host, server_input.Fitted(tables=new))
     return Report(
         data={**data, **(added.data if isinstance(added.data, Mapping) else {})},
-        text=lambda: "\n".join([*_migrated(data), added.render()]),
+        text=lambda: "\n".join([*lines, added.render()]),
         error=added.error,
     )
 
@@ -144,18 +146,3 @@ def test_mcp_connections(host: Host) -> Report:
     )
     text = "\n".join(lines) or "No server is configured"
     return Report(data=data, text=text, error=error if failed else None)
-
-
-def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
-    def names(key: str) -> str:
-        value = data[key]
-        return ", ".join(map(str, value)) if isinstance(value, Sequence) else ""
-
-    verb = "Would add" if data["dry_run"] else "Added"
-    yield f"{verb}: {names('added') or 'no server'}"
-    if names("kept"):
-        yield f"Already configured: {names('kept')}"
-    if names("differing"):
-        yield f"Already configured differently, and left unchanged: {names('differing')}"
-    if data.get("backup"):
-        yield f"The previous config is kept as {data['backup']}"

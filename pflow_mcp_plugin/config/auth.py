@@ -48,7 +48,7 @@ PUBLIC = ("client_id", "private_key", "private_key_id", "issuer", "client_metada
 """Fields of `auth` that may hold references too, whose values are no secrets."""
 
 _UNTOLD = ("offline_access", "/.default")
-"""Ends of scopes that authorization servers grant without naming them, or by other names."""
+"""Endings of scopes that authorization servers grant without naming them, or under other names."""
 
 _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "api_key": ("key",),

@@ -133,7 +133,7 @@ def has_control(value: str) -> bool:
 
 
 def _fits(rule: Any, value: str) -> bool:
-    """Whether a string fits the patterns of a rule of the schema, those of what it refers to excepted."""
+    """Whether a string fits the patterns in a rule of the schema itself, not those that it refers to."""
     excluded = rule.get("not", {}).get("pattern")
     return (
         len(value) >= rule.get("minLength", 0)
@@ -389,4 +389,4 @@ _BY_FIELD: Mapping[str, Check] = {
     "client_metadata_url": partial(url, encrypted=True),
     "redirect_port": port,
 }
-"""The same, of fields."""
+"""The same, by the name of a field."""

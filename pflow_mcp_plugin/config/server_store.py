@@ -33,7 +33,6 @@ class StoreChange(NamedTuple):
 
     added: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
 
@@ -90,7 +89,7 @@ class ServerStore:
         self._lent_folder = Path()
 
     def lend(self, tables: dict[str, JSON], folder: Path) -> None:
-        """Have these servers too while the process lasts; tool files in `folder`, pins beside it."""
+        """Add these servers until the process ends; their tool files are in `folder`, pins beside it."""
         self.lent, self._lent_folder, self._seen = tables, folder, None
 
     @property
@@ -323,7 +322,7 @@ class ServerStore:
                 raise self.not_configured(name)
             del document[server_schema.SERVERS][name]
 
-        return StoreChange(removed=(name,), warnings=self._change(change))
+        return StoreChange(warnings=self._change(change))
 
     def back_up(self) -> Path | None:
         """Copy `mcp-servers.toml` to a `.bak` beside it; return the copy, None if there is no file."""

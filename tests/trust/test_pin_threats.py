@@ -20,7 +20,7 @@ import stdio_server
 from mcp import Client
 
 from pflow_mcp_plugin.cli.approve import approve_server, differences
-from pflow_mcp_plugin.cli.configured_servers import remove_servers
+from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.server_sync import sync_servers
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import servers
@@ -386,7 +386,7 @@ def test_a_server_that_is_renamed_or_removed_has_no_pins(desk):
     desk.say(NEEDY, LIST)
     desk.sync()
     desk.refusal()
-    remove_servers(desk.host.host, ["tickets"])
+    remove.main(["tickets"], "pflow", obj=desk.host.host, standalone_mode=False)
     desk.configure("tickets")
     assert desk.sync()["first"]
 

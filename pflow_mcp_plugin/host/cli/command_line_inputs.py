@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whol
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise
 from pflow_mcp_plugin.host.workflow.workflow_text import read_text
 from pflow_mcp_plugin.terminal.printable_text import printable
@@ -61,9 +61,7 @@ def complete_inputs(
     if len(piped) + (file == "-") > 1:
         message = "Standard input can be the value of only one input"
         raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
-    inputs = document.get("inputs")
-    listed = inputs.items() if isinstance(inputs, dict) else ()
-    declared = {name: spec for name, spec in listed if isinstance(spec, dict)}
+    declared = declared_inputs(document)
     values: dict[str, object] = dict(known or {})
     values |= {name: _text(text) for name, text in typed.items() if text != "-"}
     waiting = dict.fromkeys(piped, STILL_TO_COME)
@@ -74,11 +72,11 @@ def complete_inputs(
         found = load_workflow(text, "standard input" if file == "-" else file, "the value of --inputs")
         values = {**{name: value for name, value in found.items() if name not in typed}, **values}
     for name, spec in declared.items():
-        key = spec.get("setting") if name not in values and name not in waiting else None
-        saved = os.environ.get(key) or setting(key) if isinstance(key, str) and key else None
-        values |= {} if saved is None else {name: saved}
+        if spec.setting and name not in values and name not in waiting:
+            saved = os.environ.get(spec.setting) or setting(spec.setting)
+            values |= {} if saved is None else {name: saved}
     if is_terminal(sys.stdin) and is_terminal(sys.stderr):
-        needed = [it for it in declared_inputs(document).values() if it.required and not it.has_default]
+        needed = [spec for spec in declared.values() if spec.required and not spec.has_default]
         lacking = [spec for spec in needed if spec.name not in values and spec.name not in waiting]
         if lacking:
             check({**values, **waiting, **dict.fromkeys((spec.name for spec in lacking), STILL_TO_COME)})
@@ -98,24 +96,26 @@ def _text(word: str) -> str:
 
 
 def _piped_input(
-    declared: Mapping[str, JSONObject], given: Mapping[str, object], check: Check
+    declared: Mapping[str, InputSpec], given: Mapping[str, object], check: Check
 ) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` as it is piped in, unless it is given.
 
     Empty standard input counts as no value if the input can do without. A single line comes without its end.
     """
-    name = next((name for name, spec in declared.items() if spec.get("stdin") is True), None)
-    if name is None or name in given or sys.stdin is None or sys.stdin.isatty():
+    spec = next((spec for spec in declared.values() if spec.stdin), None)
+    if spec is None or spec.name in given or sys.stdin is None or sys.stdin.isatty():
         return {}
-    check({**given, name: STILL_TO_COME})
+    check({**given, spec.name: STILL_TO_COME})
     text = piped_text()
-    can_do_without = "default" in declared[name] or declared[name].get("required") is False
-    return {} if not text and can_do_without else {name: text}
+    return {spec.name: text} if text or (spec.required and not spec.has_default) else {}
 
 
 def declared_inputs(document: JSONObject) -> Mapping[str, InputSpec]:
     """Return the inputs that a workflow declares; malformed ones are left out."""
-    return read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
+    try:
+        return read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
+    except TooManyProblems:  # the check of the workflow says so
+        return {}
 
 
 def _ask(spec: InputSpec) -> object:

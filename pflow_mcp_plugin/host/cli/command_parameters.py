@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
@@ -50,26 +50,24 @@ def limit_option(default: int, what: str = "results") -> Callable[[Decorated], D
     )
 
 
-class WithLoneOption(click.Command):
-    """A command with an option that takes a value only after `=`, as in `--cache=1h`."""
-
-    _lone: ClassVar[Sequence[str]] = ("--cache",)
+class WithLoneCache(click.Command):
+    """A command whose option `--cache` may stand alone, and takes a value only after `=`: `--cache=1h`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
+        """Parse as click does, and refuse a time that follows `--cache` as a word of its own."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
-            if word in self._lone and re.fullmatch(DURATION, following):
-                step = f"Write {word}={following}"
-                raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
+            if word == "--cache" and re.fullmatch(DURATION, following):
+                step = f"Write --cache={following}"
+                raise PflowError("--cache takes a time only after =", suggestions=(step,), kind="usage")
         return super().parse_args(ctx, self.spelled_out(args))
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
-        """Return the arguments of the command with the default at each option that stands alone."""
+        """Return the arguments of the command with the default at a `--cache` that stands alone."""
         from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 
         end = words.index("--") if "--" in words else len(words)
-        given = [f"{word}={USUAL_TTL:g}" if word in self._lone else word for word in words[:end]]
+        given = [f"--cache={USUAL_TTL:g}" if word == "--cache" else word for word in words[:end]]
         return [*given, *words[end:]]
 
 

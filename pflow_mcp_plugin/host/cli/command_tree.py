@@ -124,14 +124,6 @@ class Branch(click.Group):
             kind="usage",
         )
 
-    def other_way(self, path: str, words: Sequence[str], host: EmbeddedHost) -> tuple[str, ...]:
-        """Return the line that passes these words to the fallback, if it knows the first of them."""
-        if self.fallback is None:
-            return ()
-        long = f"{path} {self.fallback.name}"
-        known = _takes(host, long, self.fallback, words[0])
-        return (f"If the command {words[0]} is not meant: {long} {shlex.join(words)}",) if known else ()
-
 
 class Leaf(click.Command):
     """A leaf of the tree of click groups; its code is imported when called, and parses its own arguments."""
@@ -183,9 +175,12 @@ class Leaf(click.Command):
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
         """Return the error of a leaf; wrong arguments may be meant for the fallback of its group."""
         above = ctx.parent
-        if error.kind == "usage" and ctx.args and above and isinstance(above.command, Branch):
-            words = [self.announced.path[-1], *ctx.args]
-            error.suggestions += above.command.other_way(above.command_path, words, ctx.obj)
+        fallback = above.command.fallback if above and isinstance(above.command, Branch) else None
+        if error.kind == "usage" and ctx.args and above and fallback:
+            word, long = self.announced.path[-1], f"{above.command_path} {fallback.name}"
+            if _takes(ctx.obj, long, fallback, word):
+                line = f"{long} {shlex.join([word, *ctx.args])}"
+                error.suggestions += (f"If the command {word} is not meant: {line}",)
         return error
 
     def load(self, path: str) -> CommandLike:
@@ -212,7 +207,7 @@ class Leaf(click.Command):
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion
-        from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption
+        from pflow_mcp_plugin.host.cli.command_parameters import WithLoneCache
 
         try:
             command = self.load(path)
@@ -225,7 +220,7 @@ class Leaf(click.Command):
                 if isinstance(command, click.Command):
                     shell = ShellComplete(command, {"obj": host}, path, "")
                     # click would take the word after an option that stands alone for its value.
-                    given = command.spelled_out(words) if isinstance(command, WithLoneOption) else list(words)
+                    given = command.spelled_out(words) if isinstance(command, WithLoneCache) else list(words)
                     return list(_whole_words(shell.get_completions(given, incomplete), incomplete))
         except PflowError:  # its code, or a file that it reads, is damaged
             pass

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.cli.command_line_inputs import declared_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import time_limit
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -98,15 +99,13 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
 
 def _explanation(made: Plan) -> list[str | Table]:
     selection = made.selection
-    inputs = made.workflow.get("inputs")
-    declared = inputs.items() if isinstance(inputs, dict) else ()
-    texts = {name: item.get("description") for name, item in declared if isinstance(item, dict)}
+    inputs = declared_inputs(made.workflow).values()
     lines = [
         f"Selection: {selection.selection_type.replace('_', ' ')}, confidence {selection.confidence:.2f}",
         f"Reason: {selection.reasoning}" if selection.reasoning else "",
         f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
         f"Model: {made.model}, {count_text(made.rounds, 'round')}" if made.model else "",
-        *(f"Input {name}: {text}" if text else f"Input {name}" for name, text in texts.items()),
+        *(f"Input {it.name}: {it.description}" if it.description else f"Input {it.name}" for it in inputs),
     ]
     rows = [
         (match.item.entry.node, f"{match.confidence:.2f}", match.reason) for match in made.candidates[:_SHOWN]

@@ -11,7 +11,7 @@ import click
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Report
 from pflow_mcp_plugin.host.cli.command_parameters import (
-    WithLoneOption,
+    WithLoneCache,
     limit_option,
     node_names,
     node_sources,
@@ -93,7 +93,7 @@ def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
     return Report(data=data if len(nodes) > 1 else data[0], text=lambda: _descriptions(entries))
 
 
-@click.command(cls=WithLoneOption)
+@click.command(cls=WithLoneCache)
 @click.argument("node", shell_complete=node_names)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--allow-extra", is_flag=True, help="Let the node take parameters that are not declared.")
@@ -205,15 +205,14 @@ def describe_entry(entry: Entry) -> list[str | Table]:
 
 def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tuple[str | Table, ...]:
     values = [f"{name}: {printed(value)}" for name, value in outputs.items()]
-    rows = [(place.path, place.type, _sample(place)) for place in shape[:_PATHS]]
+    rows = []
+    for place in shape[:_PATHS]:
+        sample = "" if place.sample is None else abbreviated(printed(place.sample), _SAMPLE)
+        rows.append((place.path, place.type, sample))
     if len(shape) > _PATHS:
         rows.append(("...", f"{len(shape) - _PATHS} more", ""))
     columns = (Column(title="PATH", whole=True), Column(title="TYPE", whole=True), Column(title="SAMPLE"))
     return (Table(columns=columns, rows=rows), "", *values) if outputs else ("Done; it has no outputs",)
-
-
-def _sample(place: ValuePath) -> str:
-    return "" if place.sample is None else abbreviated(printed(place.sample), _SAMPLE)
 
 
 def _cells(row: NodeRow) -> tuple[str, str, str]:

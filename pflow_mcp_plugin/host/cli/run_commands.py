@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report, RunC
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, declared_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import (
-    WithLoneOption,
+    WithLoneCache,
     files,
     run_options,
     taken_options,
@@ -68,7 +68,7 @@ def _input_names(
 _WORKFLOW = "workflow of pflow run"
 
 
-class _RunCommand(WithLoneOption):
+class _RunCommand(WithLoneCache):
     """Says how inputs are written, where one was given as an option; its help has those of the workflow."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
