@@ -195,22 +195,6 @@ def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
         yield fault(path, wrong, f"Write a number {of}{low}, at most {most:.10g}")
 
 
-def environment(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a table of variables and their string values."""
-    yield from _table_of(text, path, value)
-    name = _DEFS["server"]["properties"]["env"]["propertyNames"]
-    for key in value if isinstance(value, Mapping) else ():
-        if not _fits(name, key):
-            yield fault(join(path, key), "Not the name of a variable", "Use letters, digits and underscores")
-
-
-def headers(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a table of HTTP headers and their values."""
-    yield from _table_of(partial(text, one_line=True), path, value)
-    for key in value if isinstance(value, Mapping) else ():
-        yield from _header_name(join(path, key), key)
-
-
 def pins(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a list of pinned keys, or the file with them."""
     if isinstance(value, str):
@@ -320,13 +304,17 @@ def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
         yield from check(f"{path}[{index}]", item)
 
 
-def _table_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
+def _table_of(check: Check, path: str, value: JSON, name: Check | None = None) -> Iterator[Problem]:
+    """Check that a value is a table of strings; `name` checks its keys."""
     if not isinstance(value, Mapping):
         wrong = f"Must be a table of strings, not {kind_of(value)}"
         yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ NAME = "value" }}')
         return
     for key, item in value.items():
         yield from check(join(path, key), item)
+    if name:
+        for key in value:
+            yield from name(join(path, key), key)
 
 
 def _not_string(path: str, value: JSON) -> Iterator[Problem]:
@@ -352,6 +340,12 @@ def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = ""
         raise refusal(subject, errors, server=server)
 
 
+_variable_name = partial(
+    _formed,
+    _DEFS["server"]["properties"]["env"]["propertyNames"],
+    "Not the name of a variable",
+    "Use letters, digits and underscores",
+)
 _header_name = partial(
     _formed,
     _DEFS["headerName"],
@@ -383,8 +377,8 @@ _BY_DEFINITION: Mapping[str, Check] = {
 """The checks of what the schema defines by name, where there is more to say about a mistake."""
 _BY_FIELD: Mapping[str, Check] = {
     "type": text,  # what else is wrong with it depends on the other fields
-    "env": environment,
-    "headers": headers,
+    "env": partial(_table_of, text, name=_variable_name),
+    "headers": partial(_table_of, partial(text, one_line=True), name=_header_name),
     "token_env": variable,
     "client_metadata_url": partial(url, encrypted=True),
     "redirect_port": port,

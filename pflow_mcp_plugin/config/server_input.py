@@ -44,22 +44,6 @@ class Fitted:
     notes: tuple[Problem, ...] = ()
 
 
-def fitted(tables: JSONObject) -> Fitted:
-    """Adapt server tables of another client to our names and fields."""
-    names = fitted_names(tables)
-    notes = [
-        advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
-        for given, name in names.items()
-        if name != given
-    ]
-    adapted: dict[str, JSON] = {}
-    for given, table in tables.items():
-        server = fitted_table(names[given], table)
-        adapted |= server.tables
-        notes += server.notes
-    return Fitted(tables=adapted, notes=tuple(notes))
-
-
 def fitted_table(name: str, table: JSON) -> Fitted:
     """Adapt the transport and URL of one server table of another client; its name is kept."""
     if not isinstance(table, Mapping):
@@ -267,8 +251,20 @@ def from_json(text: str, origin: str) -> Fitted:
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Turn a parsed document into server tables, adapted if another client wrote it."""
-    return fitted(tables_in(document, origin))
+    """Turn a parsed document into server tables; what another client names otherwise is adapted."""
+    tables = tables_in(document, origin)
+    names = fitted_names(tables)
+    notes = [
+        advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
+        for given, name in names.items()
+        if name != given
+    ]
+    adapted: dict[str, JSON] = {}
+    for given, table in tables.items():
+        server = fitted_table(names[given], table)
+        adapted |= server.tables
+        notes += server.notes
+    return Fitted(tables=adapted, notes=tuple(notes))
 
 
 def tables_in(document: JSON, origin: str) -> JSONObject:
