@@ -14,11 +14,12 @@ from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeo
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import display, server_egress, server_input
-from pflow_mcp_plugin.config.field_checks import advice, join, refusal
+from pflow_mcp_plugin.config.field_checks import join, refusal
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line

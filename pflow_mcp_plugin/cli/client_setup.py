@@ -22,12 +22,12 @@ from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import document_text, server_schema
-from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.interchange import client_documents, clients, server_format, transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
 from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")

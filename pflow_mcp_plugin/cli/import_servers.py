@@ -15,13 +15,14 @@ from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_egress, server_schema
-from pflow_mcp_plugin.config.field_checks import advice, refusal
+from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client, found, places, this_machine
 from pflow_mcp_plugin.config.interchange.transfer_plans import ImportPlan, PlannedServer
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 

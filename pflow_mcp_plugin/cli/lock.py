@@ -13,10 +13,9 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
-from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError

@@ -17,11 +17,11 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
-from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
     PresetCollection,

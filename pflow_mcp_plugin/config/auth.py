@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.config.field_checks import RULES, advice, checks_of, fault, fields, join, kind_of
+from pflow_mcp_plugin.config.field_checks import RULES, checks_of, fields, join, kind_of
+from pflow_mcp_plugin.contract.problems import advice, fault
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.field_checks import Check

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config.display import decides_code
 from pflow_mcp_plugin.config.field_checks import has_host_and_port, refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.problems import fault
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
 
@@ -303,7 +304,7 @@ class _Expansion:
 
     def _complain(self, field: str, wrong: str, step: str) -> None:
         place = f"{server_path(self.server.name)}.{field}"
-        self.problems.append(field_checks.fault(place, wrong, step))
+        self.problems.append(fault(place, wrong, step))
 
     def _check_expanded(self, field: str, value: str) -> None:
         if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):

@@ -17,7 +17,7 @@ from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import advice, errors_in, fault
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import printable_text
 
@@ -39,18 +39,6 @@ _STEPS: Mapping[str, str] = {
     "flow": 'Remove it, or write "client_credentials" for a machine',
 }
 """What to write in a field that takes one of a few words."""
-
-
-def fault(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return an error at a path of the config; `suggestion` is the next step for the user."""
-    return Problem(path=path, message=message, suggestion=suggestion, kind="config")
-
-
-def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a warning at a path of the config, or about the file `source`."""
-    return Problem(
-        path=path, message=message, suggestion=suggestion, kind="config", severity="warning", source=source
-    )
 
 
 def join(path: str, key: str) -> str:

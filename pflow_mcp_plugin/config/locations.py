@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import advice, problem_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Paths
@@ -90,11 +90,6 @@ def check_stored(paths: Paths) -> Iterator[Problem]:
             except OSError:  # removed just now
                 continue
             if folder == sign_in_folder(paths) and storage.is_open_to_others(file):
-                yield Problem(
-                    message=f"{file} holds tokens and can be read by others",
-                    suggestion=f"chmod 600 {file}",
-                    severity="warning",
-                    kind="config",
-                    source=str(file),
-                )
+                message = f"{file} holds tokens and can be read by others"
+                yield advice("", message, f"chmod 600 {file}", source=str(file))
         yield from refused.values()

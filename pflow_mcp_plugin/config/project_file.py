@@ -17,11 +17,11 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage, variable_references
 from pflow_mcp_plugin.config import display, locations, server_schema
-from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
+from pflow_mcp_plugin.config.field_checks import join, kind_of
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import errors_in, problem_of
+from pflow_mcp_plugin.contract.problems import advice, errors_in, fault, problem_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server

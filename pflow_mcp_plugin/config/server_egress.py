@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network import egress
 from pflow_mcp_plugin.types import Server

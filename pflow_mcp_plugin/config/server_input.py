@@ -19,9 +19,9 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import is_too_deep, json_hint
 from pflow_mcp_plugin.terminal.human_units import count_text

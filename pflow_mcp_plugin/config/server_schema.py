@@ -17,15 +17,14 @@ from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import (
     RULES,
-    advice,
     checks_of,
-    fault,
     fields,
     join,
     kind_of,
     nearest,
     unknown,
 )
+from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.field_checks import advice, refuse_errors
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.problems import errors_in, problem_of
+from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import NetworkRules

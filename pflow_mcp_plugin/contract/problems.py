@@ -190,6 +190,16 @@ class PflowError(PortableError):
         }
 
 
+def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
+    """Return an error at a path of a config, in the file `source`; `suggestion` is the next step."""
+    return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
+
+
+def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
+    """Return a warning at a path of a config, or about what else `source` names."""
+    return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
+
+
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
     """Return those problems that stop a command, without the warnings."""
     return [problem for problem in problems if problem.severity == "error"]

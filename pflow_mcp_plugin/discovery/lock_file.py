@@ -18,9 +18,10 @@ import attrs
 from pflow_mcp_plugin import naming, storage, variable_references
 from pflow_mcp_plugin.catalog.json_values import tool_hash
 from pflow_mcp_plugin.config import display
-from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest, refuse_errors
+from pflow_mcp_plugin.config.field_checks import Check, join, kind_of, nearest, refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
 from pflow_mcp_plugin.trust.launch_identity import launch_identity

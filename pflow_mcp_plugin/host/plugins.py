@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, PflowError, Problem, hookspecs
-from pflow_mcp_plugin.contract.problems import described, problem_of
+from pflow_mcp_plugin.contract.problems import advice, described, problem_of
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 
 if TYPE_CHECKING:
@@ -435,15 +435,7 @@ class Plugins:
         self._warn(plugin, f"Plugin {plugin.label} is skipped: it {reason}")
 
     def _warn(self, plugin: Plugin, message: str, suggestion: str = "") -> None:
-        self.report(
-            Problem(
-                message=message,
-                suggestion=suggestion,
-                severity="warning",
-                kind="config",
-                source=plugin.name,
-            )
-        )
+        self.report(advice("", message, suggestion, source=plugin.name))
 
 
 def _without_argument(function: Callable[[], Any], _: object) -> Any:

@@ -18,6 +18,7 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.contract.problems import fault
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
 
 SETTING = "PFLOW_TRACE_DAYS"
@@ -70,7 +71,7 @@ def check_retention(config: Path) -> Iterator[Problem]:
         return
     source = str(config / POLICY_FILE)
     for path, message, step in _mistakes(table):
-        yield Problem(message=message, path=path, suggestion=step, kind="config", source=source)
+        yield fault(path, message, step, source=source)
 
 
 def _mistakes(table: object) -> Iterator[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
+from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
@@ -127,17 +128,12 @@ def check_limits(config: Path, known: Collection[str] = (), *, strict: bool = Fa
         return
     source = str(config / POLICY_FILE)
     for path, message, step in _mistakes(table, TABLE):
-        yield Problem(message=message, path=path, suggestion=step, kind="config", source=source)
+        yield fault(path, message, step, source=source)
     for of, limits in table.items() if known and isinstance(table, dict) else ():
         if isinstance(limits, dict) and of not in known:
-            yield Problem(
-                message=f"There is no node type {of}, so the limit has no effect",
-                path=f"{TABLE}.{of}",
-                suggestion=did_you_mean(of, known, "See: pflow registry list"),
-                severity="warning",
-                kind="config",
-                source=source,
-            )
+            message = f"There is no node type {of}, so the limit has no effect"
+            step = did_you_mean(of, known, "See: pflow registry list")
+            yield advice(f"{TABLE}.{of}", message, step, source=source)
 
 
 def _mistakes(table: object, path: str) -> Iterator[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
@@ -303,15 +303,8 @@ class StoredSettings(Settings):
         except PflowError as error:
             problems.append(problem_of(error, kind="config", source=source))
         if is_open_to_others(self.path):
-            problems.append(
-                Problem(
-                    message=f"{self.path} holds secrets and can be read by others",
-                    suggestion=f"chmod 600 {self.path}",
-                    severity="warning",
-                    kind="config",
-                    source=source,
-                )
-            )
+            message = f"{self.path} holds secrets and can be read by others"
+            problems.append(advice("", message, f"chmod 600 {self.path}", source=source))
         return problems
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references, substitute
 
@@ -94,20 +95,18 @@ def _offers(implementation: Any, host: Host, problems: list[Problem]) -> Iterato
 
 def _skipped(plugin: str, what: str) -> Problem:
     step = f"Upgrade or uninstall it, or set PFLOW_DISABLE_PLUGINS={plugin}"
-    return _warning(f"Plugin {plugin} ({_origin(plugin)}) {what}", step, plugin)
+    return advice("", f"Plugin {plugin} ({_origin(plugin)}) {what}", step, source=plugin)
 
 
 def _clash(name: str, offers: Sequence[OfferedPreset]) -> Problem:
     plugins = [*dict.fromkeys(offer.plugin for offer in offers)]
     named = " and ".join(f"{_origin(plugin)} (plugin {plugin})" for plugin in plugins)
     if len(plugins) == 1:
-        return _warning(f"The preset {name} is offered twice by {named}", "Report it to its authors", name)
-    message = f"The preset {name} is offered by {named}, so it cannot be added"
-    return _warning(message, f"Uninstall one of them, or set PFLOW_DISABLE_PLUGINS={plugins[-1]}", name)
-
-
-def _warning(message: str, suggestion: str, source: str) -> Problem:
-    return Problem(message=message, suggestion=suggestion, severity="warning", kind="config", source=source)
+        message, step = f"The preset {name} is offered twice by {named}", "Report it to its authors"
+    else:
+        message = f"The preset {name} is offered by {named}, so it cannot be added"
+        step = f"Uninstall one of them, or set PFLOW_DISABLE_PLUGINS={plugins[-1]}"
+    return advice("", message, step, source=name)
 
 
 def _origin(plugin: str) -> str:
@@ -129,17 +128,12 @@ def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str
     if is_expected or not is_launch_of(preset, server):
         return None
     now, expected = (value[: len("sha256:") + 12] for value in (manifest_hash, preset.manifest_hash))
-    return Problem(
-        message=(
-            f"Server {server.name} has other tools than its preset {preset.name} ({offer.origin}) declares: "
-            f"{now} instead of {expected}"
-        ),
-        path=f"mcpServers.{server.name}",
-        suggestion=f"Review them before you use them: pflow mcp tools {server.name}",
-        severity="warning",
-        kind="config",
-        source=preset.name,
+    message = (
+        f"Server {server.name} has other tools than its preset {preset.name} ({offer.origin}) declares: "
+        f"{now} instead of {expected}"
     )
+    step = f"Review them before you use them: pflow mcp tools {server.name}"
+    return advice(f"mcpServers.{server.name}", message, step, source=preset.name)
 
 
 def is_launch_of(preset: ServerPreset, server: Server) -> bool:

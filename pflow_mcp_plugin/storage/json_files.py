@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError, decoded, refuse_newer
 
@@ -64,10 +65,7 @@ class JsonStore:
                     return self._load_or_begin(is_locked=True)
             step = f"Its old content is in {set_aside(self.path)}"
             what = f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}"
-            source = str(self.path)
-            self.report(
-                Problem(message=what, suggestion=step, severity="warning", kind="config", source=source)
-            )
+            self.report(advice("", what, step, source=str(self.path)))
             return {}
 
     def _load(self) -> dict[str, JSON]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config.field_checks import advice, fault
 from pflow_mcp_plugin.config.project_file import (
     ProjectReading,
     duplicate_servers,
@@ -15,6 +14,7 @@ from pflow_mcp_plugin.config.project_file import (
     server_notices,
     variables,
 )
+from pflow_mcp_plugin.contract.problems import advice, fault
 
 FILE, OWN = Path("/p/.mcp.json"), Path("/home/mcp-servers.toml")
 

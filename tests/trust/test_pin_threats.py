@@ -19,10 +19,10 @@ import pytest
 import stdio_server
 from mcp import Client
 
-from pflow_mcp_plugin.cli.approve import approve_server, differences
+from pflow_mcp_plugin.cli.approve import approve_server, diff
 from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.server_sync import sync_servers
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.execution.node import MCPNode
@@ -426,6 +426,11 @@ def test_a_corrupt_file_of_pins_is_refused_and_approves_nothing(desk):
     assert str(file) in str(report.error)
     assert file.read_text() == "{"
     assert "id_rsa" not in differences_or_error(desk)
+
+
+def differences(host: Host, server: str) -> Report:
+    report: Report = diff.main([server], "pflow", obj=host, standalone_mode=False)
+    return report
 
 
 def differences_or_error(desk: Desk) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.config import document_text, server_input, server_schema
-from pflow_mcp_plugin.config.field_checks import advice, kind_of
+from pflow_mcp_plugin.config.field_checks import kind_of
 from pflow_mcp_plugin.config.interchange import server_format
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
 from pflow_mcp_plugin.config.interchange.install_manifests import (
@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config.interchange.install_manifests import (
 )
 from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, ServerReading, Table
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.variable_references import VariableReference
 
 _RELATIVE = ("./", "../", ".\\")

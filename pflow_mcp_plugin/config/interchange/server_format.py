@@ -13,9 +13,9 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import field_checks, server_schema
-from pflow_mcp_plugin.config.field_checks import fault
 from pflow_mcp_plugin.config.server_input import transport_named, transport_of_url
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import fault
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference, references
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, PflowError, Report
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
@@ -332,7 +333,7 @@ def build_cli(host: EmbeddedHost) -> Branch:
                 problem = _graft(root, command, plugin, host.plugins)
             if problem:
                 message = f"Plugin {plugin.label}: {problem}"
-                host.report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
+                host.report(advice("", message, source=plugin.name))
     _describe_groups(root)
     return root
 

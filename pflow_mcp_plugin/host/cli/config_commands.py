@@ -10,7 +10,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import advice, fault, problem_of
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli, leaves
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
@@ -256,7 +256,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
     try:
         list(saved.entries())
     except PflowError as error:
-        found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
+        found.append(fault("", error.message, source=str(saved.store.path)))
     known = [row.node for row in host.registry.rows("")]
     tables = (*check_retention(paths.config), *check_limits(paths.config, known))
     return [*found, *_policy_mistakes(host, known), *tables, *_script_clashes()]
@@ -274,14 +274,9 @@ def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Probl
     for rule in (*policy.deny, *policy.allow):
         for key, word in (("from", rule.begin), ("to", rule.end)):
             if not (word in RESERVED or matches(word, known, ())):
-                yield Problem(
-                    message=f"{word} matches no node type, so the rule has no effect",
-                    path=f"{rule.path}.{key}",
-                    suggestion="See: pflow registry list",
-                    severity="warning",
-                    kind="config",
-                    source=str(host.paths.config / POLICY_FILE),
-                )
+                message = f"{word} matches no node type, so the rule has no effect"
+                source = str(host.paths.config / POLICY_FILE)
+                yield advice(f"{rule.path}.{key}", message, "See: pflow registry list", source=source)
 
 
 def _script_clashes() -> Iterator[Problem]:
@@ -290,10 +285,6 @@ def _script_clashes() -> Iterator[Problem]:
     for script in entry_points("console_scripts"):
         if script.name == PROGRAM and mine and not is_own_script(script):
             other = f"{script.distribution.name} {script.distribution.version}"
-            yield Problem(
-                message=f"{other} and {mine.name} {mine.version} both install a script `{PROGRAM}`",
-                suggestion=f"Install them in separate environments, or start this one as `{mine.name}`",
-                severity="warning",
-                kind="config",
-                source=script.distribution.name,
-            )
+            message = f"{other} and {mine.name} {mine.version} both install a script `{PROGRAM}`"
+            step = f"Install them in separate environments, or start this one as `{mine.name}`"
+            yield advice("", message, step, source=script.distribution.name)

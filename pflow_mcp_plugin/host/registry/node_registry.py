@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Registry, Sketch
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
@@ -311,9 +311,7 @@ class NodeRegistry(Registry):
                 if not origin.fits(entry.node):
                     why = f"it begins with none of {', '.join(origin.prefixes)}"
                     message = f"Node type {entry.node} of {origin.name} is left out: {why}"
-                    self._report(
-                        Problem(message=message, severity="warning", kind="config", source=origin.name)
-                    )
+                    self._report(advice("", message, source=origin.name))
                 elif entry.node not in owners:
                     owners[entry.node] = origin
                     yield entry

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
-from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, PluginFailed, plugin_code
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, write_atomic
 
@@ -155,8 +155,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
                 f"Plugins {first.plugin.label} and {origin.plugin.label} both register a node source "
                 f"named {origin.name}; the latter is left out"
             )
-            source = origin.plugin.name
-            plugins.report(Problem(message=message, severity="warning", kind="config", source=source))
+            plugins.report(advice("", message, source=origin.plugin.name))
     return list(taken.values())
 
 
@@ -364,16 +363,9 @@ class SavedEntries(NodeSource):
         try:
             return Entry.from_dict(_normalised(name, node))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            self._report(
-                Problem(
-                    message=f"{self.store.path}: {name} is left out, it is not a valid entry",
-                    path=f"$.nodes.{name}",
-                    suggestion=f"Correct it: {type(error).__name__} {error}",
-                    severity="warning",
-                    kind="config",
-                    source=NAME,
-                )
-            )
+            message = f"{self.store.path}: {name} is left out, it is not a valid entry"
+            step = f"Correct it: {type(error).__name__} {error}"
+            self._report(advice(f"$.nodes.{name}", message, step, source=NAME))
             return None
 
 

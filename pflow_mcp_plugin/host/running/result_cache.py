@@ -24,6 +24,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.storage import StoreError, locked, make_folder, read_regular, write_atomic
 
@@ -190,7 +191,7 @@ def open_cache(
         megabytes = -1.0
     if not 0 <= megabytes < 1 << 40:
         message = f"{SETTING} must be a number of megabytes, so its default of {LIMIT_MB:g} is used"
-        report(Problem(message=message, severity="warning", kind="config"))
+        report(advice("", message))
         megabytes = LIMIT_MB
     return ResultCache(cache / "results", int(megabytes * (1 << 20)))
 

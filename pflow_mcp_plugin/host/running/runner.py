@@ -24,7 +24,7 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.foreign_code import EndingSignals, foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
@@ -378,7 +378,7 @@ class WorkflowRunner(Runner):
                 trace_path = recorder.write(self._host.paths.state / "traces", error)
             except StoreError as failure:
                 message = f"The trace was not written: {failure.message}"
-                self._host.report(Problem(message=message, severity="warning", kind="config"))
+                self._host.report(advice("", message))
         is_told = error is not None or run.watcher.shows_handled
         handled = () if is_told else handled_failures(recorder.steps)
         for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
