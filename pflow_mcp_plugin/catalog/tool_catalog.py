@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST_FAILURE = 500
 """Characters of a failure's message that are kept."""
 
-_Stamp = tuple[int, int, int]
+_Stamp = tuple[int, ...]
 _T = TypeVar("_T")
 _Pair = tuple[str, str]
 
@@ -311,14 +311,9 @@ class Catalog:
 
     def _used(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
         path = self._path(server)
-        try:
-            status = path.stat()
-        except FileNotFoundError:
+        stamp = storage.file_stamp(path)
+        if not stamp:
             return None
-        except OSError as error:
-            raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
-        # Two writes may fall into one tick of the clock; each of them creates a new inode.
-        stamp = status.st_mtime_ns, status.st_size, status.st_ino
         known = self._read.get(server)
         if known is None or known[0] != stamp:
             content = storage.read_own(path)

@@ -210,10 +210,12 @@ class ProjectFile:
         except OSError:
             return ()
         try:
-            approvals = _identity(self._approvals.path.stat())
-        except OSError:
+            approvals = storage.file_stamp(self._approvals.path)
+        except storage.StoreError:
             approvals = ()
-        return *_identity(status), stat.S_IFMT(status.st_mode), *approvals
+        # Two writes may fall into one tick of the clock; a replaced file has a new inode.
+        own = status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
+        return *own, stat.S_IFMT(status.st_mode), *approvals
 
     def _root(self) -> Path:
         # By its real path it is approved.
@@ -224,11 +226,6 @@ class ProjectFile:
 
         key = sha256(os.fsencode(self._root())).hexdigest()[:16]
         return self._data / "projects" / key / "servers"
-
-
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    # Two writes may fall into one tick of the clock; a replaced file has a new inode.
-    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:

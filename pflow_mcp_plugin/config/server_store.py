@@ -375,7 +375,7 @@ class ServerStore:
         """Return the content of the files, which are read again only when they have changed."""
         file = self.project
         project = file.reading() if file else None
-        signature = (self._signature(), project)
+        signature = (storage.file_stamp(self.path), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
             document = toml_text.decode(self.path, storage.read_own(self.path) or b"")
@@ -384,16 +384,6 @@ class ServerStore:
                 document = {**document, server_schema.SERVERS: servers}
             seen = self._seen = _Seen(signature, document, project)
         return seen
-
-    def _signature(self) -> tuple[int, ...]:
-        try:
-            stat = self.path.stat()
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            reason = f"could not be read: {error.strerror}"
-            raise storage.StoreError(self.path, reason) from error
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
     def _servers(self) -> JSONObject:
         servers = self._read().document.get(server_schema.SERVERS, {})

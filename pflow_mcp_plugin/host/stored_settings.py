@@ -17,7 +17,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.processes.system_calls import signal_group
-from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, file_stamp, is_open_to_others
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON
@@ -200,12 +200,9 @@ class StoredSettings(Settings):
     def fingerprint(self) -> str:
         """Return a text that changes with the settings file; values in a keyring may change without it."""
         try:
-            stat = self.path.stat()
-        except FileNotFoundError:
-            return "none"
-        except OSError:  # reading it says why
+            return " ".join(map(str, file_stamp(self.path))) or "none"
+        except StoreError:  # reading it says why
             return ""
-        return f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
 
     def programs(self) -> dict[str, str]:
         """Return the settings stored as commands: each key with its program, as arguments may be private."""

@@ -12,6 +12,7 @@
 from pflow_mcp_plugin.storage.atomic_files import (
     append_regular,
     copy_regular,
+    file_stamp,
     is_open_to_others,
     json_files_in,
     keep_backup,
@@ -54,6 +55,7 @@ __all__ = [
     "decode_json",
     "default_paths",
     "encode_json",
+    "file_stamp",
     "is_open_to_others",
     "json_files_in",
     "keep_backup",

@@ -72,6 +72,18 @@ def json_files_in(folder: Path) -> list[Path]:
         raise StoreError(folder, f"the folder could not be read: {_reason(error)}") from error
 
 
+def file_stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file does, empty if it does not exist."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {error.strerror}") from error
+    # Two writes may fall into one tick of the clock; each of them creates a new inode.
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def is_open_to_others(path: Path) -> bool:
     """Whether other users may do anything with a file, by its permissions; not known on Windows."""
     try:

@@ -91,17 +91,14 @@ CURSOR = ServerFormat(
 VSCODE = ServerFormat(fields=(*_LOCAL, FormatField("cwd"), *_REMOTE), types=_WRITTEN, variables=INPUTS)
 
 
-def _windsurf(table: Table, lost: list[str]) -> Table:
-    table = _found_out(table, lost)
-    return {"serverUrl" if key == "url" else key: value for key, value in table.items()}
-
-
 WINDSURF = ServerFormat(
     fields=(*_LOCAL, _CWD, *_REMOTE, FormatField("disabled"), FormatField("disabledTools", "tools.deny")),
     types={"stdio": "", "http": "", "sse": "sse"},
     variables=PREFIXED,
     unpack=_one_url,
-    pack=_windsurf,
+    pack=lambda table, lost: {
+        "serverUrl" if key == "url" else key: value for key, value in _found_out(table, lost).items()
+    },
     rearranged=("serverUrl",),
 )
 

@@ -107,7 +107,7 @@ class Output:
         return "\n".join(lines)
 
 
-def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
+def problem_lines(problems: Iterable[Problem]) -> list[str]:
     """Return the lines to print for problems: path, message and next step.
 
     A problem that several places share, such as a server that is not there, has one line, with the places.

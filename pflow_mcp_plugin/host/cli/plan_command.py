@@ -68,7 +68,7 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
     lines = list(_explanation(made)) if explain else []
     lines += [f"Not planned: {part}" for part in made.missing]
     lines += [f"Note: {note}" for note in made.notes]
-    lines += problem_lines(() if made.errors else tuple(made.problems))
+    lines += problem_lines(() if made.errors else made.problems)
     if name is not None and not made.errors:
         saved, _ = host.save_workflow(made.workflow, name)
         lines.append(f"Saved {name}, version {saved.version}; run it with: pflow run {name}")

@@ -84,7 +84,7 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
             raise PflowError(f"{file} gives no name for the workflow", suggestions=(step,), kind="usage")
     saved, problems = host.save_workflow(workflow, name, description)
     lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
-    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(tuple(problems))]))
+    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(problems)]))
 
 
 @click.command("import")
@@ -134,7 +134,7 @@ def import_markdown(
             refused.suggestions = (*refused.suggestions, "To convert the rest all the same: --partial")
         raise refused
     shown = [attrs.evolve(it, severity="warning") for it in problems]
-    for line in problem_lines(tuple(sorted(shown, key=lambda it: it.line))):
+    for line in problem_lines(sorted(shown, key=lambda it: it.line)):
         click.echo(line, err=True)
     data: dict[str, JSON] = {"workflow": converted.workflow, "problems": [it.to_dict() for it in shown]}
     if name:

@@ -13,7 +13,14 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, PluginFailed, plugin_code
-from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, write_atomic
+from pflow_mcp_plugin.storage import (
+    CorruptFile,
+    JsonStore,
+    StoreError,
+    encode_json,
+    file_stamp,
+    write_atomic,
+)
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import NodeUse, Sketch
@@ -281,11 +288,9 @@ class SavedEntries(NodeSource):
     def fingerprint(self) -> str:
         """Return the state of `registry.json`: the time of its last change, its size and its inode."""
         try:
-            status = self.store.path.stat()
-        except OSError:
+            return "-".join(map(str, file_stamp(self.store.path)))
+        except StoreError:
             return ""
-        # The inode too: a file that replaces another may have its size and, on a coarse clock, its time.
-        return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
     def get(self, node_type: str) -> Entry | None:
         """Return the saved entry of a node type."""
