@@ -21,6 +21,7 @@ from pflow_mcp_plugin.cli.interaction import (
 )
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
+from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import launch
 from pflow_mcp_plugin.errors import McpError, Where
@@ -87,8 +88,8 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
     sign_in = run_sign_in(ready, action)
     _require_unchanged(host, ready)
     if is_new:
-        table = server_store(host).table(name)
-        server_store(host).add({name: {**(table if isinstance(table, Mapping) else {}), "auth": _OAUTH}})
+        store = server_store(host)
+        store.add({name: {**mapping(store.table(name)), "auth": _OAUTH}})
         host.refresh("mcp")
     tokens = sign_in.tokens
     expires_at = tokens.expires_at if tokens else None

@@ -328,7 +328,7 @@ def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
     """Return the tables of servers that have a `name` field."""
     tables: dict[str, JSON] = {}
     for number, server in enumerate(servers, start=1):
-        table = server if isinstance(server, Mapping) else {}
+        table = server_schema.mapping(server)
         name = _own_name(table)
         if not isinstance(name, str) or not name:
             step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'

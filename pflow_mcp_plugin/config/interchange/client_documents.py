@@ -100,8 +100,7 @@ def put(
         above = above[key]
     servers = dict(_mapping(above.get(place[-1]), place[-1]))
     for name, table in tables.items():
-        there = servers.get(name)
-        others = there if isinstance(there, Mapping) else {}
+        others = server_schema.mapping(servers.get(name))
         kept = {key: value for key, value in others.items() if not client.format.owns(key)}
         named = {"name": name} if client.format.names_itself else {}
         servers[name] = {**named, **table, **kept}

@@ -372,8 +372,7 @@ def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) 
     names = {field.ours: field for field in form.fields if not field.read_only}
     theirs: Table = {}
     leaves = {key: value for key, value in ours.items() if key not in ("type", "tools")}
-    tools = ours.get("tools")
-    leaves |= {f"tools.{key}": globs for key, globs in tools.items()} if isinstance(tools, Mapping) else {}
+    leaves |= {f"tools.{key}": it for key, it in server_schema.mapping(ours.get("tools")).items()}
     usual = {key: field.default for key, field in attrs.fields_dict(Server).items()}
     if "call_timeout" in names and "call_timeout" in ours:
         usual["call_timeout_max"] = max(_LONGEST, ours["call_timeout"])
