@@ -39,7 +39,8 @@ PLANTED = "planted-secret"
 
 
 def sample_of_a_run(text):
-    return registry_commands._sample(ValuePath(path="x", type="str", sample=text))
+    table, *_ = registry_commands._came_back({"out": text}, [ValuePath(path="x", type="str", sample=text)])
+    return table.rows[0][2]
 
 
 def output_of_a_trace(text):
@@ -71,7 +72,7 @@ def text_in_an_excerpt(text):
 CUTS = {
     "an argument": lambda text: argument_validation._shown(text).strip('"'),
     "a served tool's name": served_tool.shown,
-    "a locked value": lambda text: lock_file._shown(text).strip('"'),
+    "a locked value": lambda text: lock_file._change(text, "").partition(" → ")[0].strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),
     "a text for a model": lambda text: visible(text, 50),
     "an answer of a model": answer_of_a_model,
@@ -116,7 +117,7 @@ def findings_of_an_audit(names):
 
 
 def tools_of_a_sync(names):
-    return server_sync._lines(Synced(server="s", changes=Changes(added=tuple(names))))
+    return server_sync._findings(Synced(server="s", changes=Changes(added=tuple(names))))
 
 
 def redacted_tools(names):
