@@ -35,11 +35,11 @@ from pflow_mcp_plugin.__main__ import program
 def struck(number, method, at, last):
     usual, times = getattr(RunRecord, method), itertools.count(1)
 
-    def changed(self, *given):
+    def changed(self, *given, **named):
         is_last = next(times) == last
         if is_last and at == "before":
             signal.pthread_kill(threading.get_ident(), number)  # this thread must not go on meanwhile
-        result = usual(self, *given)
+        result = usual(self, *given, **named)
         if is_last and at == "after":
             signal.pthread_kill(threading.get_ident(), number)
         return result
