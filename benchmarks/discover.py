@@ -102,7 +102,7 @@ def recall(find: Callable[[str], Iterable[str]], split: str) -> float:
 def index_of(known: Mapping[str, Entry]) -> Index:
     """Return the search index of these tools."""
     with TemporaryDirectory() as folder:
-        return open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
+        return open_index(Path(folder), "tools", lambda: (map(Sketch.of, known.values()), True))
 
 
 def matches(

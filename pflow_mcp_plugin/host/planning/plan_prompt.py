@@ -201,7 +201,7 @@ def workflow_prompt(
 
 def with_schema(prompt: str, schema: JSONObject) -> str:
     """Return a prompt for a language model that takes no schema: the schema follows it as text."""
-    return f"{prompt}\n\nThe answer must fit this JSON Schema:\n{_json(schema)}"
+    return f"{prompt}\n\nThe answer must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
@@ -246,8 +246,4 @@ def _quoted_field(field: Field, *, is_brief: bool) -> JSONObject:
 
 
 def _document(task: str, rest: JSONObject) -> str:
-    return _json({"task": visible(task, 8_000), **rest})
-
-
-def _json(value: JSONObject) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps({"task": visible(task, 8_000), **rest}, ensure_ascii=False)

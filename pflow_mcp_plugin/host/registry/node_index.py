@@ -181,20 +181,15 @@ class Index:
         return {number: _row(*values) for number, *values in self._fetched(query, wanted)}
 
 
-def open_index(
-    folder: Path,
-    fingerprint: str,
-    sketches: Callable[[], Iterable[Sketch]],
-    keep: Callable[[], bool] = lambda: True,
-) -> Index:
-    """Open the search index of these sources; build it from `sketches` if it is missing or damaged.
+def open_index(folder: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sketch], bool]]) -> Index:
+    """Open the search index of these sources; build it if it is missing or damaged.
 
-    `fingerprint` changes when any entry does. `keep` is called after `sketches`, and returns whether to write
-    the index to the cache folder.
+    `fingerprint` changes when any entry does. `drawn` returns a sketch of every entry, and whether none is
+    missing: only then the index is written to the cache folder.
     """
     fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
-    return _open(path, fingerprint) or _build(path, fingerprint, sketches(), keep)
+    return _open(path, fingerprint) or _build(path, fingerprint, drawn)
 
 
 def _whole(fingerprint: str) -> str:
@@ -222,26 +217,28 @@ def _open(path: Path, fingerprint: str) -> Index | None:
     return Index(connection, fingerprint) if connection and found == fingerprint else None
 
 
-def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Callable[[], bool]) -> Index:
+def _build(path: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sketch], bool]]) -> Index:
+    import gc
     import sqlite3
+
+    from pflow_mcp_plugin.host.matching.task_words import split_name
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
-    import gc
-
     # Many short-lived sketches are created, and none is in a cycle.
     collects = gc.isenabled()
     gc.disable()
     nodes, words = [], []
     try:
+        sketches, complete = drawn()
         for number, sketch in enumerate(sketches):
             node, description = _storable(sketch.node), _storable(sketch.description)
             family = _storable(sketch.family or sketch.source)
             labels = _AS_JSON(sketch.labels) if sketch.labels else ""
             nodes.append((number, node, sketch.source, family, description, labels))
-            name = _split(_storable(sketch.local_name or sketch.node))
-            params = _storable(" ".join([_split(" ".join(sketch.params)), *sketch.params.values()]))
+            name = split_name(_storable(sketch.local_name or sketch.node))
+            params = _storable(" ".join([split_name(" ".join(sketch.params)), *sketch.params.values()]))
             words.append((number, node, name, family, _spaced(description), _spaced(params)))
         connection.executemany(_INSERT_NODE, nodes)
         connection.executemany(_INSERT_WORDS, words)
@@ -249,8 +246,7 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
         if collects:
             gc.enable()
     connection.commit()
-    # Asked only now: which sources failed is known once all sketches have been read.
-    if keep():
+    if complete:
         with suppress(StoreError):
             write_atomic(path, connection.serialize())
             for older in path.parent.glob("nodes-*.sqlite"):
@@ -265,19 +261,15 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _split(name: str) -> str:
-    from pflow_mcp_plugin.host.matching.task_words import split_name  # not needed for lists
-
-    return split_name(name)
-
-
 def _spaced(text: str) -> str:
     """Return a string with spaces around the characters of scripts that do not separate words."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", _spaced(_split(_storable(text))))
+    from pflow_mcp_plugin.host.matching.task_words import split_name  # not needed for lists
+
+    return re.findall(r"\w+", _spaced(split_name(_storable(text))))
 
 
 def _query(words: str) -> str:

@@ -286,11 +286,8 @@ class NodeRegistry(Registry):
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
-                lacking: list[Origin] = []
-                drawn = partial(self._all, Origin.sketches, lacking)
-                index = open_index(self._cache, fingerprint, drawn, keep=lambda: not lacking)
                 # The previous one closes itself when the last thread that reads from it is done.
-                self._index = index
+                self._index = index = open_index(self._cache, fingerprint, self._drawn)
             return index
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
+from pflow_mcp_plugin.host.plugins import PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
 from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
@@ -270,16 +270,13 @@ def check_lock(
             if len(error.problems) > 1:  # a single one is part of the message
                 found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found
-    covered: dict[str, Plugin] = {}
-    uncovered: dict[str, Plugin] = {}
-    for node in nodes:
-        if owner := types.plugin_of(node.entry.node):
-            (covered if owner.name in asked else uncovered)[node.entry.node] = owner
-    for plugin in dict.fromkeys(uncovered.values()):
-        named = listing(node for node, owner in uncovered.items() if owner is plugin)
-        message = f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}"
-        yield Problem(message=message, severity="warning")
-    if not covered and not uncovered:
+    owners = {node.entry.node: types.plugin_of(node.entry.node) for node in nodes}
+    for owner in dict.fromkeys(owners.values()):
+        if owner and owner.name not in asked:
+            named = listing(node for node, other in owners.items() if other is owner)
+            message = f"Plugin {owner.label} has no lock file, so its nodes may change: {named}"
+            yield Problem(message=message, severity="warning")
+    if not any(owners.values()):
         message = "Nothing in this workflow is locked: it has no node of a plugin"
         yield Problem(message=message, severity="warning")
 

@@ -278,17 +278,16 @@ def bind_inputs(
         if name not in declared and (document.namespaced or is_reserved(name)):
             hint = did_you_mean(name, declared, f"The inputs are {listing(declared)}")
             findings.error(at("$.inputs", name), f"The workflow has no input {name}", hint)
-    for name, spec in declared.items():
-        if spec.required and name not in given and not spec.has_default:
-            about = f" ({spec.description})" if spec.description else ""
-            step = f", or set it: pflow settings set {spec.setting} VALUE" if spec.setting else ""
-            findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...{step}")
     defaults: dict[str, object] = {}
     for name, spec in declared.items():
         if spec.has_default and not _is_left_out(spec.default, spec):
             defaults[name] = spec.default
             with suppress(TypeMismatch):  # an invalid one has been reported
                 defaults[name] = coerce(spec.default, spec.field)
+        elif spec.required and name not in given and not spec.has_default:
+            about = f" ({spec.description})" if spec.description else ""
+            step = f", or set it: pflow settings set {spec.setting} VALUE" if spec.setting else ""
+            findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...{step}")
     values = dict(given)
     for name, spec in declared.items():
         value = given.get(name, STILL_TO_COME)

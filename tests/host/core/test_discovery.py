@@ -34,7 +34,7 @@ OFFICE = [
 
 @pytest.fixture
 def find(tmp_path):
-    index = open_index(tmp_path, "1", lambda: OFFICE)
+    index = open_index(tmp_path, "1", lambda: (OFFICE, True))
     yield lambda task, limit=10: [row.labels["tool"] for row in discover(index, task, limit)]
     index.close()
 
@@ -52,14 +52,14 @@ def test_other_words_for_the_same_are_known(find):
 def test_the_company_of_a_node_decides_between_equals(tmp_path):
     equals = [sketch("bank", "list", "List items"), sketch("zoo", "list", "List items of it")]
     telling = [sketch("zoo", "feed", "Feed the lions and tigers"), sketch("bank", "pay", "Pay a bill")]
-    index = open_index(tmp_path, "1", lambda: equals + telling)
+    index = open_index(tmp_path, "1", lambda: (equals + telling, True))
     assert discover(index, "list the items, feed the lions", 2)[1].labels["server"] == "zoo"
     index.close()
 
 
 def test_a_twin_on_another_server_comes_after_what_else_fits(tmp_path):
     twins = [sketch(f"disk{number}", "readFile", "Read a text file") for number in range(5)]
-    index = open_index(tmp_path, "1", lambda: [*twins, sketch("disk0", "fileSize", "Size of a file")])
+    index = open_index(tmp_path, "1", lambda: ([*twins, sketch("disk0", "fileSize", "Size of a file")], True))
     found = [row.labels["tool"] for row in discover(index, "read the text file", 3)]
     assert found.count("fileSize") == 1
     index.close()
@@ -229,7 +229,7 @@ def test_discover_shows_what_fits_by_confidence(office, monkeypatch):
 
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
     many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
-    index = open_index(tmp_path, "1", lambda: many)
+    index = open_index(tmp_path, "1", lambda: (many, True))
     assert discover(index, "work", 5) == []
     assert [row.labels["tool"] for row in discover(index, "the work of desk 77", 1)] == ["tool77"]
     index.close()

@@ -313,7 +313,7 @@ def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
 
     def sketches():
         built.append(1)
-        return [sketch("a")]
+        return [sketch("a")], True
 
     open_index(tmp_path, "1", sketches).close()
     open_index(tmp_path, "1", sketches).close()
@@ -364,7 +364,7 @@ def test_threads_may_read_an_index_that_is_closed_meanwhile(tmp_path, cached):
     if not cached:
         folder.touch()
     names = [f"node-{number:03}" for number in range(200)]
-    index = open_index(folder, "1", lambda: map(sketch, names))
+    index = open_index(folder, "1", lambda: (map(sketch, names), True))
     answers = []
 
     def read():
