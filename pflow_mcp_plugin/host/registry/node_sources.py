@@ -322,9 +322,10 @@ class SavedEntries(NodeSource):
 
     def _usable(self, data: JSONObject) -> dict[str, Entry]:
         """Return the valid entries, and report the parts of the file that cannot be used."""
-        others = {name: value for name, value in data.items() if name not in _OF_THE_FILE}
         unused = [
-            name for name, value in others.items() if isinstance(value, Mapping) and _MARKS & value.keys()
+            name
+            for name, value in data.items()
+            if name not in _OF_THE_FILE and isinstance(value, Mapping) and _MARKS & value.keys()
         ]
         if unused:
             fix = 'Remove them, as a plugin\'s nodes need no entry, or move your own into "nodes"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -85,9 +85,11 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
         return WorkflowDocument()
     reader.check_keys(workflow)
     reader.check_version(workflow)
+    if workflow.get("nodes") in (None, []):
+        findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
     return WorkflowDocument(
-        nodes=reader.nodes(workflow),
-        edges=reader.edges(workflow),
+        nodes=reader.each(workflow, "nodes", MOST_NODES, reader.node),
+        edges=reader.each(workflow, "edges", MOST_EDGES, reader.edge),
         start=reader.get(workflow, "start_node", str, "$", "") or "",
         inputs=reader.inputs(workflow),
         outputs=reader.outputs(workflow),
@@ -196,21 +198,17 @@ class _Reader:
             self.findings.error(path, f"Unknown template resolution mode {mode}", hint)
         return mode == "permissive"
 
-    def list_of(self, workflow: JSONObject, key: str, most: int) -> list[JSON]:
-        """Return a list of the workflow, an empty one if it is longer than allowed; report that."""
+    def each(
+        self, workflow: JSONObject, key: str, most: int, read: Callable[[int, JSON], T | None]
+    ) -> tuple[T, ...]:
+        """Read each item of a list of the workflow, none if it is longer than allowed; report that."""
         items: list[JSON] = self.get(workflow, key, list, "$", [])
-        if len(items) <= most:
-            return items
-        message = f"The workflow has {len(items):,} {key}, more than the {most:,} allowed"
-        self.findings.error(f"$.{key}", message, "Use batch, or several workflows")
-        return []
-
-    def nodes(self, workflow: JSONObject) -> tuple[NodeSpec, ...]:
-        items = self.list_of(workflow, "nodes", MOST_NODES)
-        if not items and workflow.get("nodes") in (None, []):
-            self.findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
-        read = (self.node(index, item) for index, item in enumerate(items))
-        return tuple(node for node in read if node)
+        if len(items) > most:
+            message = f"The workflow has {len(items):,} {key}, more than the {most:,} allowed"
+            self.findings.error(f"$.{key}", message, "Use batch, or several workflows")
+            return ()
+        found = (read(index, item) for index, item in enumerate(items))
+        return tuple(item for item in found if item is not None)
 
     def node(self, index: int, item: JSON) -> NodeSpec | None:
         path = f"$.nodes[{index}]"
@@ -265,11 +263,6 @@ class _Reader:
         else:
             return True
         return False
-
-    def edges(self, workflow: JSONObject) -> tuple[EdgeSpec, ...]:
-        items = self.list_of(workflow, "edges", MOST_EDGES)
-        read = (self.edge(index, item) for index, item in enumerate(items))
-        return tuple(edge for edge in read if edge)
 
     def edge(self, index: int, item: JSON) -> EdgeSpec | None:
         path = f"$.edges[{index}]"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, NodeUse, PflowError, Problem
+from pflow_mcp_plugin.contract import FAILURES, Field, Host, Interface, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, refusal
-from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
+from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes
 from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
@@ -72,8 +72,8 @@ class _Outputs:
         self._permissive = document.permissive
         shared = Scopes(document, self._nodes, checked.entries, frozenset())
         self._scope = Scope(shared=shared, nodes=graph.reachable)
-        found = (effective_entry(node, checked.entries) for node in document.nodes)
-        actions = {action for entry in found if entry for action in entry.interface.actions}
+        entries = filter(None, shared.entries.values())
+        actions = {action for entry in entries for action in entry.interface.actions}
         is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
         # Where a failure may be recovered from, or another way taken, no node's outputs are certain.
         always = frozenset(node.id for node in document.nodes if not node.constructs.may_skip)
@@ -215,9 +215,7 @@ class _SubWorkflows:
         """Find the workflows that nodes run, and report those that cannot run and the problems in them."""
         called: dict[str, CalledWorkflow] = {}
         for node in document.nodes:
-            if node.runs is None:
-                continue
-            if node.entry_key not in called:
+            if node.runs is not None and node.entry_key not in called:
                 called[node.entry_key] = self._found(node, findings)
         size = len(document.nodes) + sum(
             called[node.entry_key].size for node in document.nodes if node.entry_key in called
@@ -241,7 +239,8 @@ class _SubWorkflows:
         except PflowError as error:
             kind = "not_found" if error.kind == "not_found" else "validation"
             findings.problems.append(problem_of(error, path=path, kind=kind))
-            return CalledWorkflow(name=str(node.runs), entry=self._entry(_UNKNOWN))
+            own = self._types.find(WORKFLOW_NODE)
+            return CalledWorkflow(name=str(node.runs), entry=own and attrs.evolve(own, interface=_UNKNOWN))
         return called
 
     def _read(self, node: NodeSpec) -> tuple[WorkflowPlace, JSONObject]:
@@ -281,14 +280,25 @@ class _SubWorkflows:
             for inner in checked.document.nodes
             if inner.entry_key in checked.called
         ]
-        # Its actions are those of a failure inside it.
-        entries = (checked.entries[inner.entry_key] for inner in checked.document.nodes)
-        failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
+        own, about = self._types.find(WORKFLOW_NODE), workflow.get("description")
+        parts = [it for inner in checked.document.nodes if (it := checked.entries[inner.entry_key])]
+        # Its actions are those of a failure inside it, and it is as pure as all nodes there together.
+        failures = {action for entry in parts for action in entry.interface.actions} & FAILURES
         actions = ("default", "error", *sorted(failures - {"error"}))
-        interface = workflow_interface(checked, workflow)
+        is_pure = all(entry.purity == "flow_safe" for entry in parts)
+        claims = all("flow_safe" in (entry.purity, entry.claimed_purity) for entry in parts)
+        entry = own and attrs.evolve(
+            own,
+            interface=attrs.evolve(workflow_interface(checked, workflow), actions=actions),
+            description=about if isinstance(about, str) and about else own.description,
+            purity="flow_safe" if is_pure else "impure",
+            claimed_purity="flow_safe" if claims and not is_pure else "",
+            cacheable=all(entry.cacheable for entry in parts) and not _asks_the_time(checked.document),
+            retryable=any(entry.retryable for entry in parts),
+        )
         return CalledWorkflow(
             name=name,
-            entry=self._entry(attrs.evolve(interface, actions=actions), checked, workflow),
+            entry=entry,
             workflow=workflow,
             checked=checked,
             depth=1 + max((inner.depth for inner in below), default=0),
@@ -316,27 +326,6 @@ class _SubWorkflows:
         if len(self._chain) + depth > DEEPEST:
             message = f"Workflows are nested more than {DEEPEST} deep: {' -> '.join(names)}"
             raise PflowError(message, suggestions=("Flatten them",), kind="validation")
-
-    def _entry(
-        self, interface: Interface, checked: Checked | None = None, workflow: JSONObject | None = None
-    ) -> Entry | None:
-        """Return the entry of a node that runs a workflow: it is as pure as all nodes there together."""
-        own = self._types.find(WORKFLOW_NODE)
-        if own is None or checked is None:
-            return own and attrs.evolve(own, interface=interface)
-        parts = [entry for node in checked.document.nodes if (entry := checked.entries[node.entry_key])]
-        is_pure = all(entry.purity == "flow_safe" for entry in parts)
-        claims = all("flow_safe" in (entry.purity, entry.claimed_purity) for entry in parts)
-        about = (workflow or {}).get("description")
-        return attrs.evolve(
-            own,
-            interface=interface,
-            description=about if isinstance(about, str) and about else own.description,
-            purity="flow_safe" if is_pure else "impure",
-            claimed_purity="flow_safe" if claims and not is_pure else "",
-            cacheable=all(entry.cacheable for entry in parts) and not _asks_the_time(checked.document),
-            retryable=any(entry.retryable for entry in parts),
-        )
 
 
 def _asks_the_time(document: WorkflowDocument) -> bool:
