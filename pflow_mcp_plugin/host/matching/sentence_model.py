@@ -64,7 +64,8 @@ class SentenceModel:
     """
 
     def __init__(self, weights: Path, tokenizer: Path) -> None:
-        self._files = (weights, tokenizer)
+        self._weights = weights
+        self._vocabulary = tokenizer
         self.embedded = 0
         """How many texts it has embedded."""
 
@@ -75,7 +76,7 @@ class SentenceModel:
 
         digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
         with foreign_code(self._failure, passing=(PflowError,)):
-            for path in self._files:
+            for path in (self._weights, self._vocabulary):
                 with path.open("rb") as file:
                     digest.update(file_digest(file, "sha256").digest())
         return digest.hexdigest()
@@ -111,14 +112,14 @@ class SentenceModel:
         options.log_severity_level = 3
         # One sentence is too little work to share; threads that spin while they wait slow others down.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(str(self._files[0]), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(self._weights), options, providers=["CPUExecutionProvider"])
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
         from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-        path = self._files[1]
+        path = self._vocabulary
         tokenizer: Any
         if path.suffix == ".json":
             tokenizer = Tokenizer.from_file(str(path))
@@ -132,7 +133,7 @@ class SentenceModel:
     def _failure(self, error: BaseException) -> PflowError:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return PflowError(
-            f"The sentence model {self._files[0]} cannot be used: {reason}",
+            f"The sentence model {self._weights} cannot be used: {reason}",
             suggestions=(f"Choose another with {SETTING}, or set it to off",),
             kind="config",
         )
