@@ -57,7 +57,9 @@ def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
     Raises `PflowError` if it is malformed, or too long for one more workflow.
     """
     chain = (meta or {}).get(META_KEY, [])
-    if not isinstance(chain, list) or not all(map(_is_identifier, chain)):
+    if not isinstance(chain, list) or not all(
+        isinstance(item, str) and _IDENTIFIER.fullmatch(item) for item in chain
+    ):
         raise PflowError(f"{META_KEY} must be a list of identifiers of workflows", kind="validation")
     if len(chain) >= DEEPEST:
         message = f"{len(chain)} workflows call each other already, and at most {DEEPEST} may"
@@ -81,7 +83,3 @@ def require_no_circle(host: Host, above: Sequence[str], name: str) -> None:
         details={"workflow": name, "circle": circle},
         kind="validation",
     )
-
-
-def _is_identifier(item: object) -> bool:
-    return isinstance(item, str) and _IDENTIFIER.fullmatch(item) is not None

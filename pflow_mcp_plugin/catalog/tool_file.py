@@ -129,21 +129,11 @@ def encode(content: ToolFile) -> bytes:
         index.setdefault(naming.tool_part(tool.name), []).append(begin)
         begin += len(lines[-1]) + len(b",\n")
     body = b",\n".join(lines) + b"\n]}\n"
-    head = {
+    head: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "server": content.server,
-        "synced_at": content.synced_at,
-        "config_fingerprint": content.config_fingerprint,
-        "info": attrs.asdict(content.info),
-        "manifest_hash": content.manifest_hash,
+        **attrs.asdict(content, filter=lambda field, _: field.name not in ("tools", "approved")),
         "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
-        "gone": dict(content.gone),
-        "has_resources": content.has_resources,
-        "launch": content.launch,
-        "program": content.program,
         "new": sorted(content.new),
-        "withheld": dict(content.withheld),
-        "unapproved": content.unapproved,
         "index": index,
         "size": len(body),
     }

@@ -48,12 +48,6 @@ def _no_lock(message: str) -> PflowError:
     return PflowError(message, suggestions=(step,), kind="not_found")
 
 
-def nearest_lock(folder: Path | None) -> Path:
-    """Return the lock file to compare a workflow with: the one beside it, else that in the current folder."""
-    beside = folder / lock_file.NAME if folder else None
-    return beside if beside and beside.exists() else Path(lock_file.NAME)
-
-
 def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedServer:
     """Return a server as configured now and synced last, with these tools if it has them.
 
@@ -102,7 +96,8 @@ def compare_workflow(
     That there is no lock file, or that it cannot be read, is such a problem.
     """
     try:
-        path = nearest_lock(folder)
+        beside, path = folder and folder / lock_file.NAME, Path(lock_file.NAME)
+        path = beside if beside and beside.exists() else path
         if folder and not path.exists():
             raise _no_lock(f"No lock file {path} beside the workflow or in the current folder")
         lock = read_lock(path)

@@ -25,6 +25,7 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.storage import StoreError, read_regular
+from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
 POLICY_FILE = "pflow.toml"
 """The name of the policy's file in the user's config folder."""
@@ -154,7 +155,7 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
         # It would be taken for a node type, and the rule would never match. It is misspelt, or only a part.
         spelt = word.lower().replace("-", "_")
         within = (known for known in RESERVED if set(spelt.split("_")) <= set(known.split("_")))
-        if meant := next(within, "") or _nearest(spelt, RESERVED):
+        if meant := next(within, "") or next(iter(closest(spelt, RESERVED, 0.8)), ""):
             spelled = f"[{word[0]}]{word[1:]}"
             step = f"Did you mean {meant}? For a node type of that name write {spelled}"
             yield _mistake(path, f"Unknown word {word}", step)
@@ -163,15 +164,8 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
 def _unknown(table: Mapping[str, Any], known: tuple[str, ...], path: str) -> Iterator[Problem]:
     for key in table:
         if key not in known:
-            meant = _nearest(key, known)
-            step = f"Did you mean {meant}?" if meant else f"Known here: {', '.join(known)}"
+            step = did_you_mean(key, known, f"Known here: {', '.join(known)}", cutoff=0.8)
             yield _mistake(f"{path}.{key}" if path else key, f"Unknown key {key}", step)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches  # not needed where nothing is wrong
-
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.8)), "")
 
 
 def _mistake(path: str, message: str, suggestion: str) -> Problem:

@@ -78,12 +78,7 @@ class Streams:
             from pflow_mcp_plugin.terminal.looks import columns_of, wrapped
 
             shown = wrapped(shown, columns_of(self._err))
-        try:
-            _write_line(sys.stderr, self._err, shown)
-        except OSError:
-            silence(self._err)
-        except ValueError:  # closed
-            return
+        write(self._err, shown, after=sys.stderr)
 
     def lost(self, error: OSError) -> int:
         """Silence a standard stream that failed, and say so unless its reader left; return the exit code."""
@@ -108,10 +103,13 @@ class Streams:
         return own
 
 
-def write(stream: IO[str] | None, text: str) -> None:
-    """Write lines for people to a standard stream, with what could steer a terminal escaped."""
+def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) -> None:
+    """Write lines for people to a standard stream, with what could steer a terminal escaped.
+
+    The stream that they come `after` is flushed first.
+    """
     try:
-        _write_line(None, stream, printable(text))
+        _write_line(after, stream, printable(text))
     except OSError:
         silence(stream)
     except ValueError:  # closed

@@ -108,20 +108,18 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
     return "interrupted" if kind == "interrupted" else "failed"
 
 
-def cached_words(step: Mapping[str, Any]) -> str:
-    """Return in words how far a step of a trace was answered from kept results; empty if it was not."""
-    cache, batch = (_details(step).get(key) for key in ("cache", "batch"))
-    if not isinstance(cache, Mapping) or not cache.get("cached"):
-        return ""
-    return f"{cache['cached']} of {batch.get('count')} cached" if isinstance(batch, Mapping) else "cached"
-
-
 def step_words(step: Mapping[str, Any]) -> str:
     """Return in words what is special about a step of a trace: its case, skipped, cached, retried."""
-    batch = _details(step).get("batch")
-    count = (batch if isinstance(batch, Mapping) else _details(step)).get("retries")
-    retried = f"{count} retr{'y' if count == 1 else 'ies'}" if isinstance(count, int) and count else ""
-    return ", ".join(filter(None, (_route_words(step), cached_words(step), retried)))
+    details = _details(step)
+    cache, batch = details.get("cache"), details.get("batch")
+    words = [_route_words(step)]
+    if isinstance(cache, Mapping) and cache.get("cached"):
+        of_batch = f"{cache['cached']} of {batch.get('count')} " if isinstance(batch, Mapping) else ""
+        words.append(f"{of_batch}cached")
+    count = (batch if isinstance(batch, Mapping) else details).get("retries")
+    if isinstance(count, int) and count:
+        words.append(f"{count} retr{'y' if count == 1 else 'ies'}")
+    return ", ".join(filter(None, words))
 
 
 def shown_type(node_type: object) -> str:

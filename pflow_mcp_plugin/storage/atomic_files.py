@@ -145,32 +145,23 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
     content is written into the file that is there, and the reason is returned; otherwise it is empty.
     Raises `NotRegular`, or `OSError` with the content unchanged.
     """
-    try:
-        os.close(open_regular(path, os.O_WRONLY))  # what may not be written may not be replaced either
-    except FileNotFoundError:
-        target = path.resolve()
-        sweep(target.parent, target.name)
-        with _replacing(target, mode) as descriptor:
-            _write_all(descriptor, data)
-        return ""
-    if re.fullmatch(_DESCRIPTOR, str(path)):  # whoever opened the file goes on writing to it
+    names = path.stat().st_nlink if path.exists() else 0
+    if names and re.fullmatch(_DESCRIPTOR, str(path)):  # whoever opened the file goes on writing to it
         _write_over(path, data, None)
         return ""
-    target = path.resolve()
-    sweep(target.parent, target.name)
-    if target.stat().st_nlink > 1:
+    if names > 1:
         reason = "it has further names, which a new file would not have"
     else:
         try:
-            with _replacing(target, mode, like=target) as descriptor:
-                _write_all(descriptor, data)
+            with replaced_regular(path, mode=mode) as write:
+                write(data)
         except OSError as error:
-            if error.errno not in _IN_PLACE:
+            if not names or error.errno not in _IN_PLACE:
                 raise
             reason = f"it cannot be replaced with its owner and permissions ({_reason(error)})"
         else:
             return ""
-    _write_over(target, data, mode)
+    _write_over(path.resolve(), data, mode)
     return reason
 
 
@@ -195,7 +186,7 @@ def temporary_name(target: Path) -> Path:
 
 
 @contextmanager
-def replaced_regular(path: Path) -> Iterator[Callable[[bytes], None]]:
+def replaced_regular(path: Path, *, mode: int | None = None) -> Iterator[Callable[[bytes], None]]:
     """Replace a regular file that the user named by what is written piece by piece in the `with` block.
 
     If the block raises, the old file stays. A file that is there keeps its permissions and its owner, and a
@@ -208,7 +199,7 @@ def replaced_regular(path: Path) -> Iterator[Callable[[bytes], None]]:
         like = None
     target = path.resolve()
     sweep(target.parent, target.name)
-    with _replacing(target, None, like=like) as descriptor:
+    with _replacing(target, mode, like=like) as descriptor:
         yield partial(_write_all, descriptor)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice
@@ -16,27 +16,18 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
-class JsonStore:
+class JsonStore(NamedTuple):
     """A JSON object in a file that only the user can write, changed under a lock.
 
     `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is
     refused too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
     """
 
-    def __init__(
-        self,
-        *,
-        path: Path,
-        schema_version: int,
-        what: str,
-        rebuildable: bool = False,
-        report: Callable[[Problem], None] = lambda _: None,
-    ) -> None:
-        self.path = path
-        self.schema_version = schema_version
-        self.what = what
-        self.rebuildable = rebuildable
-        self.report = report
+    path: Path
+    schema_version: int
+    what: str
+    rebuildable: bool = False
+    report: Callable[[Problem], None] = lambda _: None
 
     def read(self) -> dict[str, JSON]:
         """Return the JSON object in the file, `{}` if the file does not exist."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -39,6 +39,9 @@ class Pinned:
     tools: Mapping[str, Tool] = attrs.field(factory=dict)  # by raw name; some may no longer exist
 
 
+_Changed = TypeVar("_Changed", bound=Pinned | None)
+
+
 @attrs.frozen
 class Pins:
     """The pins of all servers: a folder with a file for each."""
@@ -53,13 +56,13 @@ class Pins:
         content = storage.read_own(path)
         return None if content is None else _decode(path, content)
 
-    def update(self, server: str, change: Callable[[Pinned | None], Pinned]) -> Pinned:
+    def update(self, server: str, change: Callable[[Pinned | None], _Changed]) -> _Changed:
         """Change the pins of a server under the lock of their file; returns them as written."""
         path = self._path(server)
         with storage.locked(path):
             before = self.read(server)
             after = change(before)
-            if after != before:
+            if after is not None and after != before:
                 storage.write_atomic(path, _encode(server, after))
             return after
 
@@ -75,11 +78,7 @@ class Pins:
 
     def approve_launch(self, server: str, launch: JSONObject) -> None:
         """Let the pins of a server hold for another launch; its tools are still compared with them."""
-        path = self._path(server)
-        with storage.locked(path):
-            pinned = self.read(server)
-            if pinned:
-                storage.write_atomic(path, _encode(server, attrs.evolve(pinned, launch=launch)))
+        self.update(server, lambda pinned: pinned and attrs.evolve(pinned, launch=launch))
 
     def forget(self, server: str) -> None:
         """Delete the pins of a server, corrupt ones too: its next sync is the first one."""

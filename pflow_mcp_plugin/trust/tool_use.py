@@ -181,9 +181,7 @@ class ToolUse:
         self._record = record
         self._where = where
         quotable = record.tool.input_schema if record.is_approved else False
-        self._validator = Validator(
-            record.found.input_schema, where, quotable=quotable if record.found is not record.tool else None
-        )
+        self._validator = Validator(record.found.input_schema, where, quotable)
 
     @property
     def notice(self) -> str:
