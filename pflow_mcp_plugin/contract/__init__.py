@@ -67,47 +67,24 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.suggestions import Suggestion
 else:
     _LATER = {
-        "Decision": "run_requests",
-        "Discovery": "libraries",
-        "Entry": "entries",
-        "FAILURES": "entries",
-        "Field": "entries",
-        "Interface": "entries",
-        "Keeper": "run_requests",
-        "Library": "libraries",
-        "LockCheck": "runs",
-        "Match": "libraries",
-        "Node": "entries",
-        "NodeOutcome": "runners",
-        "NodeRef": "runs",
-        "NodeSource": "entries",
-        "NodeUse": "entries",
-        "Recipe": "entries",
-        "Outcome": "run_requests",
-        "Progress": "progress",
-        "Registry": "registries",
-        "Run": "runs",
-        "RunStep": "runs",
-        "RunControl": "run_requests",
-        "RunOptions": "run_requests",
-        "RunOrigin": "run_requests",
-        "Runner": "runners",
-        "SavedWorkflow": "libraries",
-        "Sketch": "entries",
-        "Suggestion": "suggestions",
-        "THE_USER": "run_requests",
-        "UNKNOWN": "entries",
-        "ValuePath": "runners",
-        "Workflow": "runs",
+        "entries": "FAILURES UNKNOWN Entry Field Interface Node NodeSource NodeUse Recipe Sketch",
+        "libraries": "Discovery Library Match SavedWorkflow",
+        "progress": "Progress",
+        "registries": "Registry",
+        "run_requests": "THE_USER Decision Keeper Outcome RunControl RunOptions RunOrigin",
+        "runners": "NodeOutcome Runner ValuePath",
+        "runs": "LockCheck NodeRef Run RunStep Workflow",
+        "suggestions": "Suggestion",
     }
 
     def __getattr__(name: str) -> object:
         """Import on first use what not every program needs: creating these classes would slow each start."""
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
+        for module, names in _LATER.items():
+            if name in names.split():
+                from importlib import import_module
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -177,7 +177,8 @@ def open_host(
 
     `manager` replaces the installed plugins; `show` receives warnings, which otherwise go to standard error.
     """
-    host = EmbeddedHost(default_paths(), manager, show or print_warning)
+    shown = show or (lambda problem: write(sys.stderr, warning_lines(problem)))
+    host = EmbeddedHost(default_paths(), manager, shown)
     host.plugins.load()
     host.plugins.configure(host)
     try:
@@ -185,11 +186,6 @@ def open_host(
     finally:
         host.plugins.unconfigure(host)
         host.close()
-
-
-def print_warning(problem: Problem) -> None:
-    """Write a warning to standard error."""
-    write(sys.stderr, warning_lines(problem))
 
 
 def warning_lines(problem: Problem) -> str:

@@ -171,10 +171,8 @@ def _close(stream: IO[str]) -> None:
         stream.close()
 
 
-def _is_closed(stream: IO[str] | None) -> bool:
+def _is_closed(stream: IO[str]) -> bool:
     """Return whether a stream has lost its file; False if it never had one."""
-    if stream is None:
-        return False
     try:
         os.fstat(stream.fileno())
     except UnsupportedOperation:

@@ -18,7 +18,6 @@ from pflow_mcp_plugin.network.egress import Endpoint, is_loopback
 from pflow_mcp_plugin.storage import read_regular, require_regular
 
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_CA_FOLDERS = ("SSL_CERT_DIR",)
 _PIN = re.compile(r"\A(?:sha256//?)?([A-Za-z0-9+/]{43}=)\Z")
 _LONG = 0x80
 """The first byte of a DER length of 128 or more has this bit; the others say how many bytes follow."""
@@ -60,7 +59,7 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
         setting = f"ca_bundle of {endpoint.owner}"
     else:
         file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
-        folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
+        folder = environ.get("SSL_CERT_DIR") or None
     if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE and ca_bundle may name a folder
         file, folder = None, file
     if file is None and folder is None:

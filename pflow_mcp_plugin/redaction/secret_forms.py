@@ -159,10 +159,8 @@ class SecretForms:
                 yield before, end
 
 
-@lru_cache(maxsize=256)
-def forms_of(secrets: frozenset[str]) -> SecretForms:
-    """Return the forms of a set of secrets."""
-    return SecretForms(secrets)
+forms_of = lru_cache(maxsize=256)(SecretForms)
+"""Returns the forms of a set of secrets, which are found once."""
 
 
 @lru_cache(maxsize=64)

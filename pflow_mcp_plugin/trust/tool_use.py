@@ -73,13 +73,9 @@ class _Side:
         self.declared = declaration(schema, self.document)
         self._inside: dict[str, _Side] = {}  # a list of many objects asks for the same parts
 
-    @property
-    def properties(self) -> JSONObject:
-        return self.declared.properties
-
     def inside(self, key: str) -> _Side:
         if key not in self._inside:
-            self._inside[key] = _Side(self.properties[key], self.document)
+            self._inside[key] = _Side(self.declared.properties[key], self.document)
         return self._inside[key]
 
     def item(self) -> _Side | None:
@@ -87,7 +83,7 @@ class _Side:
         return None if items is None else _Side(items, self.document)
 
     def default(self, key: str) -> Any:
-        raw = self.properties[key]
+        raw = self.declared.properties[key]
         members = [it for it in (raw, self.document.resolve(raw)) if isinstance(it, Mapping)]
         return next((it["default"] for it in members if "default" in it), _ABSENT)
 
@@ -95,9 +91,9 @@ class _Side:
 def _of_arguments(
     old: _Side, new: _Side, given: Mapping[str, object], path: str, depth: int
 ) -> Iterator[tuple[str, str]]:
-    for key in old.properties:
+    for key in old.declared.properties:
         place = f"{path}.{key}" if path else key
-        if key not in new.properties:
+        if key not in new.declared.properties:
             if key in given and new.declared.more is not False:  # else the validator refuses it
                 yield place, f"argument {place} no longer exists"
         elif key not in given:
