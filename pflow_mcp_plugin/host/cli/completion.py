@@ -18,7 +18,7 @@ import pluggy
 from pflow_mcp_plugin.contract import Report, Suggestion
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
 from pflow_mcp_plugin.host.completion.installation import SHELLS, script
-from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
+from pflow_mcp_plugin.host.completion.shell_reply import TypedLine, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 
 _INTERRUPTED = 130
@@ -34,9 +34,9 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
             redirect_stdout(nowhere),
             redirect_stderr(nowhere),
         ):
-            request = read_request(arguments[0], arguments[1:])
+            line = read_request(arguments[0], arguments[1:])
             with open_host(manager, show=lambda _: None) as host:
-                lines = "\n".join(reply(request, suggestions(host, request)))
+                lines = "\n".join(reply(arguments[0], line, suggestions(host, line)))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 - a message would stand in the middle of the line that is being typed
@@ -47,9 +47,8 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
     return 0
 
 
-def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
+def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
     """Return what may stand at the cursor of a command line."""
-    line = request.line
     if line.redirected:
         return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)

@@ -130,15 +130,8 @@ _WIDTH = 72
 """Characters of a description."""
 
 
-class Request(NamedTuple):
-    """What a shell asks for: the command line before the cursor."""
-
-    shell: str
-    line: TypedLine
-
-
-def read_request(shell: str, arguments: Sequence[str]) -> Request:
-    """Read what the script of a shell sends.
+def read_request(shell: str, arguments: Sequence[str]) -> TypedLine:
+    """Read what the script of a shell sends: the command line before the cursor.
 
     bash sends `COMP_WORDBREAKS` and the line before the cursor. zsh and fish send the words after the program
     without quotes, and the one at the cursor, which has its quotes in fish.
@@ -146,20 +139,20 @@ def read_request(shell: str, arguments: Sequence[str]) -> Request:
     if shell == "bash":
         breaks, typed = arguments
         line = read_line(typed, breaks)
-        return Request(shell, line._replace(words=line.words[1:]))
+        return line._replace(words=line.words[1:])
     *words, current = arguments
     current = read_line(current).current if shell == "fish" else current
-    return Request(shell, TypedLine(words, current, "", 0, redirected=False))
+    return TypedLine(words, current, "", 0, redirected=False)
 
 
-def reply(request: Request, suggestions: Iterable[Suggestion]) -> Iterator[str]:
+def reply(shell: str, line: TypedLine, suggestions: Iterable[Suggestion]) -> Iterator[str]:
     """Yield the lines of the reply to a shell; what has control characters in it is left out."""
     shown = [each for each in suggestions if each.value.isprintable()]
-    if request.shell == "bash":
-        yield from _for_bash(request, shown)
+    if shell == "bash":
+        yield from _for_bash(line, shown)
         return
     for each in shown:
-        given = request.line.current.removeprefix(each.value) if each.type in {"file", "dir"} else each.help
+        given = line.current.removeprefix(each.value) if each.type in {"file", "dir"} else each.help
         yield f"{_KINDS[each.type]}\t{each.value}\t{_one_line(given)}"
 
 
@@ -168,9 +161,8 @@ def _one_line(text: str) -> str:
     return abbreviated(" ".join(words), _WIDTH)
 
 
-def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[str]:
+def _for_bash(line: TypedLine, suggestions: Sequence[Suggestion]) -> Iterator[str]:
     """Yield lines for bash: it replaces only a part of the word, and inserts what it is told as it is."""
-    line = request.line
     paths = [each for each in suggestions if each.type in {"file", "dir"}]
     if len(suggestions) == 1 and paths and len(paths[0].value) == line.kept and not line.quote:
         yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes them better

@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-import pocketflow
-
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.value_nodes import argument
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
 
 
-class Ask(pocketflow.Node):
+class Ask(OutputsNode):
     """The node `ask` asks a question, and shows what will be done next."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> str:
         """Return the question that `ask` gets."""
         return str(argument(self.params, {}, "question"))
 
-    def exec(self, prep_res: str) -> str:
+    def exec(self, prep_res: str) -> dict[str, Any]:
         """Return the answer to the question of an `ask`."""
         asking = self.params.get(ASKING)
         if asking is None:
             raise PflowError("Nobody can be asked outside a run of pflow", ran="not ran")
         answer: str = asking(prep_res, [str(choice) for choice in self.params.get("choices") or ()])
-        return answer
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: str, exec_res: str) -> str:
-        """Write the `answer` of an `ask` and return the action."""
-        shared["answer"] = exec_res
-        shared["error"] = None
-        return "default"
+        return {"answer": answer, "error": None}

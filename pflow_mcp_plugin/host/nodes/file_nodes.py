@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, positive
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
@@ -63,7 +62,7 @@ class _File:
         return len(data), ""
 
 
-class ReadFile(pocketflow.Node):
+class ReadFile(OutputsNode):
     """Reads a text file: a regular one, unless `special_files` is true."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, int]:
@@ -72,12 +71,12 @@ class ReadFile(pocketflow.Node):
         most = int(positive(self.params, "max_mb", LIMIT / _MIB, "MiB") * _MIB)
         return _file(self.params, shared), encoding, most
 
-    def exec(self, prep_res: tuple[_File, str, int]) -> str:
-        """Return the text, line endings unchanged."""
+    def exec(self, prep_res: tuple[_File, str, int]) -> dict[str, Any]:
+        """Return the text, line endings unchanged, and where it is from."""
         file, encoding, most = prep_res
         try:
             content = BytesIO(file.read(most))
-            return TextIOWrapper(content, encoding=encoding, newline="").read()
+            text = TextIOWrapper(content, encoding=encoding, newline="").read()
         except OSError as error:
             hints = _hints(error, file.path)
             if error.errno == errno.EFBIG:
@@ -87,15 +86,10 @@ class ReadFile(pocketflow.Node):
             raise file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
             raise file_problem("read", file.path, f"unknown encoding {encoding}", "Use utf-8") from error
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, int], exec_res: str) -> str:
-        """Write `content` and `file_path`, and return the action."""
-        shared["content"] = exec_res
-        shared["file_path"] = str(prep_res[0].path)
-        return "default"
+        return {"content": text, "file_path": str(file.path)}
 
 
-class WriteFile(pocketflow.Node):
+class WriteFile(OutputsNode):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
@@ -108,8 +102,8 @@ class WriteFile(pocketflow.Node):
         refuse_own("write", file.path, run)
         return file, text, append, run
 
-    def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
-        """Write the file, create its folder if necessary, and return its new length in bytes."""
+    def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> dict[str, Any]:
+        """Write the file, create its folder if necessary, and return its path and new length in bytes."""
         file, text, append, run = prep_res
         try:
             size, warning = file.write(text.encode(), append=append)
@@ -121,15 +115,7 @@ class WriteFile(pocketflow.Node):
         if warning and run is not None:
             message = f"{file.path} was written in place: {warning}"
             run.host.report(Problem(message=message, severity="warning", kind="execution"))
-        return size
-
-    def post(
-        self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, bool, Run | None], exec_res: int
-    ) -> str:
-        """Write `file_path` and `size`, and return the action."""
-        shared["file_path"] = str(prep_res[0].path)
-        shared["size"] = exec_res
-        return "default"
+        return {"file_path": str(file.path), "size": size}
 
 
 def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:

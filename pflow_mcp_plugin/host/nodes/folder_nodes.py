@@ -18,11 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pocketflow
-
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
-from pflow_mcp_plugin.host.nodes.value_nodes import argument
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.storage import NotRegular, copy_regular, refuse_special, sweep, temporary_name
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -32,7 +30,7 @@ _MAGIC = re.compile(r"[*?[]")
 _refusal = partial(file_problem, ran="not ran")
 
 
-class ListFiles(pocketflow.Node):
+class ListFiles(OutputsNode):
     """The node `list-files` lists the regular files that match a pattern."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, str]:
@@ -43,8 +41,8 @@ class ListFiles(pocketflow.Node):
             raise PflowError("parameter pattern is empty", suggestions=("Write *, or **/* with subfolders",))
         return (os.sep if pattern.startswith(os.sep) else folder), pattern
 
-    def exec(self, prep_res: tuple[str, str]) -> list[dict[str, object]]:
-        """Return the path, name, size and time of each file, sorted by path."""
+    def exec(self, prep_res: tuple[str, str]) -> dict[str, Any]:
+        """Return the path, name, size and time of each file, sorted by path, and how many there are."""
         folder, pattern = prep_res
         _status("list", Path(folder))
         if not os.path.isdir(folder):
@@ -66,18 +64,7 @@ class ListFiles(pocketflow.Node):
         except (OSError, ValueError) as error:
             place = Path(getattr(error, "filename", None) or folder)
             raise file_problem("list", place, _reason(error)) from error
-        return [files[path] for path in sorted(files)]
-
-    def post(
-        self,
-        shared: MutableMapping[str, Any],
-        prep_res: tuple[str, str],
-        exec_res: list[dict[str, object]],
-    ) -> str:
-        """Write `files` and `count`, and return the action."""
-        shared["files"] = exec_res
-        shared["count"] = len(exec_res)
-        return "default"
+        return {"files": [files[path] for path in sorted(files)], "count": len(files)}
 
 
 def _matching(folder: str, parts: Sequence[str]) -> Iterator[str]:
@@ -129,7 +116,7 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
     return {"path": path, "name": os.path.basename(path), "size": status.st_size, "modified": modified}
 
 
-class _Transfer(pocketflow.Node):
+class _Transfer(OutputsNode):
     """What the nodes that copy and move have in common."""
 
     doing = ""
@@ -177,24 +164,19 @@ class _Transfer(pocketflow.Node):
         refuse_own("write", target, run, whole=True)
         refuse_own("write", target.parent, run)  # the target may be a link, which is replaced itself
 
-    def exec(self, prep_res: tuple[Path, Path]) -> int:
-        """Make the folders that are missing, transfer the file, and return its size."""
+    def exec(self, prep_res: tuple[Path, Path]) -> dict[str, Any]:
+        """Make the folders that are missing, transfer the file, and return its new path and its size."""
         source, target = prep_res
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            return self.transfer(source, target)
+            size = self.transfer(source, target)
         except (OSError, ValueError) as error:
             raise _failure(self.doing, source, error, f" (to {target})") from error
+        return {"file_path": str(target), "size": size}
 
     def transfer(self, source: Path, target: Path) -> int:
         """Do it, or leave everything as it was."""
         raise NotImplementedError
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, Path], exec_res: int) -> str:
-        """Write `file_path` and `size`, and return the action."""
-        shared["file_path"] = str(prep_res[1])
-        shared["size"] = exec_res
-        return "default"
 
 
 class CopyFile(_Transfer):
@@ -234,7 +216,7 @@ class MoveFile(_Transfer):
         return size
 
 
-class DeleteFile(pocketflow.Node):
+class DeleteFile(OutputsNode):
     """The node `delete-file` deletes a file, a link, or if that is allowed a folder.
 
     What to delete is read from the params only, never from what happens to be in the shared store.
@@ -257,8 +239,8 @@ class DeleteFile(pocketflow.Node):
             raise _refusal("delete", path, "it is a folder", hint)
         return path, True
 
-    def exec(self, prep_res: tuple[Path, bool]) -> None:
-        """Delete it; what links in a folder lead to stays."""
+    def exec(self, prep_res: tuple[Path, bool]) -> dict[str, Any]:
+        """Delete it; what links in a folder lead to stays. Return its path, and whether it was there."""
         path, exists = prep_res
         try:
             if exists:
@@ -266,12 +248,7 @@ class DeleteFile(pocketflow.Node):
         except OSError as error:
             part = "" if path.is_symlink() or not path.is_dir() else "; a part of it may be gone"
             raise _failure("delete", path, error, part) from error
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, bool], exec_res: None) -> str:
-        """Write `file_path` and `deleted`, and return the action."""
-        shared["file_path"] = str(prep_res[0])
-        shared["deleted"] = prep_res[1]
-        return "default"
+        return {"file_path": str(path), "deleted": exists}
 
 
 def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) -> Path:

@@ -6,8 +6,6 @@ import json
 from collections.abc import MutableMapping
 from typing import Any
 
-import pocketflow
-
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.language_model import (
     kept_key,
@@ -16,7 +14,7 @@ from pflow_mcp_plugin.host.language_model import (
     turned_away,
     unknown_model,
 )
-from pflow_mcp_plugin.host.nodes.value_nodes import argument
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
@@ -24,7 +22,7 @@ _SHOWN = 200
 """Characters of an answer that go into a message."""
 
 
-class Llm(pocketflow.Node):
+class Llm(OutputsNode):
     """The node `llm` asks a language model; `llm models` lists the available ones.
 
     If the model's environment variable for its key is not set, the key of that name in pflow's
@@ -74,7 +72,7 @@ class Llm(pocketflow.Node):
             raise exc
         raise undone from exc
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: dict[str, Any]) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
         """Write the language model's `response`, its name as `model`, and `usage`."""
         shared.update(exec_res)
         if self.params.get("schema") is not None:

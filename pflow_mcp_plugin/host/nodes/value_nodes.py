@@ -68,21 +68,25 @@ def no_expression(key: str) -> PflowError:
     return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
 
 
-class Echo(pocketflow.Node):
+class OutputsNode(pocketflow.Node):
+    """A node whose `exec` returns its outputs by name."""
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
+        """Write the outputs and return the action."""
+        shared.update(exec_res)
+        return "default"
+
+
+class Echo(OutputsNode):
     """The node `echo` passes its message on: a constant, or several values combined in one string."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> object:
         """Return the message that `echo` gets, from the params or else from the shared store."""
         return argument(self.params, shared, "message")
 
-    def exec(self, prep_res: object) -> object:
+    def exec(self, prep_res: object) -> dict[str, Any]:
         """Return the message that `echo` gets, unchanged."""
-        return prep_res
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
-        """Write the `message` of `echo` and return the action."""
-        shared["message"] = exec_res
-        return "default"
+        return {"message": prep_res}
 
 
 class Branch(pocketflow.Node):
@@ -112,7 +116,7 @@ class Branch(pocketflow.Node):
         return action
 
 
-class Transform(pocketflow.Node):
+class Transform(OutputsNode):
     """The node `transform` makes new values from others with expressions."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Evaluate:
@@ -128,11 +132,6 @@ class Transform(pocketflow.Node):
         if not expressions:
             raise no_expression("expression")
         return {name: prep_res(text) for name, text in expressions.items()}
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: Evaluate, exec_res: dict[str, Any]) -> str:
-        """Write the outputs of a `transform` and return the action."""
-        shared.update(exec_res)
-        return "default"
 
 
 class Fail(pocketflow.Node):

@@ -31,24 +31,19 @@ def _names(drawn: DrawnWorkflow, above: str) -> dict[str, str]:
 def _lines(drawn: DrawnWorkflow, above: str, indent: str) -> Iterator[str]:
     names = _names(drawn, above)
     for node in drawn.document.nodes:
-        inner = drawn.inside.get(node.id)
-        if inner is None:
-            yield f"{indent}{names[node.id]}{_box(node)}"
-        else:
+        inner, name = drawn.inside.get(node.id), f"{indent}{names[node.id]}"
+        if inner is not None:
             yield f'{indent}subgraph {names[node.id]}["{_label(node)}"]'
             yield from _lines(inner, names[node.id], f"{indent}    ")
             yield f"{indent}end"
+        elif node.type == "branch":
+            yield f'{name}{{"{_label(node)}"}}'
+        else:
+            yield f'{name}[["{_label(node)}"]]' if node.constructs.repeats else f'{name}["{_label(node)}"]'
     for source, routes in drawn.graph.successors.items():
         for action, target in routes.items():
             label = "" if action == "default" else f'|"{_escaped(action.removeprefix("default "))}"|'
             yield f"{indent}{names[source]} -->{label} {names[target]}"
-
-
-def _box(node: NodeSpec) -> str:
-    label = _label(node)
-    if node.type == "branch":
-        return f'{{"{label}"}}'
-    return f'[["{label}"]]' if node.constructs.repeats else f'["{label}"]'
 
 
 def _label(node: NodeSpec) -> str:

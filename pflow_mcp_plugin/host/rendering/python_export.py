@@ -50,9 +50,8 @@ def _docstring(name: str, workflow: JSONObject) -> str:
     about = workflow.get("description")
     title = f"{name}: {about}" if isinstance(about, str) and about else name
     one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
-    plain = "".join(
-        filter(str.isprintable, one_line)
-    )  # Python rejects NUL, and terminal codes do not belong in source code
+    # Python rejects NUL, and terminal codes do not belong in source code.
+    plain = "".join(filter(str.isprintable, one_line))
     return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE --name value ...\n"""'
 
 
@@ -70,11 +69,7 @@ def _variable_names(ids: list[str]) -> dict[str, str]:
     return names
 
 
-def _node(
-    planned: PlannedNode,
-    names: Mapping[str, str],
-    raw: JSONObject,
-) -> str:
+def _node(planned: PlannedNode, names: Mapping[str, str], raw: JSONObject) -> str:
     ref = planned.ref
     if name := _class(planned):
         made = _call(name, [_argument(key, value) for key, value in ref.params.items()])

@@ -6,7 +6,7 @@ One runs downwards, for narrow windows; the rows of others use the width of wide
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -25,7 +25,6 @@ _ACROSS, _DOWN = 270, 118
 _MARGIN = 70
 _WIDE_ACROSS, _WIDE_DOWN, _BAND_GAP = 280, 84, 56
 """From box to box in a row, from box to box below it, and more between two rows of a wide drawing."""
-"""From an edge to the next one between the same boxes."""
 _COLUMNS = (3, 4, 5, 6)
 """The boxes in a row of the wide drawings."""
 _LONGEST, _END = 27, 9
@@ -75,11 +74,6 @@ class _Spot:
 
 _Edge = tuple[str, str]
 """The line of an edge, and its label."""
-_Draw = Callable[[_Spot, _Spot, str, int, int], _Edge]
-"""Draws an edge from one position to another, for an action, by its number among those of its node.
-
-The last number is that among its edges to the same node, so that none is drawn over another.
-"""
 
 
 def graph_page(name: str, drawn: DrawnWorkflow) -> str:
@@ -91,7 +85,12 @@ def graph_page(name: str, drawn: DrawnWorkflow) -> str:
     for path, inner in drawn.every():
         parts.append((f"{path}/", f'<h2 id="{_anchor(path)}">{as_html(path)}</h2>', inner))
     body = "\n".join(f"{title}\n{_section(name, part, above)}" for above, title, part in parts)
-    rules = {rule for _, _, part in parts for rule in _rules(_widths(part.graph))}
+    rules = set()
+    for _, _, part in parts:
+        widths = _widths(part.graph)
+        for narrow, wide in pairwise(widths):
+            needed = _WIDTH + (wide - 1) * _WIDE_ACROSS + _MARGIN + 3 * _REM  # with margins, and a scroll bar
+            rules.add(_WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM))
     return page(name, f"<div>{body}</div>", "".join([_STYLE, *sorted(rules)]))
 
 
@@ -116,12 +115,6 @@ def _widths(graph: Graph) -> list[int]:
     return [0, *wide] if layers > 1 else [0]
 
 
-def _rules(widths: list[int]) -> Iterator[str]:
-    for narrow, wide in pairwise(widths):
-        needed = _WIDTH + (wide - 1) * _WIDE_ACROSS + _MARGIN + 3 * _REM  # with margins, and a scroll bar
-        yield _WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM)
-
-
 def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
     """Return the drawing of a workflow as an SVG element.
 
@@ -138,6 +131,7 @@ def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
     for source, routes in graph.successors.items():
         alike: Counter[str] = Counter()
         for number, (action, target) in enumerate(routes.items()):
+            # Among the edges of its node, and among those to the same node: none is drawn over another.
             edges.append(edge(spots[source], spots[target], action, number, alike[target]))
             alike[target] += 1
     arrow = f"arrow-{_anchor(above)}{columns}"

@@ -113,7 +113,8 @@ def trace_page(trace: Mapping[str, Any]) -> str:
     steps = traced_steps(trace)
     starts = [it for it in _list(trace.get("preparations")) if isinstance(it, Mapping)]
     spans = [*starts, *(it.content for step in steps for it in step.with_inner())]
-    length = max([_number(trace.get("milliseconds")), *map(_end, spans), 0.001])
+    ends = (_number(span.get("offset")) + _took(span) for span in spans)
+    length = max([_number(trace.get("milliseconds")), *ends, 0.001])
     title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
     lost: StepState = "interrupted" if run_state(trace) == "interrupted" else "failed"
     rows = [_start_row(start, length, lost if start.get("error") else "ok") for start in starts]
@@ -296,6 +297,8 @@ def _inside(
     if times:
         yield from _items(step, times, length)
     details = content.get("details")
+    if isinstance(details, Mapping) and (batch := _batch(content)):
+        details = {**details, "batch": {key: value for key, value in batch.items() if key != "times"}}
     error, outputs = content.get("error"), content.get("outputs")
     said = error is not None
     parts = {
@@ -303,7 +306,7 @@ def _inside(
         "Action": None if said and content.get("action") == "error" else content.get("action"),
         "Inputs": content.get("params"),
         "Outputs": None if said and outputs == {"error": error} else outputs,
-        "Details": _without_times(details) if isinstance(details, Mapping) else details,
+        "Details": details,
     }
     for name, value in parts.items():
         if value not in (None, {}, "default"):
@@ -346,17 +349,6 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
             f'<span class="time">{duration_text(took)}</span></div>'
         )
     yield "</details>"
-
-
-def _without_times(details: JSONObject) -> dict[str, object]:
-    batch = details.get("batch")
-    if not isinstance(batch, Mapping):
-        return dict(details)
-    return {**details, "batch": {key: value for key, value in batch.items() if key != "times"}}
-
-
-def _end(span: JSONObject) -> float:
-    return _number(span.get("offset")) + _took(span)
 
 
 def _took(span: JSONObject) -> float:

@@ -84,8 +84,8 @@ class CurrentRun(Run):
             self.watcher,
         )
         expected = sum("/" not in node_id for node_id in workflow.certain) if expected is None else expected
-        progress = RunProgress(control.report, self.redactor.text, expected, self._warn)
-        self.progress: RunProgress | ProgressInside = progress
+        self.progress = RunProgress(expected, self._tell)
+        self._is_told = True  # until a listener fails
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._threads = threading.Semaphore(MOST_CONCURRENT)
@@ -209,7 +209,12 @@ class CurrentRun(Run):
         """Return the handle for what runs inside a node of the run: with steps of its own."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
-        inner.progress = ProgressInside(self.progress, 0 if silent else expected)
+
+        def tell(done: float, _: float | None, message: str) -> None:
+            if not silent:
+                self.progress.within(min(done, expected), expected, message)
+
+        inner.progress = RunProgress(expected, tell)
         if (step := self.current_step()) is not None:
             inner.above = f"{step.place}/"
         return inner
@@ -223,84 +228,51 @@ class CurrentRun(Run):
         for stop in stops:
             stop()
 
-    def _warn(self, message: str) -> None:
-        self.host.report(Problem(message=message, severity="warning", kind="execution"))
+    def _tell(self, done: float, total: float | None, message: str) -> None:
+        """Report how far the run has come, until the listener raises: it cannot fail a run."""
+        if not self._is_told:
+            return
+        shown = self.redactor.text(message)[:_LONGEST].strip()
+        try:
+            self._control.report(Progress(done=done, total=total, message=shown))
+        except Exception as error:  # noqa: BLE001 - the listener is the caller's code
+            self._is_told = False
+            message = f"The progress of the run is no longer reported: {described(error)}"
+            self.host.report(Problem(message=message, severity="warning", kind="execution"))
 
 
 @attrs.define(eq=False, repr=False)
 class RunProgress:
-    """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
+    """Counts the nodes that begin and end, of a run or inside one of its nodes; safe to use from any thread.
 
-    If `report` raises, `warn` is called and nothing more is reported: a listener cannot fail a run.
-    `expected` is the number of nodes that run if each takes its default action, 0 if unknown.
+    `expected` is the number of nodes that run if each takes its default action, 0 if unknown. `tell` gets how
+    many have ended, with the share of the one that runs now, of how many, and a message.
     """
 
-    _report: Callable[[Progress], object]
-    _redact: Callable[[str], str]
     _expected: int
-    _warn: Callable[[str], None]
+    _tell: Callable[[float, float | None, str], object]
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _begun: int = attrs.field(init=False, default=0)
     _ended: int = attrs.field(init=False, default=0)
     _furthest: float = attrs.field(init=False, default=0.0)
-    _broken: bool = attrs.field(init=False, default=False)
 
     def begin(self, node_id: str) -> None:
         """Report that a node begins."""
         with self._lock:
             self._begun += 1
-        self._tell(0.0, f"node {node_id}")
+        self.within(0.0, None, f"node {node_id}")
 
     def end(self, node_id: str) -> None:
         """Report that a node has ended."""
         with self._lock:
             self._ended += 1
-        self._tell(0.0, f"node {node_id} done")
-
-    def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far the node that runs now has come."""
-        self._tell(done / total if total and 0 <= done <= total else 0.0, message)
-
-    def _tell(self, share: float, message: str) -> None:
-        with self._lock:
-            if self._broken:
-                return
-            # Never back: parallel items report in any order, and listeners may insist on progress that grows.
-            self._furthest = max(self._furthest, self._ended + min(share, 1.0))
-            total = max(self._expected, self._begun) if self._expected else None
-            progress = Progress(
-                done=self._furthest, total=total, message=self._redact(message)[:_LONGEST].strip()
-            )
-        try:
-            self._report(progress)
-        except Exception as error:  # noqa: BLE001 - the listener is the caller's code
-            self._broken = True
-            self._warn(f"The progress of the run is no longer reported: {described(error)}")
-
-
-@attrs.define(eq=False, repr=False)
-class ProgressInside:
-    """As `RunProgress` for what runs inside a node: reports it as how far the node has come.
-
-    `expected` is the number of nodes that run there, 0 to report nothing.
-    """
-
-    _outer: RunProgress | ProgressInside
-    _expected: int
-    _ended: int = attrs.field(init=False, default=0)
-
-    def begin(self, node_id: str) -> None:
-        """As of `RunProgress`; the node that runs has come no further."""
-        self.within(0.0, None, f"node {node_id}")
-
-    def end(self, node_id: str) -> None:
-        """Report that a node inside the node that runs has ended."""
-        self._ended += 1
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far a node inside the node that runs has come."""
-        if not self._expected:
-            return
+        """Report how far the node that runs now has come."""
         share = done / total if total and 0 <= done <= total else 0.0
-        self._outer.within(min(self._ended + share, self._expected), self._expected, message)
+        with self._lock:
+            # Never back: parallel items report in any order, and listeners may insist on progress that grows.
+            furthest = self._furthest = max(self._furthest, self._ended + share)
+            most = max(self._expected, self._begun) if self._expected else None
+        self._tell(furthest, most, message)

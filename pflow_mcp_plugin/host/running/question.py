@@ -74,7 +74,14 @@ def _answered(
     step = run.current_step()
     place = step.place if step else planned.ref.id
     shown = run.recorder.shown(list(steps))
-    text = "\n".join([f"{place} asks: {question}", *map(_line, steps)])
+    lines = [f"{place} asks: {question}"]
+    for it in steps:
+        texts = {
+            name: json.dumps(given, ensure_ascii=False, default=str) for name, given in it["params"].items()
+        }
+        params = ", ".join(f"{name}={abbreviated(text, _LONGEST)}" for name, text in texts.items())
+        lines.append(f"Then: {it['step']} ({it['type']}) {params}")
+    text = "\n".join(lines)
     if (answer := run.watcher.ask(run.redactor.text(text), choices)) is not None:
         return answer
     one = f" ({', '.join(choices)})" if choices else ""
@@ -87,11 +94,3 @@ def _answered(
     if step is None or not step.asks(error):
         error.suggestions = ("Run it on a terminal, or let it leave a record: without --no-trace",)
     raise error
-
-
-def _line(step: dict[str, Any]) -> str:
-    params = [
-        f"{name}={abbreviated(json.dumps(it, ensure_ascii=False, default=str), _LONGEST)}"
-        for name, it in step["params"].items()
-    ]
-    return f"Then: {step['step']} ({step['type']}) {', '.join(params)}"

@@ -102,7 +102,10 @@ def code_of(entry: Entry) -> str:
     """
     parts = [entry.fingerprint, entry.module, entry.class_name]
     if not entry.fingerprint:
-        parts += [json.dumps(entry.to_dict(), sort_keys=True, default=str), _source(entry.module)]
+        source, path = "", getattr(sys.modules.get(entry.module), "__file__", None)
+        with suppress(OSError):
+            source = sha256(Path(path).read_bytes()).hexdigest() if path else ""
+        parts += [json.dumps(entry.to_dict(), sort_keys=True, default=str), source]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -149,11 +152,3 @@ def _require_exact(value: object, what: str, most: int | None = None) -> int:
 
 def _refuse(what: str, item: object) -> bool:
     raise NotKept(f"{what} contains a {type(item).__name__}, which JSON cannot represent exactly")
-
-
-def _source(module: str) -> str:
-    path = getattr(sys.modules.get(module), "__file__", None)
-    try:
-        return sha256(Path(path).read_bytes()).hexdigest() if path else ""
-    except OSError:
-        return ""

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.contract import EXIT_CODES, NodeRef, Outcome, PflowError, 
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
 from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
-from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 
@@ -126,10 +126,9 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
-    more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
     failed = sum(failed for _, failed, _ in run.failed_items)
     return PflowError(
-        f"{failed:,} item{'' if failed == 1 else 's'} of batches failed: {', '.join(named[:_NAMED])}{more}",
+        f"{failed:,} item{'' if failed == 1 else 's'} of batches failed: {listing(named, _NAMED)}",
         details={"failed": failed, "batches": [place for place, _, _ in run.failed_items]},
         suggestions=again(run),
     )
@@ -146,8 +145,7 @@ def handled_failures(steps: Sequence[Step]) -> Iterator[Problem]:
     lost = {step.node.id: step.error for step in steps if step.error is not None}
     named = [f"{name} ({abbreviated(' '.join(error.split()), 200)})" for name, error in lost.items()]
     if named:
-        more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
-        message = f"Failed, and handled by an edge: {', '.join(named[:_NAMED])}{more}"
+        message = f"Failed, and handled by an edge: {listing(named, _NAMED)}"
         yield Problem(message=message, severity="warning", kind="execution")
 
 

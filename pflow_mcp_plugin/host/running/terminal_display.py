@@ -51,13 +51,11 @@ class _Running:
     began: float
     waited: float = 0.0
     counts: Mapping[str, int] = attrs.field(factory=dict)
-    remaining: RemainingTime = attrs.field(init=False)
+    remaining: RemainingTime = attrs.field(
+        default=attrs.Factory(lambda self: RemainingTime(self.began), takes_self=True)
+    )
     said: str = ""
     headed: bool = False
-
-    @remaining.default
-    def _from_the_beginning(self) -> RemainingTime:
-        return RemainingTime(self.began)
 
     @property
     def done(self) -> int:

@@ -10,7 +10,7 @@ BREAKS = " \t\n\"'@><=;|&(:"
 
 
 def answered(shell, arguments, *suggestions):
-    return list(reply(read_request(shell, arguments), suggestions))
+    return list(reply(shell, read_request(shell, arguments), suggestions))
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_fish_and_zsh_are_told_where_a_path_begins():
 
 
 def test_the_words_before_the_cursor_are_those_after_the_program():
-    bash = read_request("bash", [BREAKS, "pflow echo a;b 'c"]).line
+    bash = read_request("bash", [BREAKS, "pflow echo a;b 'c"])
     assert bash == (["echo", "a", "b"], "c", "'", 0, False)
-    assert read_request("zsh", ["echo", "a b", "c"]).line == (["echo", "a b"], "c", "", 0, False)
-    assert read_request("fish", ["echo", "a b", "'c"]).line == (["echo", "a b"], "c", "", 0, False)
+    assert read_request("zsh", ["echo", "a b", "c"]) == (["echo", "a b"], "c", "", 0, False)
+    assert read_request("fish", ["echo", "a b", "'c"]) == (["echo", "a b"], "c", "", 0, False)
 
 
 def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatch):
