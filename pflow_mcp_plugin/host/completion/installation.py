@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -61,7 +60,7 @@ class Installation:
                 write_atomic(path, self.content, mode=None)
                 changed.append(path)
         startup = self.startup_file
-        return [*changed, startup] if startup and _change(startup, self._with_block) else changed
+        return [*changed, startup] if startup and _set_block(startup, self.block) else changed
 
     def uninstall(self) -> list[Path]:
         """Remove all that `install` has written; return the files that were removed or changed."""
@@ -72,12 +71,7 @@ class Installation:
             except OSError as error:
                 raise StoreError(path, f"could not be removed: {error.strerror}") from error
         startup = self.startup_file
-        return [*removed, startup] if startup and _change(startup, _without_block) else removed
-
-    def _with_block(self, content: bytes) -> bytes:
-        before = _without_block(content)
-        gap = b"\n" if before and not before.endswith(b"\n") else b""
-        return before + gap + os.fsencode(f"\n{_BEGIN}\n{self.block}\n{_END}\n")
+        return [*removed, startup] if startup and _set_block(startup, "") else removed
 
 
 def installation(shell: str, data: Path) -> Installation:
@@ -100,15 +94,14 @@ def _folder(variable: str, default: str) -> Path:
     return Path(given) if given else Path.home() / default
 
 
-def _change(path: Path, change: Callable[[bytes], bytes]) -> bool:
-    """Change a file of the user's, which keeps its permissions; return whether it is different now."""
+def _set_block(path: Path, block: str) -> bool:
+    """Replace our block in a file of the user's, which keeps its permissions; return whether it changed."""
     content = read_bytes(path)
-    changed = change(content or b"")
+    changed = _BLOCK.sub(b"", content or b"")
+    if block:
+        gap = b"\n" if changed and not changed.endswith(b"\n") else b""
+        changed += gap + os.fsencode(f"\n{_BEGIN}\n{block}\n{_END}\n")
     if changed == (content or b""):
         return False
     write_atomic(path, changed, mode=None if content is None else path.stat().st_mode & 0o7777)
     return True
-
-
-def _without_block(content: bytes) -> bytes:
-    return _BLOCK.sub(b"", content)

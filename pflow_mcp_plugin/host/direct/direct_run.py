@@ -183,7 +183,7 @@ def missing(node: str, place: int, registry: NodeRegistry, library: Library | No
 
 
 def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
-    """Raise the mistakes of a chain as one error, if there are any; see `refused`."""
+    """Raise the mistakes of a chain as one error, if there are any."""
     if problems:
         raise refused(problems, unknown)
 

@@ -94,12 +94,21 @@ class _Reader:
         while place < len(self._words):
             place = self._read(place)
         links = tuple(self._link(place, words) for place, words in enumerate(self._links))
+        save = self._only("--save")
+        given: dict[str, Any] = {it: flag in self._options for flag, it in _RUN_SWITCHES.items()}
+        if _CACHE in self._options:
+            given["cache"] = self._only(_CACHE)
+        options = USUAL_OPTIONS
+        try:
+            options = RunOptions(**given)
+        except PflowError as error:
+            self._problems.append(problem_of(error))
         return Chain(
             links=links,
-            save=self._only("--save"),
+            save=save,
             is_shown="--print" in self._options,
             allows_extra="--allow-extra" in self._options,
-            options=self._run_options(),
+            options=options,
             inputs=tuple(self._options.get("--input", ())),
             description=self._only("--description"),
             help_of=self._help_of,
@@ -147,16 +156,6 @@ class _Reader:
         if name == "--help":
             self._help_of = len(self._links) - 1
         self._options.setdefault(name, [])
-
-    def _run_options(self) -> RunOptions:
-        given: dict[str, Any] = {it: flag in self._options for flag, it in _RUN_SWITCHES.items()}
-        if _CACHE in self._options:
-            given["cache"] = self._only(_CACHE)
-        try:
-            return RunOptions(**given)
-        except PflowError as error:
-            self._problems.append(problem_of(error))
-            return USUAL_OPTIONS
 
     def _only(self, name: str) -> str:
         values = self._options.get(name, [])

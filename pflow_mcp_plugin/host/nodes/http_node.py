@@ -102,7 +102,7 @@ class Http(pocketflow.Node):
 
 
 def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None) -> HttpCall:
-    from pflow_mcp_plugin.host.nodes.http_request import HttpCall, with_query
+    from pflow_mcp_plugin.host.nodes.http_request import HttpCall, texts, with_query
 
     headers = {str(key): as_text(value) for key, value in params.get("headers", {}).items()}
     content, body = None, params.get("body")
@@ -130,7 +130,7 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         headers=headers,
         credentials=_credentials(params.get("auth", {}), written.get("auth"), run),
         content=content,
-        form={str(key): _texts(value) for key, value in params.get("form", {}).items()},
+        form={str(key): texts(value) for key, value in params.get("form", {}).items()},
         files=files,
         expect=tuple(str(it).lower() for it in params.get("expect", ("2xx",))),
         next_page=params.get("next_page", ""),
@@ -143,10 +143,6 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         shorten=abbreviated if redactor is None else redactor.shortened,
         is_fetch=only_fetches(written),
     )
-
-
-def _texts(value: Any) -> str | list[str]:
-    return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
 
 
 def _is_of_user(run: Run | None) -> bool:

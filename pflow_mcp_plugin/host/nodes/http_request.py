@@ -123,15 +123,16 @@ class HttpAnswer:
     warnings: list[str] = attrs.field(factory=list)
 
 
+def texts(value: Any) -> str | list[str]:
+    """Return the text of a field of a query or form, or those of a list, which gives it several values."""
+    return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
+
+
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Return a URL with further fields in its query; a list gives a field several values, null none."""
+    """Return a URL with further fields in its query, of which null leaves one out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
-        fields = {
-            str(key): [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
-            for key, value in query.items()
-            if value is not None
-        }
+        fields = {str(key): texts(value) for key, value in query.items() if value is not None}
         return str(parts.copy_merge_params(fields) if fields else parts)
     except httpx2.InvalidURL as error:
         raise PflowError(f"url is not valid: {error}", suggestions=("Check it",), ran="not ran") from error

@@ -98,11 +98,17 @@ def _end_children(child: int | None) -> None:
 
 def _run(task: bytes, memory_mb: float, channel: int) -> int:
     """Run the code, say what it left in `result` or how it failed, and return the exit code."""
+    import resource
+
     own = os.getpid()
     spare = bytearray(_MIB)  # for the report, if the code uses up everything else
     names: dict[str, Any] = {}
     try:
-        _limit(memory_mb)
+        most = int(memory_mb * _MIB)
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
         given = json.loads(task)
         del task
         code = given["code"]
@@ -125,16 +131,6 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
         os._exit(exit_code)
     _say(channel, report)
     return 1 if exit_code == 0 and "failed" in report else exit_code
-
-
-def _limit(memory_mb: float) -> None:
-    import resource
-
-    most = int(memory_mb * _MIB)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _result(value: object) -> dict[str, Any]:

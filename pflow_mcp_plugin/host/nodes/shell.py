@@ -11,7 +11,7 @@ from typing import Any
 import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
@@ -71,7 +71,22 @@ class Shell(pocketflow.Node):
         try:
             return command.run(run)
         except (OSError, ValueError) as error:
-            raise self._not_started(command.arguments[0], run, error) from error
+            program = command.arguments[0]
+            shown = cut(program)
+            steps: tuple[str, ...] = ()
+            if isinstance(error, OSError) and error.errno == errno.E2BIG:
+                strings = command_strings(self.params, written_params(self.params, run))
+                message = f"the command cannot be started: {too_long(strings)}"
+                steps = ("Write the value to a file and pass the path, or pass the value as stdin",)
+            elif isinstance(error, FileNotFoundError) and error.filename == program:
+                message = f"Command not found: {shown}"
+            elif isinstance(error, OSError):
+                file = f" ({cut(str(error.filename))})" if error.filename else ""
+                message = f"{shown} cannot be started: {error.strerror or error}{file}"
+            else:
+                message = f"{shown} cannot be started: {error}"
+            details = {"command": shown}
+            raise PflowError(message, details=details, suggestions=steps, ran="not ran") from error
 
     def post(
         self,
@@ -81,26 +96,15 @@ class Shell(pocketflow.Node):
     ) -> str:
         """Write the outputs and the exit code, and return the action."""
         command, run = prep_res
+        exit_code, in_time = exec_res
         redact = run.redactor.text if run else str
         shared["stdout"] = stdout = command.stdout.text()
         shared["stderr"] = stderr = command.stderr.text()
-        shared["exit_code"] = exec_res[0]
+        shared["exit_code"] = exit_code
         if len(stdout) <= _LONGEST_READ:
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
-        # Redacted before it is cut: a part of a secret would not be found.
-        end = redact(stderr[-_REDACTED:]).strip()
-        failure = self._failure(command, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
-        shared["error"] = None if failure is None else failure.message
-        if failure is None:
-            return "default"
-        shared["__error__"] = failure
-        return failure.action
-
-    def _failure(self, command: ChildCommand, ended: tuple[int, bool], tail: str) -> PflowError | None:
-        """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
-        exit_code, in_time = ended
         reason, action, step = command.cut_short("it", in_time=in_time)
         if not reason and exit_code and self.params.get("check", True):
             how = (
@@ -109,27 +113,18 @@ class Shell(pocketflow.Node):
             reason = f"the command {how}"
             step = "If it ran out of memory, raise memory_mb" if "memory_mb" in self.params else ""
         if not reason:
-            return None
+            shared["error"] = None
+            return "default"
+        # Redacted before it is cut: a part of a secret would not be found.
+        end = redact(stderr[-_REDACTED:]).strip()
+        tail = end if len(end) <= _TAIL else f"...{end[-_TAIL:]}"
         message = f"{reason}: {tail}" if tail else reason
         details = {"exit_code": exit_code, "stderr": tail}
         steps = (step,) if step else ()
-        return PflowError(message, details=details, suggestions=steps, action=action, ran="ran")
-
-    def _not_started(self, program: str, run: Run | None, error: OSError | ValueError) -> PflowError:
-        shown = cut(program)
-        steps: tuple[str, ...] = ()
-        if isinstance(error, OSError) and error.errno == errno.E2BIG:
-            written = written_params(self.params, run)
-            message = f"the command cannot be started: {too_long(command_strings(self.params, written))}"
-            steps = ("Write the value to a file and pass the path, or pass the value as stdin",)
-        elif isinstance(error, FileNotFoundError) and error.filename == program:
-            message = f"Command not found: {shown}"
-        elif isinstance(error, OSError):
-            file = f" ({cut(str(error.filename))})" if error.filename else ""
-            message = f"{shown} cannot be started: {error.strerror or error}{file}"
-        else:
-            message = f"{shown} cannot be started: {error}"
-        return PflowError(message, details={"command": shown}, suggestions=steps, ran="not ran")
+        failure = PflowError(message, details=details, suggestions=steps, action=action, ran="ran")
+        shared["error"] = message
+        shared["__error__"] = failure
+        return action
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:

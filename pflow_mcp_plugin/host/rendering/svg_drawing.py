@@ -246,7 +246,26 @@ def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int,
         left, end = _MARGIN // 4 - 5 * number, other.x - _WIDTH // 2
         path = f"M{begin} {one.y + _HEIGHT}V{level}H{left}V{other.y + _HEIGHT // 2}H{end}"
         return _line(path, (one.x + other.x) // 2 + 90 * number, level + (-4 if number else 13), action)
-    return _line(*_arc(one, other, number), action)
+    if (other.row, other.column) == (one.row, one.column):  # one stands below the other
+        if other.y - one.y == _WIDE_DOWN:
+            path = f"M{one.x} {one.y + _HEIGHT}V{other.y}"
+            return _line(path, one.x + 40, other.y - 12, action)
+        # Around on the right.
+        side, out = one.x + _WIDTH // 2, one.x + _WIDTH // 2 + 30 + 8 * number
+        first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
+        path = f"M{side} {first}C{out} {first} {out} {last} {side} {last}"
+        return _line(path, out, (first + last) // 2, action)
+    begin, end = one.x - 30 - 12 * number, other.x + 30
+    if other.row == one.row:  # below the boxes between them
+        first, last = one.y + _HEIGHT, other.y + _HEIGHT
+        level = max(first, last) + 34 + 6 * number
+        y = (first + last + 6 * level) // 8 + 4
+    else:  # between the rows
+        below = other.row > one.row
+        first, last = (one.y + _HEIGHT, other.y) if below else (one.y, other.y + _HEIGHT)
+        level = y = (first + last) // 2
+    path = f"M{begin} {first}C{begin} {level} {end} {level} {end} {last}"
+    return _line(path, (begin + end) // 2, y, action)
 
 
 def _line(path: str, x: int, y: int, action: str) -> _Edge:
@@ -255,31 +274,6 @@ def _line(path: str, x: int, y: int, action: str) -> _Edge:
     named = f'<text class="action{way}" x="{x}" y="{y}">{shown}</text>'
     label = "" if action == "default" else named
     return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>', label
-
-
-def _arc(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
-    """Return a path from below a box to below one in its row, or from box to box between rows."""
-    if (one.row, one.column) == (other.row, other.column):
-        return _beside(one, other, number)
-    begin, end = one.x - 30 - 12 * number, other.x + 30
-    if one.row == other.row:
-        first, last = one.y + _HEIGHT, other.y + _HEIGHT
-        depth = max(first, last) + 34 + 6 * number
-        path = f"M{begin} {first}C{begin} {depth} {end} {depth} {end} {last}"
-        return path, (begin + end) // 2, (first + last + 6 * depth) // 8 + 4
-    below = other.row > one.row
-    first, last = (one.y + _HEIGHT, other.y) if below else (one.y, other.y + _HEIGHT)
-    middle = (first + last) // 2
-    return f"M{begin} {first}C{begin} {middle} {end} {middle} {end} {last}", (begin + end) // 2, middle
-
-
-def _beside(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
-    """Return a path between boxes that stand one below the other: straight down, or around on the right."""
-    if other.y - one.y == _WIDE_DOWN:
-        return f"M{one.x} {one.y + _HEIGHT}V{other.y}", one.x + 40, other.y - 12
-    side, out = one.x + _WIDTH // 2, one.x + _WIDTH // 2 + 30 + 8 * number
-    first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
-    return f"M{side} {first}C{out} {first} {out} {last} {side} {last}", out, (first + last) // 2
 
 
 def _outline(node: NodeSpec, left: int, top: int) -> str:

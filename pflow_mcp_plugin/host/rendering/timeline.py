@@ -120,7 +120,12 @@ def trace_page(trace: Mapping[str, Any]) -> str:
     rows = [_start_row(start, length, lost if start.get("error") else "ok") for start in starts]
     rows += [_row(step, length) for step in steps]
     hint = _HINT + (_DENSITY if any('class="bar density"' in row for row in rows) else "")
-    parts = [*_heading(trace, len(steps)), f'<p class="type hint">{hint}</p>', _axis(length), *rows]
+    marks = []
+    for place, text in ticks(length):
+        edge = ' class="first"' if not place else ' class="last"' if place > 0.95 else ""
+        marks.append(f'<span{edge} style="left:{100 * place:.2f}%">{text}</span>')
+    axis = f'<div class="axis"><span></span><span class="ticks">{"".join(marks)}</span><span></span></div>'
+    parts = [*_heading(trace, len(steps)), f'<p class="type hint">{hint}</p>', axis, *rows]
     return page(title, "\n".join(parts), _STYLE)
 
 
@@ -175,14 +180,6 @@ def _heading(trace: JSONObject, count: int) -> Iterator[str]:
         if trace.get(key):
             summary = f'<summary><span class="opener">{name}</span></summary>'
             yield f'<details class="given"{opened}>{summary}{_pre(trace[key])}</details>'
-
-
-def _axis(length: float) -> str:
-    shown = []
-    for place, text in ticks(length):
-        edge = ' class="first"' if not place else ' class="last"' if place > 0.95 else ""
-        shown.append(f'<span{edge} style="left:{100 * place:.2f}%">{text}</span>')
-    return f'<div class="axis"><span></span><span class="ticks">{"".join(shown)}</span><span></span></div>'
 
 
 def _start_row(start: JSONObject, length: float, state: StepState) -> str:

@@ -11,7 +11,7 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from queue import Empty, SimpleQueue
@@ -31,8 +31,6 @@ from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, descri
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
 
-Engine = Callable[[int], AbstractContextManager[Executor]]
-"""Opens the executor of a batch, which runs the given number of items at a time."""
 ERRORS_IN_TRACE = 10
 """How many errors of a batch the trace shows."""
 _NAP = 0.25
@@ -61,7 +59,6 @@ def run_batch(
     batch: Batch,
     prepare: Prepare,
     store: NodeAwareSharedStore,
-    engine: Engine | None,
 ) -> Result:
     """Run a node for each item of its batch and write `results`, `errors` and counts."""
     try:
@@ -85,7 +82,7 @@ def run_batch(
     run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
     try:
         run.watcher.items_ended(planned.ref.id, tally.counts)
-        for done in _performed(one, items, batch, engine, run):
+        for done in _performed(one, items, batch, run):
             tally.add(done, is_safe=is_safe)
             run.recorder.keep(planned.ref.id, done.index, done.step)
             run.watcher.items_ended(planned.ref.id, tally.counts)
@@ -156,16 +153,12 @@ def _announce_items(
 
 
 def _performed(
-    one: Callable[[_Item], _Done],
-    items: Sequence[object],
-    batch: Batch,
-    engine: Engine | None,
-    run: CurrentRun,
+    one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, run: CurrentRun
 ) -> Iterator[_Done]:
     """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
     with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
         if width:
-            with (engine or Threads)(width) as executor:
+            with Threads(width) as executor:
                 yield from _side_by_side(executor, one, items, batch, width, run)
             return
         for numbered in enumerate(items):

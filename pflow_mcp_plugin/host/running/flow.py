@@ -34,7 +34,6 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
 
 MOST_STEPS = 1_000
@@ -43,15 +42,10 @@ STEPS_PER_NODE = 10
 
 @attrs.frozen(eq=False, repr=False)
 class Steps:
-    """What the steps of one run share.
-
-    `engine` opens the executor that runs the items of parallel batches, daemon threads by default. `reuse`
-    has the results of earlier runs, if any node may use them.
-    """
+    """What the steps of one run share; `reuse` has the results of earlier runs, if any node may use them."""
 
     run: CurrentRun
     values: Values
-    engine: Engine | None = None
     reuse: ResultReuse | None = None
 
     @property
@@ -99,7 +93,7 @@ class StepNode(pocketflow.BaseNode):
             if result is None and batch is not None:
                 from pflow_mcp_plugin.host.running.batch import run_batch
 
-                result = run_batch(steps.attempts, planned, batch, prepare, store, steps.engine)
+                result = run_batch(steps.attempts, planned, batch, prepare, store)
             elif result is None:
                 retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
                 if is_ask(planned.ref.entry):
@@ -291,7 +285,7 @@ class SubRun:
         if secrets := secret_values(planned.sub.document, given):
             run.add_secrets(secrets)
         values = Values(planned.sub.document, {**given, "__run__": run})
-        inner = Steps(run, values, steps.engine, steps.reuse)
+        inner = Steps(run, values, steps.reuse)
         flow = build_flow(planned.sub, inner, self._most)
         try:
             flow.run(values.root)

@@ -67,7 +67,6 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Decision, NodeOutcome
-    from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
     from pflow_mcp_plugin.host.running.resumption import Resumed
@@ -82,18 +81,17 @@ class WorkflowRunner(Runner):
     """Checks, compiles and runs workflows.
 
     `max_steps` is how many node executions one run of a workflow may take; see `flow` for the default.
-    `engine` opens the executor that runs the items of parallel batches, threads by default. `place` is where
-    the workflows are, so where those that they run are looked up, and `options` those of each run and check.
+    `place` is where the workflows are, so where those that they run are looked up, and `options` those of
+    each run and check.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a host, and what its runs are to be
+    def __init__(
         self,
         host: Host,
         types: NodeTypes,
         plugins: Plugins,
         *,
         max_steps: int | None = None,
-        engine: Engine | None = None,
         place: WorkflowPlace | None = None,
         options: RunOptions = USUAL_OPTIONS,
     ) -> None:
@@ -103,7 +101,6 @@ class WorkflowRunner(Runner):
         self._options = options
         self._plugins = plugins
         self._max_steps = max_steps
-        self._engine = engine
         self._place = place or WorkflowPlace(library=host)
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
@@ -258,9 +255,7 @@ class WorkflowRunner(Runner):
                     from pflow_mcp_plugin.host.running.flow import Steps, build_flow, collect_outputs
                     from pflow_mcp_plugin.host.running.shared_store import Values
 
-                    steps = Steps(
-                        run, Values(compiled.document, {**values, "__run__": run}), self._engine, reuse
-                    )
+                    steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), reuse)
                     build_flow(compiled, steps, self._max_steps).run(steps.values.root)
                     outputs = collect_outputs(steps)
                 error = must_succeed(run) if self._options.items_must_succeed else None
@@ -468,7 +463,6 @@ class WorkflowRunner(Runner):
             types or self._given,
             self._plugins,
             max_steps=self._max_steps,
-            engine=self._engine,
             place=place or self._place,
             options=options or self._options,
         )

@@ -168,7 +168,7 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench, counted):
 
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}])
-def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, failing):
+def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, monkeypatch, failing):
     """Items in flight go on; their success does not let others begin."""
     bad, begun = counted
     bad += failing
@@ -178,7 +178,8 @@ def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, 
         yield InTurn()
 
     workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
-    outcome = bench.runner(engine=engine).run(workflow, {})
+    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", engine)
+    outcome = bench.run(workflow)
     last = min(failing) + 1  # as many are in flight as the batch is wide
     assert begun == list(range(last + 1))
     assert outcome.error.details["item"] == min(failing)
@@ -219,7 +220,7 @@ class Watched(ThreadPoolExecutor):
             self.held -= 1
 
 
-def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(bench):
+def test_a_batch_never_has_more_items_in_flight_than_it_is_wide(bench, monkeypatch):
     meeting = threading.Barrier(3, timeout=30)
     engines = []
 
@@ -231,10 +232,10 @@ def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(
         engines.append((width, Watched(width)))
         return engines[-1][1]
 
-    runner = bench.runner(engine=engine)
-    assert runner.run(batch(list(range(30)), parallel=True, max_concurrent=3), {}).success
+    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", engine)
+    assert bench.run(batch(list(range(30)), parallel=True, max_concurrent=3)).success
     assert [(width, watched.most) for width, watched in engines] == [(3, 3)]
-    runner.run(batch([], parallel=True, max_concurrent=3), {})
+    bench.run(batch([], parallel=True, max_concurrent=3))
     assert engines[1][0] == 1
 
 
