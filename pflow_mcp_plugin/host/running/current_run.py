@@ -209,12 +209,7 @@ class CurrentRun(Run):
         """Return the handle for what runs inside a node of the run: with steps of its own."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
-
-        def tell(done: float, _: float | None, message: str) -> None:
-            if not silent:
-                self.progress.within(min(done, expected), expected, message)
-
-        inner.progress = RunProgress(expected, tell)
+        inner.progress = self.progress.inside(0 if silent else expected)
         if (step := self.current_step()) is not None:
             inner.above = f"{step.place}/"
         return inner
@@ -276,3 +271,12 @@ class RunProgress:
             furthest = self._furthest = max(self._furthest, self._ended + share)
             most = max(self._expected, self._begun) if self._expected else None
         self._tell(furthest, most, message)
+
+    def inside(self, expected: int) -> RunProgress:
+        """Return a counter for what runs inside the node that runs now; it is silent if 0 are expected."""
+
+        def tell(done: float, _: float | None, message: str) -> None:
+            if expected:
+                self.within(min(done, expected), expected, message)
+
+        return RunProgress(expected, tell)

@@ -1,22 +1,31 @@
-from pflow_mcp_plugin.host.running.current_run import ProgressInside, RunProgress
+from pflow_mcp_plugin.contract import RunControl, Workflow
+from pflow_mcp_plugin.host.running.current_run import CurrentRun, RunProgress
 
 
 def told(expected, *calls):
     """Return what is reported in a run of some nodes, one report for each call."""
     reports = []
-    progress = RunProgress(
-        reports.append, lambda text: text.replace("secret", "***"), expected, reports.append
-    )
+    progress = RunProgress(expected, lambda *report: reports.append(report))
     for call in calls:
         call(progress)
-    return [(it.done, it.total, it.message) for it in reports]
+    return reports
+
+
+def test_a_message_is_redacted_and_cut(bench):
+    reports = []
+    control = RunControl(reports.append)
+    run = CurrentRun(bench.host, Workflow(name="wf", nodes=()), control=control, expected=2)
+    run.add_secrets(["hunter2hunter2"])
+    run.progress.within(1, 4, f"a hunter2hunter2 {'x' * 300}")
+    [report] = reports
+    assert (report.done, report.total, report.message) == (0.25, 2, f"a *** {'x' * 194}")
 
 
 def test_progress_counts_the_nodes_and_the_part_of_the_one_that_runs():
     assert told(
         2,
         lambda it: it.begin("a"),
-        lambda it: it.within(1, 4, f"a secret {'x' * 300}"),
+        lambda it: it.within(1, 4, "some"),
         lambda it: it.within(4, 4, "all"),
         lambda it: it.end("a"),
         lambda it: it.begin("b"),
@@ -25,7 +34,7 @@ def test_progress_counts_the_nodes_and_the_part_of_the_one_that_runs():
         lambda it: it.within(3, 4, "most"),
     ) == [
         (0.0, 2, "node a"),
-        (0.25, 2, f"a *** {'x' * 194}"),
+        (0.25, 2, "some"),
         (1.0, 2, "all"),
         (1.0, 2, "node a done"),
         (1.0, 2, "node b"),
@@ -43,7 +52,7 @@ def test_a_share_that_makes_no_sense_counts_as_none_and_progress_never_goes_back
 
 def test_what_runs_inside_a_node_is_a_part_of_that_node():
     def inside(progress):
-        inner = ProgressInside(progress, 2)
+        inner = progress.inside(2)
         inner.begin("in")
         inner.within(1, 2, "half")
         inner.within(2, 1, "too much")
@@ -52,7 +61,7 @@ def test_what_runs_inside_a_node_is_a_part_of_that_node():
         inner.within(4, 4, "all")
         inner.end("on")
         inner.end("more than were expected")
-        ProgressInside(progress, 0).end("silent")
+        progress.inside(0).end("silent")
 
     assert told(1, lambda it: it.begin("w"), inside) == [
         (0.0, 1, "node w"),
