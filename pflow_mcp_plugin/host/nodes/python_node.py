@@ -154,9 +154,17 @@ class Python(pocketflow.Node):
             uv = ("Correct requirements; uv has to find and install each of them",)
             message = f"uv cannot run the code: {tail}"
             return PflowError(message, details=details, suggestions=uv, ran="not ran")
-        if not reason:
+        if not reason and failed:
             details |= {key: failed[key] for key in ("type", "line") if failed.get(key)}
-            reason, step = self._reported(failed) if failed else self._unreported(ended)
+            reason, step = self._reported(failed)
+        elif not reason:  # the process itself gave none
+            code = ended.exit_code or 0
+            if code < 0:
+                hint = f"If it ran out of memory, raise memory_mb ({self._memory:g} MiB)"
+                reason, step = f"the code was ended by signal {-code}", hint if code in _OUT_OF_MEMORY else ""
+            elif code or not ended.has_result:
+                more = "" if ended.has_result else ", before its result was there"
+                reason = f"the code ended with exit code {code}{more}"
         if not reason:
             return None
         steps = (step,) if step else ()
@@ -165,17 +173,6 @@ class Python(pocketflow.Node):
     @property
     def _memory(self) -> float:
         return positive(self.params, "memory_mb", MEMORY, "MiB")
-
-    def _unreported(self, ended: _Ended) -> tuple[str, str]:
-        """Return why a process failed that gave no reason itself, and what to do; empty if it succeeded."""
-        code = ended.exit_code or 0
-        if code < 0:
-            hint = f"If it ran out of memory, raise memory_mb ({self._memory:g} MiB)"
-            return f"the code was ended by signal {-code}", hint if code in _OUT_OF_MEMORY else ""
-        if ended.has_result and not code:
-            return "", ""
-        more = "" if ended.has_result else ", before its result was there"
-        return f"the code ended with exit code {code}{more}", ""
 
     def _reported(self, failed: dict[str, Any]) -> tuple[str, str]:
         """Return the reason that the process of the code gave, and what to do."""

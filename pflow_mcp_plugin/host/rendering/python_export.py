@@ -35,8 +35,13 @@ def python_script(compiled: Compiled, workflow: JSONObject) -> str:
         for source, routes in compiled.graph.successors.items()
         for action, target in routes.items()
     ]
+    about = workflow.get("description")
+    title = f"{compiled.name}: {about}" if isinstance(about, str) and about else compiled.name
+    one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
+    # Python rejects NUL, and terminal codes do not belong in source code.
+    plain = "".join(filter(str.isprintable, one_line))
     parts = [
-        _docstring(compiled.name, workflow),
+        f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE --name value ...\n"""',
         "\n".join(sorted(f"from {it} import {', '.join(sorted(found))}" for it, found in imports.items())),
         _call("script = Script", [repr(compiled.name), *settings]),
         "\n".join(_node(planned, names, raws[planned.ref.id]) for planned in compiled.nodes),
@@ -44,15 +49,6 @@ def python_script(compiled: Compiled, workflow: JSONObject) -> str:
         f'if __name__ == "__main__":\n    raise SystemExit(script.main({names[compiled.graph.start]}))',
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _docstring(name: str, workflow: JSONObject) -> str:
-    about = workflow.get("description")
-    title = f"{name}: {about}" if isinstance(about, str) and about else name
-    one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
-    # Python rejects NUL, and terminal codes do not belong in source code.
-    plain = "".join(filter(str.isprintable, one_line))
-    return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE --name value ...\n"""'
 
 
 def _variable_names(ids: list[str]) -> dict[str, str]:

@@ -131,7 +131,8 @@ class NodeReuse:
         return lambda params: partial(self._perform, prepare, params)
 
     def _perform(self, prepare: Prepare, params: Mapping[str, object], store: NodeAwareSharedStore) -> object:
-        given = self._given(params, store)
+        own = {name: value for name, value in params.items() if name not in OWN_PARAMS}
+        given = own, {name: store[name] for name in sorted(self._reads) if name in store}
         try:
             key = self._key(given)
         except (NotKept, PflowError) as reason:
@@ -162,12 +163,6 @@ class NodeReuse:
 
     def _key(self, given: _Given) -> str:
         return result_key(self._code, self._place, *given)
-
-    def _given(self, params: Mapping[str, object], store: NodeAwareSharedStore) -> _Given:
-        """Return the params, and what the node can read from the shared store."""
-        reads = sorted(name for name in self._reads if name in store)
-        own = {name: value for name, value in params.items() if name not in OWN_PARAMS}
-        return own, {name: store[name] for name in reads}
 
     def _note(self, *, why: str = "", age: float | None = None, **counts: int) -> None:
         with self._lock:

@@ -175,20 +175,16 @@ class EarlierRun:
                 step.key, step.reruns = "", step.reruns + 1
             if trying:
                 step.state = state
-            elif state == "forgotten":
-                self._forget(step)
+            elif state == "forgotten":  # it has no counterpart; if it comes after all, it is not done again
+                with suppress(PflowError):  # it returned nothing that could be recorded
+                    if step.state == "done":
+                        returned = self.record.outputs(step)
+                        step.state = "forgotten"
+                        self.record.ended(step, returned)
+                if step.state in ("done", *UNDECIDED):
+                    self.record.decide(step, "skipped")
             else:
                 self.record.decide(step, state, written)
-
-    def _forget(self, step: RecordedStep) -> None:
-        """Record that a step has no counterpart; if it comes after all, it is not done again."""
-        with suppress(PflowError):  # it returned nothing that could be recorded
-            if step.state == "done":
-                outputs = self.record.outputs(step)
-                step.state = "forgotten"
-                self.record.ended(step, outputs)
-        if step.state in ("done", *UNDECIDED):
-            self.record.decide(step, "skipped")
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
         """Return the step of a place, or all open steps of a node, or all its steps for what was done."""

@@ -196,15 +196,13 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     _outputs: Mapping[str, str] = attrs.field(alias="output_mappings", factory=dict)
     _namespaced: bool = attrs.field(default=False, kw_only=True)
     _before: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
-    _lookup: Callable[[str], Any] = attrs.field(kw_only=True)
+    _lookup: Callable[[str], Any] = attrs.field(
+        default=attrs.Factory(lambda self: self._shared.__getitem__, takes_self=True), kw_only=True
+    )
     _fit: Fit = attrs.field(default=lambda _, value: value, kw_only=True)
     written: dict[str, Any] = attrs.field(init=False, factory=dict)
     stored: StoredValue | None = attrs.field(init=False, default=None)
     _former: dict[str, Any] = attrs.field(init=False, factory=dict)
-
-    @_lookup.default
-    def _key_of_root(self) -> Callable[[str], Any]:
-        return self._shared.__getitem__
 
     def __getitem__(self, key: str) -> Any:
         if key in self.written:
