@@ -69,9 +69,8 @@ class CurrentRun(Run):
         self.resources: dict[str, Any] = {}
         self.record: RecordedRun | None = None
         self.above = ""  # in a workflow that a node runs, the place of that step
-        self.failed_items: list[
-            tuple[str, int, int]
-        ] = []  # batch, failed and all items, of those that went on
+        # Of each batch that went on: its name, its failed and all its items.
+        self.failed_items: list[tuple[str, int, int]] = []
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.watcher = watcher or RunWatcher()

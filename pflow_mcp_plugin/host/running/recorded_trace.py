@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,8 @@ def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
     """Show a step of which nobody knows whether it happened, in those that had begun."""
     shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
     above = ""
-    parts = step.place.split("/")
-    for number, part in enumerate(parts, 1):
-        found = _PART.fullmatch(part)
-        if found is None:
-            return
+    parts = list(takewhile(bool, map(_PART.fullmatch, step.place.split("/"))))
+    for number, found in enumerate(filter(None, parts), 1):
         node_id = f"{above}{found[1]}"
         above = f"{node_id}/"
         content = next((it for it in reversed(begun) if it["id"] == node_id), None)
