@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.trace_files import shown_type
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, split_route
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import ELLIPSIS, cut, text_width
 
 _WIDTH, _HEIGHT = 210, 52
@@ -81,38 +82,27 @@ def graph_page(name: str, drawn: DrawnWorkflow) -> str:
 
     The workflows that are written in its nodes follow, each with its title; the boxes lead to them.
     """
-    parts = [("", f"<h1>{as_html(name)}</h1>", drawn)]
-    for path, inner in drawn.every():
-        parts.append((f"{path}/", f'<h2 id="{_anchor(path)}">{as_html(path)}</h2>', inner))
-    body = "\n".join(f"{title}\n{_section(name, part, above)}" for above, title, part in parts)
-    rules = set()
-    for _, _, part in parts:
-        widths = _widths(part.graph)
+    sections, rules = [], set()
+    for path, part in (("", drawn), *drawn.every()):
+        above = f"{path}/" if path else ""
+        label = as_html(f"Drawing of {path or name}, scrolls")
+        # A drawing for each width of a window: by the boxes in a row, 0 for downwards.
+        layers = 1 + max(_layers(part.graph).values(), default=0)
+        wide_ones = [it for it in _COLUMNS if layers > it - 1 or it == _COLUMNS[0]] if layers > 1 else []
+        widths = [0, *wide_ones]
+        drawings = "\n".join(
+            f'<div class="columns-{columns}"><div class="drawing" tabindex="0" role="region" '
+            f'aria-label="{label}">\n{svg(part, columns, above)}\n</div></div>'
+            for columns in widths
+        )
+        title = f'<h2 id="{_anchor(path)}">{as_html(path)}</h2>' if path else f"<h1>{as_html(name)}</h1>"
+        nodes = f"<p>{count_text(len(part.document.nodes), 'node')}</p>"
+        sections.append(f'{title}\n{nodes}\n<div class="up-to-{widths[-1]}">\n{drawings}\n</div>')
         for narrow, wide in pairwise(widths):
             needed = _WIDTH + (wide - 1) * _WIDE_ACROSS + _MARGIN + 3 * _REM  # with margins, and a scroll bar
             rules.add(_WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM))
+    body = "\n".join(sections)
     return page(name, f"<div>{body}</div>", "".join([_STYLE, *sorted(rules)]))
-
-
-def _section(name: str, drawn: DrawnWorkflow, above: str) -> str:
-    """Return how many nodes a workflow has, and a drawing for each width of a window."""
-    count = len(drawn.document.nodes)
-    widths = _widths(drawn.graph)
-    label = as_html(f"Drawing of {above.removesuffix('/') or name}, scrolls")
-    drawings = "\n".join(
-        f'<div class="columns-{columns}"><div class="drawing" tabindex="0" role="region" '
-        f'aria-label="{label}">\n{svg(drawn, columns, above)}\n</div></div>'
-        for columns in widths
-    )
-    nodes = f"<p>{count} node{'' if count == 1 else 's'}</p>"
-    return f'{nodes}\n<div class="up-to-{widths[-1]}">\n{drawings}\n</div>'
-
-
-def _widths(graph: Graph) -> list[int]:
-    """Return the numbers of boxes in a row that a workflow is drawn with, 0 for downwards."""
-    layers = 1 + max(_layers(graph).values(), default=0)
-    wide = [count for count in _COLUMNS if layers > count - 1 or count == _COLUMNS[0]]
-    return [0, *wide] if layers > 1 else [0]
 
 
 def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:

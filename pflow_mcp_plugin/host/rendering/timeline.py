@@ -201,7 +201,7 @@ def _row(step: TracedStep, length: float) -> str:
     # Of the items that the trace has times of: number, offset, milliseconds, success. They begin when the
     # step had what it waited for.
     times = []
-    for it in _list(_batch(content).get("times")):
+    for it in _list(step.batch.get("times")):
         if isinstance(it, Sequence) and not isinstance(it, str) and len(it) == 4:
             end = _number(it[1]) + _number(it[2])
             begin = min(max(_number(it[1]), offset + waited), end)
@@ -209,9 +209,15 @@ def _row(step: TracedStep, length: float) -> str:
     bars += _density(times, length) if len(times) > 1 else _span("bar", offset + waited, took, length)
     words = ", ".join(filter(None, (_STATE_WORDS.get(state), step_words(content))))
     notes = f' <span class="type note">{as_html(words)}</span>' if words else ""
+    items = ""
+    if step.batch:
+        lost, many = step.batch.get("failed"), as_html(step.batch.get("count"))
+        items = f' <span class="type note">{many} items</span>'
+        if lost:  # which does not always fail the batch
+            items = f' <span class="warn note">{as_html(lost)} of {many} failed</span>'
     name = (
         f"<span>{_MARKS[state]}<bdi>{as_html(step.name)}</bdi></span> "
-        f'<span class="type">{as_html(shown_type(content.get("type")))}</span>{_items_words(content)}{notes}'
+        f'<span class="type">{as_html(shown_type(content.get("type")))}</span>{items}{notes}'
     )
     look = f"step {'fine' if state == 'ok' else state}"
     inside = "".join(_inside(step, times, length))
@@ -229,24 +235,6 @@ def _details(look: str, name: str, bars: str, time: str, inside: str, *, opened:
         f'<summary><span class="name opener" title="{plain}">{name}</span>'
         f'<span class="track">{bars}</span>'
         f'<span class="time">{time}</span></summary>\n<div class="inside">{inside}</div></details>'
-    )
-
-
-def _batch(step: JSONObject) -> JSONObject:
-    details = step.get("details")
-    batch = details.get("batch") if isinstance(details, Mapping) else None
-    return batch if isinstance(batch, Mapping) else {}
-
-
-def _items_words(step: JSONObject) -> str:
-    """Return the number of items of a batch as HTML; failed ones do not always fail the batch."""
-    batch = _batch(step)
-    if not batch:
-        return ""
-    if not batch.get("failed"):
-        return f' <span class="type note">{as_html(batch.get("count"))} items</span>'
-    return (
-        f' <span class="warn note">{as_html(batch["failed"])} of {as_html(batch.get("count"))} failed</span>'
     )
 
 
@@ -294,8 +282,8 @@ def _inside(
     if times:
         yield from _items(step, times, length)
     details = content.get("details")
-    if isinstance(details, Mapping) and (batch := _batch(content)):
-        details = {**details, "batch": {key: value for key, value in batch.items() if key != "times"}}
+    if isinstance(details, Mapping) and step.batch:
+        details = {**details, "batch": {key: it for key, it in step.batch.items() if key != "times"}}
     error, outputs = content.get("error"), content.get("outputs")
     said = error is not None
     parts = {
@@ -312,8 +300,7 @@ def _inside(
 
 def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float) -> Iterator[str]:
     """Yield the list of the items of a batch; those that the trace has by themselves open on a click."""
-    batch = _batch(step.content)
-    count = batch.get("count")
+    batch, count = step.batch, step.batch.get("count")
     inner = {_number(item.get("index")): item for item in step.batch_items}
     errors = {_number(it.get("index")): it for it in _list(batch.get("errors")) if isinstance(it, Mapping)}
     own = as_html(step.name.rpartition("/")[2])
