@@ -91,11 +91,7 @@ def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
     [
         ("result:dict content:str error:str", "body!", "content"),
         ("content:str whole:bool result:dict", "body!", "content"),
-        ("result:dict title:str content:str", "body!", "result"),
-        ("result:dict rows:list", "body!", "result"),
-        ("result:str content:str", "body!", "result"),
         ("result:dict content:str", "body!:any", "result"),
-        ("result:dict content:str", "body!:str|dict", "result"),
     ],
 )
 def test_of_an_object_the_only_text_goes_where_only_a_text_fits(outputs, wanted, source):

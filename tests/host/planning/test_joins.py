@@ -33,10 +33,8 @@ def entry(*outputs, **interface):
         ("issue_number:int", "issueNumber:int"),
         ("result", "text:str"),
         ("body:str", "message:str"),
-        ("search:str", "query:str"),
         ("rows:list", "data:list"),
         ("count:int", "count:str"),
-        ("paths", "path:list"),
     ],
 )
 def test_an_output_is_joined_to_an_input_of_its_name_or_of_a_synonym(given, wanted):

@@ -133,55 +133,6 @@ def test_a_batch_goes_on_with_the_items_that_are_left(bench, sent, resumed, para
     assert set(before) <= set(sent)
 
 
-def test_items_that_failed_stay_failed_unless_they_are_asked_for(bench, sent, resumed):
-    bench.failing = {1: ValueError("no"), "last": ValueError("no")}
-    batch = {"items": [0, 1, 2], "error_handling": "continue"}
-    workflow = flow(
-        step("all", "t-send", {"value": "${item}"}, batch=batch),
-        step("last", "t-send", {"value": "last"}),
-        edges=[edge("all", "last")],
-    )
-    failed = bench.run(workflow)
-    bench.failing = {}
-    assert resumed().error is None
-    assert sent == [0, 2, "last"]
-    assert resumed(failed.run_id, "--only-failed").error is None
-    assert (sent, records(bench)) == ([0, 2, "last", 1], [])
-
-
-def test_each_pass_of_a_loop_is_a_step_of_its_own(bench, sent, resumed):
-    passes = []
-
-    @bench.acts("t-count", (), ["n"])
-    def count(shared, params):
-        passes.append(len(passes))
-        shared["n"] = len(passes)
-        if len(passes) == 3:
-            raise ValueError("tired")
-        return "again"
-
-    workflow = flow(
-        step("send", "t-send", {"value": "x"}),
-        step("count", "t-count"),
-        edges=[edge("send", "count"), edge("count", "send", "again")],
-    )
-    bench.run(workflow)
-    assert (sent, passes) == (["x", "x", "x"], [0, 1, 2])
-    report = resumed()
-    assert sent == ["x", "x", "x", "x"] + ["x"] * (len(sent) - 4)
-    assert report.error is not None  # it loops for ever, from the fourth pass
-
-
-def test_steps_inside_a_workflow_that_a_node_runs_are_kept(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no")}
-    inner = sending("a", "b")
-    workflow = flow(step("outer", "workflow", {"workflow": inner}, batch={"items": [1, 2]}))
-    bench.run(workflow)
-    bench.failing = {}
-    assert resumed().error is None
-    assert sorted(sent) == ["a", "a", "b", "b"]
-
-
 def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
     bench.failing = {"a": ValueError("no"), "c": ValueError("no")}
     nodes = [step(name, "t-send", {"value": name}) for name in ("a", "b", "c")]
@@ -190,31 +141,6 @@ def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
     bench.failing = {}
     report = resumed()
     assert (report.error, sent) == (None, ["b", "c"])
-
-
-@pytest.mark.parametrize(
-    ("edited", "sends"),
-    [
-        (
-            flow(
-                step("renamed", "t-send", {"value": "a"}),
-                step("s-b", "t-send", {"value": "b"}),
-                edges=[edge("renamed", "s-b")],
-            ),
-            ["b"],
-        ),
-        (sending("new", "a", "b"), ["new", "b"]),
-        (sending("b", "a"), ["b"]),
-    ],
-    ids=["renamed", "inserted", "swapped"],
-)
-def test_a_workflow_may_be_edited_and_nothing_is_sent_twice(bench, sent, resumed, tmp_path, edited, sends):
-    bench.failing = {"b": ValueError("no")}
-    bench.run(sending("a", "b"))
-    bench.failing = {}
-    sent.clear()
-    assert resumed("--workflow", written(tmp_path, edited)).error is None
-    assert sent == sends
 
 
 def test_a_step_that_may_be_a_changed_one_is_not_begun(bench, sent, resumed, tmp_path):
@@ -381,31 +307,6 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
         with pytest.raises(PflowError, match="no run to resume"):
             resumed()
     assert resumed("--list").data[0]["state"] == "failed"
-
-
-def test_a_run_that_is_mended_and_fails_again_goes_on_as_mended(bench, sent, resumed, tmp_path):
-    bench.failing = {"b": ValueError("no"), "c": ValueError("no")}
-    bench.run(sending("a", "b"))
-    mended = sending("a", "c", "d")
-    assert resumed("--workflow", written(tmp_path, mended)).error is not None
-    bench.failing = {}
-    assert resumed().error is None
-    assert sent == ["a", "c", "d"]
-
-
-def test_the_record_of_a_run_that_goes_on_is_among_the_open_ones(bench, sent, resumed):
-    seen = []
-
-    @bench.acts("t-look", ["value"], [])
-    def look(shared, params):
-        seen.extend(path.parent.name for path in (bench.host.paths.state / "runs").rglob("*.db"))
-        raise ValueError("not yet")
-
-    bench.run(flow(step("a", "t-send", {"value": "a"}), step("b", "t-look"), edges=[edge("a", "b")]))
-    (ended,) = (bench.host.paths.state / "runs").rglob("*.db")
-    assert ended.parent.name == "ended"
-    resumed()
-    assert seen == ["open", "open"]
 
 
 def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, sent):

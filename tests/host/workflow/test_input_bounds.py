@@ -51,20 +51,15 @@ def bound(spec, value):
 @pytest.mark.parametrize(
     ("spec", "value", "expected"),
     [
-        ({"enum": ["a", "b"]}, "a", "a"),
         ({"enum": [1, 2]}, "2", 2),
         ({"enum": ["x", 1, True]}, "1", 1),
         ({"enum": ["x", 1, True]}, "true", True),
         ({"type": "bool", "enum": [True]}, "True", True),
-        ({"type": "str | None", "enum": ["a"]}, None, None),
-        ({"enum": ["a", None]}, None, None),
-        ({"type": "int", "minimum": 1}, "1", 1),
         ({"type": "float", "maximum": 0.5}, "0.5", 0.5),
         ({"type": "float", "maximum": 2}, "2", 2),
         ({"type": "int | None", "minimum": 1}, "", None),
         ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
         ({"type": "str", "pattern": "^a*$"}, "", ""),
-        ({"type": "str", "pattern": "b"}, "abc", "abc"),
         ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
     ],
 )
@@ -107,7 +102,6 @@ def test_a_secret_value_is_not_in_the_message():
 @pytest.mark.parametrize(
     ("spec", "place", "message"),
     [
-        ({"type": "str", "minimum": 1}, ".minimum", "minimum does not apply to the type str"),
         ({"type": "int | str", "maximum": 1}, ".maximum", "maximum does not apply to the type int | str"),
         ({"minimum": 1}, ".minimum", "minimum does not apply to the type any"),
         ({"type": "None", "minimum": 1}, ".minimum", "minimum does not apply to the type None"),
@@ -135,7 +129,6 @@ def test_a_secret_value_is_not_in_the_message():
             ".default",
             "The default of input it must be at least 1",
         ),
-        ({"type": "str", "pattern": "^b", "default": "a"}, ".default", "must be a string that matches ^b"),
     ],
 )
 def test_bounds_that_cannot_be_right_are_errors_with_places(spec, place, message):
