@@ -187,15 +187,16 @@ def test_the_source_itself_explains_what_is_missing(open_with):
         assert opened.host.registry.missing("shout-loud").message == "shout-loud is hoarse"
 
 
-def test_a_source_that_cannot_say_what_is_missing_is_no_broken_plugin(open_with):
-    def refuse(node_type):
+def test_a_source_that_cannot_say_what_is_missing_or_what_it_lacks_is_no_broken_plugin(open_with):
+    def refuse(text):
         raise PflowError("The config is not TOML", suggestions=("Correct it",), kind="config")
 
     source = Source("shout")
-    source.missing = refuse
+    source.missing = source.lacking = refuse
     with open_with(plugin(source)) as opened:
         problem = opened.host.registry.missing("shout-loud")
         assert (problem.message, problem.suggestion) == ("The config is not TOML", "Correct it")
+        assert opened.host.registry.search_rows("loud") == []
         assert "shout" not in opened.messages
 
 
@@ -216,17 +217,6 @@ def test_what_a_source_could_offer_for_a_search_is_told_once_and_for_no_list_of_
             getattr(registry, ask)("say it loud")
         assert asked == ["say it loud"] * 2
         assert opened.messages.count("Nobody has shouted yet") == 1
-
-
-def test_a_source_that_cannot_say_what_it_lacks_is_no_broken_plugin(open_with):
-    def refuse(text):
-        raise PflowError("The config is not TOML", kind="config")
-
-    source = Source("shout")
-    source.lacking = refuse
-    with open_with(plugin(source)) as opened:
-        assert opened.host.registry.search_rows("loud") == []
-        assert "shout" not in opened.messages
 
 
 NODES = """

@@ -65,17 +65,15 @@ def read(bench, batch, last, large, monkeypatch):
     return outcome.outputs, json.loads(json.dumps(shown).replace(outcome.run_id, "RUN"))
 
 
-@pytest.mark.parametrize("template", READS.values(), ids=READS)
-def test_a_template_reads_what_it_would_read_in_memory(bench, batch, monkeypatch, template):
-    last = step("last", "echo", {"message": template})
-    stored, shown = read(bench, batch, last, 0, monkeypatch)
-    assert (stored, shown) == read(bench, batch, last, 1 << 30, monkeypatch)
-    assert "StoredValue" not in str(stored)
+STEPS = [
+    *(pytest.param("echo", {"message": template}, id=name) for name, template in READS.items()),
+    *(pytest.param("transform", {"expression": text}, id=name) for name, text in EXPRESSIONS.items()),
+]
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
-def test_an_expression_reads_what_it_would_read_in_memory(bench, batch, monkeypatch, expression):
-    last = step("last", "transform", {"expression": expression})
+@pytest.mark.parametrize(("node_type", "params"), STEPS)
+def test_what_a_step_reads_is_what_it_would_read_in_memory(bench, batch, monkeypatch, node_type, params):
+    last = step("last", node_type, params)
     stored, shown = read(bench, batch, last, 0, monkeypatch)
     assert (stored, shown) == read(bench, batch, last, 1 << 30, monkeypatch)
     assert "StoredValue" not in str(stored)
