@@ -17,7 +17,7 @@ from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from pflow_mcp_plugin.client.pool import OnProgress
+    from pflow_mcp_plugin.client.connection import OnProgress
     from pflow_mcp_plugin.contract import RunStep
 
 IDLE_SECONDS = 600.0

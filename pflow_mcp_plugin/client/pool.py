@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from pflow_mcp_plugin.client.connection import Connection
+    from pflow_mcp_plugin.client.connection import Connection, OnProgress
     from pflow_mcp_plugin.client.session import Ask
     from pflow_mcp_plugin.contract import RunStep
 
-    OnProgress = Callable[[float, float | None, str | None], None]
     OnCall = Callable[[Future[Any]], None]
 
 T = TypeVar("T")
@@ -112,6 +111,13 @@ class Pool:
 
     def _start_prepared(self) -> None:
         """Start servers that were prepared, as many as may be starting; each of them starts a successor."""
+
+        def end_start(_opened: Future[None]) -> None:
+            with self._lock:
+                self._free_starts += 1
+            with suppress(McpError):  # the pool is being closed
+                self._start_prepared()
+
         while True:
             with self._lock:
                 if self._closed or self._cancelled or not self._prepared or self._free_starts <= 0:
@@ -124,18 +130,10 @@ class Pool:
                     opening = self._submit(supervisor.begin(), supervisor.launch)
             finally:
                 if opening is None:
-                    self._free_start()
+                    with self._lock:
+                        self._free_starts += 1
             if opening is not None:
-                opening.add_done_callback(self._start_next)
-
-    def _free_start(self) -> None:
-        with self._lock:
-            self._free_starts += 1
-
-    def _start_next(self, _opened: Future[None]) -> None:
-        self._free_start()
-        with suppress(McpError):  # the pool is being closed
-            self._start_prepared()
+                opening.add_done_callback(end_start)
 
     def call(
         self,

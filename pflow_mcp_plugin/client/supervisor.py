@@ -40,7 +40,6 @@ _ABANDON_SECONDS = 1.0
 _MOST_STARTS = 5
 _STARTS_SECONDS = 180.0
 """A server that has been started this often within these seconds is not started again."""
-HttpTransport = Literal["http", "sse"]
 _PROBE_SECONDS = 5.0
 """How long the handshake that probes the other transport may take."""
 _NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
@@ -304,7 +303,7 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     from pflow_mcp_plugin.config import display
 
     server, status = launch.server, error.facts.get("status")
-    kind: HttpTransport = "http" if server.transport == "sse" else "sse"
+    kind: Literal["http", "sse"] = "http" if server.transport == "sse" else "sse"
     # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
     may_be_another = (
         isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)

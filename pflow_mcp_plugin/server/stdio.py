@@ -18,10 +18,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
+import attrs
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
@@ -151,6 +151,7 @@ def claimed_streams() -> Iterator[tuple[int, int]]:
         yield incoming, outgoing
 
 
+@attrs.frozen
 class EraStreams:
     """Passes each message on to the protocol era that it belongs to.
 
@@ -158,14 +159,8 @@ class EraStreams:
     their protocol version themselves, as since 2026-07-28.
     """
 
-    def __init__(
-        self,
-        handshake: MemoryObjectSendStream[SessionMessage | Exception],
-        enveloped: MemoryObjectSendStream[SessionMessage | Exception],
-    ) -> None:
-        self._handshake = handshake
-        self._enveloped = enveloped
-        self._both = (handshake, enveloped)
+    handshake: MemoryObjectSendStream[SessionMessage | Exception]
+    enveloped: MemoryObjectSendStream[SessionMessage | Exception]
 
     def send_nowait(self, item: SessionMessage) -> None:
         """Pass a message on; each era looks itself whether a notification or an answer is for it."""
@@ -173,21 +168,17 @@ class EraStreams:
         params: Mapping[str, Any] = getattr(message, "params", None) or {}
         meta = params.get("_meta")
         has_envelope = isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
-        streams: tuple[MemoryObjectSendStream[SessionMessage | Exception], ...]
-        if not isinstance(message, JSONRPCRequest):
-            streams = self._both
-        elif message.method != "initialize" and has_envelope:
-            streams = (self._enveloped,)
-        else:
-            streams = (self._handshake,)
+        streams = [self.handshake, self.enveloped]
+        if isinstance(message, JSONRPCRequest):
+            streams = [self.enveloped if has_envelope and message.method != "initialize" else self.handshake]
         for stream in streams:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # this era has ended
                 stream.send_nowait(item)
 
     def close(self) -> None:
         """End both eras."""
-        for stream in self._both:
-            stream.close()
+        self.handshake.close()
+        self.enveloped.close()
 
 
 class LineReader:
@@ -216,9 +207,7 @@ class LineReader:
             threading.Thread(target=self._read_all, name="pflow-stdin", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended = True
         self._loop.remove_reader(self._descriptor)
         self._messages.close()
@@ -323,9 +312,7 @@ class LineWriter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

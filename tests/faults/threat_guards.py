@@ -64,7 +64,7 @@ GUARDS = (
     Guard(14, "marked_processes", always("isdecimal", "getpid")),
     Guard(15, "child_environment", always("_NAMES")),
     Guard(16, "egress.refusal_of_url", always("insecure", "canonical")),
-    Guard(17, "_may_follow", always("is_same_origin")),
+    Guard(17, "HttpRequests._followed", never("is_same_origin")),
     Guard(17, "http_transports._endpoint", always("is_same_origin")),
     Guard(18, "_pool", never("refusal")),
     Guard(18, "_key_url", never("issuer")),

@@ -113,12 +113,12 @@ def failure(
     elif evidence.exchange.answered and ran == "not ran":
         ran, retryable = "unknown", False  # the server answered an earlier round of the call
     text, said, file = evidence.stderr.strip(), [], ""
-    shown = excerpt(text)
-    if shown.lines:
-        if evidence.stderr_folder is not None and not shown.is_whole:
+    shown, is_whole = excerpt(text)
+    if shown:
+        if evidence.stderr_folder is not None and not is_whole:
             file = str(keep_stderr(evidence.stderr_folder, evidence.server.name, f"{text}\n") or "")
         heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
-        said = [heading, *(f"  {line}" for line in shown.lines)]
+        said = [heading, *(f"  {line}" for line in shown)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
     notes = [message, *evidence.blanks.notes, *said]
     if evidence.seen is not None and evidence.seen.first_stray and not evidence.calling:
@@ -159,16 +159,11 @@ def plain(text: str) -> str:
     return _TERMINAL.sub("", text)
 
 
-@attrs.frozen
-class Excerpt:
-    """Selected lines of a server's stderr, with notes where some are left out, and whether none are."""
+def excerpt(text: str) -> tuple[list[str], bool]:
+    """Return the first and last lines of stderr, and those that may name a cause; and whether that is all.
 
-    lines: tuple[str, ...]
-    is_whole: bool
-
-
-def excerpt(text: str) -> Excerpt:
-    """Return the first and last lines of stderr, and those between them that may name a cause."""
+    Notes say where lines are left out.
+    """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if len(lines) <= _MOST_LINES:
         chosen = list(range(len(lines)))
@@ -196,7 +191,7 @@ def excerpt(text: str) -> Excerpt:
             head = line[:_LONGEST_LINE]
             line = f"{head.rpartition(' ')[0] or head} ... ({len(line):,} characters in all)"
         shown.append(line)
-    return Excerpt(tuple(shown), is_whole)
+    return shown, is_whole
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:

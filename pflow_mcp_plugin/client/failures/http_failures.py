@@ -85,13 +85,17 @@ def from_status(evidence: Evidence) -> McpError | None:
 
 def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     """Return what happened and the next step."""
-    url = evidence.url
+    url, server, challenge = evidence.url, evidence.server, evidence.challenge
     if status == HTTPStatus.UNAUTHORIZED:
-        return f"not logged in at {url} (HTTP 401)", _how_to_log_in(
-            evidence.server, evidence.challenge, evidence.config_file
-        )
+        step = _how_to_log_in(server, challenge, evidence.config_file)
+        return f"not logged in at {url} (HTTP 401)", step
     if status == HTTPStatus.FORBIDDEN:
-        return _forbidden(evidence)
+        scope = challenge.get("scope", "")[:_SNIPPET]
+        if challenge.get("error") != "insufficient_scope" and not scope:
+            step = f"check the permissions of the token in auth or headers of server {server.name}"
+            return f"access denied at {url} (HTTP 403)", step
+        needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
+        return f"access denied at {url} (HTTP 403): {needed}", new_login(server, scope)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
     snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
@@ -100,7 +104,7 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         text = f"too many requests (HTTP {status})"
     action = _ADVICE_AS.get(status) or STATUS_ACTIONS.get(status, "")
-    step = advice(action, evidence.server, after=after) or "look at the server's own log"
+    step = advice(action, server, after=after) or "look at the server's own log"
     return text, step
 
 
@@ -147,16 +151,6 @@ def _how_to_log_in(server: Server, challenge: Mapping[str, str], config_file: Pa
         f'get a token from its operator, and set auth = {{ type = "bearer", token = "${{{variable}}}" }} '
         f"for server {name}"
     )
-
-
-def _forbidden(evidence: Evidence) -> tuple[str, str]:
-    challenge, name = evidence.challenge, evidence.server.name
-    scope = challenge.get("scope", "")[:_SNIPPET]
-    if challenge.get("error") != "insufficient_scope" and not scope:
-        step = f"check the permissions of the token in auth or headers of server {name}"
-        return f"access denied at {evidence.url} (HTTP 403)", step
-    needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
-    return f"access denied at {evidence.url} (HTTP 403): {needed}", new_login(evidence.server, scope)
 
 
 def _redirected(evidence: Evidence) -> McpError:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 import time
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place, require_allowed
-from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_state import (
+    AuthorizationServer,
+    Registration,
+    SignIn,
+    Tokens,
+    built,
+)
 from pflow_mcp_plugin.client.request_failures import NoAccessToken, challenge_parameters
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.network.egress import is_loopback, is_same_origin
@@ -190,14 +195,9 @@ def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationS
             require_url(server, f"{name} in {where}", url)
     if not urls["token_endpoint"]:
         raise NoAccessToken(f"{where} has no token_endpoint", "operator")
-    # The default of each further field tells its type.
-    given: dict[str, Any] = {"issuer": stated, **urls}
-    for field in attrs.fields(AuthorizationServer):
-        if field.default == ():
-            given[field.name] = _words(content.get(field.name))
-        elif isinstance(field.default, bool):
-            given[field.name] = content.get(field.name) is True
-    return AuthorizationServer(**given)
+    words = {name: _words(item) for name, item in content.items() if isinstance(item, list)}
+    checked: AuthorizationServer = built(AuthorizationServer, {**content, **words}, issuer=stated, **urls)
+    return checked
 
 
 def _words(value: JSON) -> tuple[str, ...]:

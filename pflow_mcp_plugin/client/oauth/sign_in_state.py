@@ -151,18 +151,18 @@ def as_json(sign_in: SignIn) -> dict[str, JSON]:
 def from_json(value: JSONObject) -> SignIn:
     """Return the sign-in that its JSON describes."""
     tokens = value.get("tokens")
-    found: SignIn = _built(
+    found: SignIn = built(
         SignIn,
         value,
-        authorization_server=_built(AuthorizationServer, value.get("authorization_server")),
-        registration=_built(Registration, value.get("registration")),
-        tokens=None if tokens is None else _built(Tokens, tokens),
+        authorization_server=built(AuthorizationServer, value.get("authorization_server")),
+        registration=built(Registration, value.get("registration")),
+        tokens=None if tokens is None else built(Tokens, tokens),
     )
     return found
 
 
-def _built(kind: Any, value: JSON, **parts: object) -> Any:
-    """Build a sign-in, or a part of it, from JSON; the default of each field tells its type."""
+def built(kind: Any, value: JSON, **parts: object) -> Any:
+    """Build a sign-in, or a part of it, from JSON and parts; the default of each field tells its type."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
     given: dict[str, Any] = {**parts}

@@ -96,7 +96,27 @@ class SignInStore:
         path = self._path(key, sign_in.issuer)
         with suppress(OSError):
             path.with_suffix(_RESERVE).unlink(missing_ok=True)  # now the room is needed
-        _write_file(path, sign_in)
+        with suppress(storage.CorruptFile):  # the new one takes its place
+            _content(path)
+        content: dict[str, Any] = {**as_json(sign_in), "revision": uuid4().hex}
+        content["refreshable"] = bool(sign_in.tokens and sign_in.tokens.refresh)
+        secrets: dict[str, JSON] = {}
+        if secret := content["registration"].pop("client_secret", ""):
+            secrets["client_secret"] = secret
+        for name in _SECRETS if content["tokens"] else ():
+            secrets[name] = content["tokens"].pop(name)
+        value = json.dumps({**secrets, "revision": content["revision"]})
+        if not secrets:
+            _ask_keyring("delete_password", path.stem)
+        elif (
+            _ask_keyring("set_password", path.stem, value) is not _FAILED
+            # A disabled keyring accepts everything silently.
+            and _ask_keyring("get_password", path.stem) == value
+        ):
+            content["secrets"] = _KEYRING
+        else:
+            content["secrets"] = secrets
+        storage.write_atomic(path, storage.encode_json(path, content))
 
     @asynccontextmanager
     async def reserved(self, key: SignInKey, issuer: str) -> AsyncIterator[None]:
@@ -211,31 +231,6 @@ def _read_file(path: Path) -> SignIn | None:
     elif isinstance(tokens, dict):
         content["tokens"] = None
     return _parsed(path, content)
-
-
-def _write_file(path: Path, sign_in: SignIn) -> None:
-    """Store a sign-in in place of the stored one."""
-    with suppress(storage.CorruptFile):  # the new one takes its place
-        _content(path)
-    content: dict[str, Any] = {**as_json(sign_in), "revision": uuid4().hex}
-    content["refreshable"] = bool(sign_in.tokens and sign_in.tokens.refresh)
-    secrets: dict[str, JSON] = {}
-    if secret := content["registration"].pop("client_secret", ""):
-        secrets["client_secret"] = secret
-    for name in _SECRETS if content["tokens"] else ():
-        secrets[name] = content["tokens"].pop(name)
-    value = json.dumps({**secrets, "revision": content["revision"]})
-    if not secrets:
-        _ask_keyring("delete_password", path.stem)
-    elif (
-        _ask_keyring("set_password", path.stem, value) is not _FAILED
-        # A disabled keyring accepts everything silently.
-        and _ask_keyring("get_password", path.stem) == value
-    ):
-        content["secrets"] = _KEYRING
-    else:
-        content["secrets"] = secrets
-    storage.write_atomic(path, storage.encode_json(path, content))
 
 
 def _content(path: Path) -> dict[str, Any] | None:

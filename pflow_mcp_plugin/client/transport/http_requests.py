@@ -124,7 +124,12 @@ class HttpRequests:
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if following is None or not _may_follow(request, following):
+            if (
+                following is None
+                or following.method != request.method  # 301 to 303 make of a POST a GET without the message
+                or following.url.userinfo != request.url.userinfo  # which would be sent as credentials
+                or not is_same_origin(str(request.url), str(following.url))
+            ):
                 return response
             await read_beginning(response)
             await response.aclose()
@@ -241,14 +246,6 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._response.aclose()
-
-
-def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
-    return (
-        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
-        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
-        and is_same_origin(str(request.url), str(following.url))
-    )
 
 
 def request_headers(server: Server) -> dict[str, str]:

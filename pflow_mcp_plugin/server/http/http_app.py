@@ -94,24 +94,21 @@ class TokenGate:
             verdict = Refusal(reason="The request needs exactly one header Authorization: Bearer TOKEN")
         else:
             verdict = await self.check.check(token.strip())
-        if isinstance(verdict, Refusal):
-            return await self._refuse(verdict, send)
-        scope = {**scope, "user": AuthenticatedUser(verdict), "auth": AuthCredentials(verdict.scopes)}
-        return await self.app(scope, receive, send)
-
-    async def _refuse(self, refusal: Refusal, send: Send) -> None:
+        if not isinstance(verdict, Refusal):
+            scope = {**scope, "user": AuthenticatedUser(verdict), "auth": AuthCredentials(verdict.scopes)}
+            return await self.app(scope, receive, send)
         parts = {"realm": "pflow"}
-        if refusal.error:
-            parts |= {"error": refusal.error, "error_description": refusal.reason}
-        if refusal.scope:
-            parts["scope"] = refusal.scope
+        if verdict.error:
+            parts |= {"error": verdict.error, "error_description": verdict.reason}
+        if verdict.scope:
+            parts["scope"] = verdict.scope
         if self.metadata_url:
             parts["resource_metadata"] = self.metadata_url
         headers = {"www-authenticate": "Bearer " + ", ".join(f'{name}="{it}"' for name, it in parts.items())}
-        if refusal.error == "temporarily_unavailable":
+        if verdict.error == "temporarily_unavailable":
             headers = {"retry-after": "5"}
-        body = {"error": refusal.error or "invalid_token", "error_description": refusal.reason}
-        await answer(send, refusal.status, body, headers)
+        body = {"error": verdict.error or "invalid_token", "error_description": verdict.reason}
+        return await answer(send, verdict.status, body, headers)
 
 
 _SUBSCRIPTION = "subscriptions/listen"
@@ -154,10 +151,10 @@ class RequestLimits:
         # The SDK refuses a request whose body says otherwise.
         listens = is_modern and headers.get("mcp-method") == _SUBSCRIPTION
         group = self._listening if listens else self._answering
-        if self._draining:
-            return await _busy(send, "This server is shutting down")
-        if len(group) >= self.max_requests:
-            return await _busy(send, "This server handles too many requests at once")
+        if self._draining or len(group) >= self.max_requests:
+            why = "is shutting down" if self._draining else "handles too many requests at once"
+            body = {"error": "unavailable", "error_description": f"This server {why}"}
+            return await answer(send, 503, body, {"retry-after": "1"})
         limit = anyio.CancelScope()
         group.add(limit)
         try:
@@ -237,11 +234,6 @@ class _Reply:
                 failure = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
                 event = f"event: message\r\ndata: {json.dumps(failure)}\r\n\r\n".encode()
             await self._send({"type": "http.response.body", "body": event})
-
-
-async def _busy(send: Send, reason: str) -> None:
-    body = {"error": "unavailable", "error_description": reason}
-    await answer(send, 503, body, {"retry-after": "1"})
 
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -95,16 +95,14 @@ class _FailureLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line of a failure; characters that are not printable are escaped."""
         text = self._redactor.text(record.getMessage().splitlines()[0] if record.getMessage() else "")
-        error = record.exc_info[1] if record.exc_info else None
-        print(f"Error: {one_line(text)}{f' ({_kind(error)})' if error else ''}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _kind(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f" in {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
-    return f"{type(error).__name__}{where}"
+        error, kind = record.exc_info[1] if record.exc_info else None, ""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if error is not None:
+            last = traceback.extract_tb(error.__traceback__)[-1:]
+            where = f" in {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+            kind = f" ({type(error).__name__}{where})"
+        print(f"Error: {one_line(text)}{kind}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
