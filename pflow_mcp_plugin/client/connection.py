@@ -436,21 +436,19 @@ class Connection:
     @asynccontextmanager
     async def _request(self, phase: Phase, bounds: Bounds, tool: str = "") -> AsyncIterator[Bounds]:
         """Run one request within its deadlines; raise its failure as one of our errors."""
-        explained = partial(self._explainer.explained, phase=phase, tool=tool)
         try:
             async with bounds:
                 yield bounds
         except PflowError:  # one of ours, or what a step of a run was told
             raise
-        except DeadlinePassed as late:
-            raise await explained(
-                late, passed=late.deadline, closed=self._over, answered=bounds.answered
-            ) from late
         except Exception as error:
             # A lost session fails every further request: the next one needs a new connection.
             if isinstance(error, RequestFailed) and error.exchange.session_lost:
                 self._retire()
-            raise await explained(error, closed=self._over, answered=bounds.answered) from error
+            passed = error.deadline if isinstance(error, DeadlinePassed) else None
+            raise await self._explainer.explained(
+                error, phase, tool=tool, passed=passed, closed=self._over, answered=bounds.answered
+            ) from error
 
 
 def _since(started: float) -> float:

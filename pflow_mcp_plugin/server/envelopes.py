@@ -15,6 +15,12 @@ from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
+ANY_OBJECT: JSONObject = {"type": "object"}
+FLAG: JSONObject = {"type": "boolean"}
+INTEGER: JSONObject = {"type": "integer"}
+TEXT: JSONObject = {"type": "string"}
+NUMBER: JSONObject = {"type": "number"}
+
 SCHEMA = 1
 """The version of both envelopes."""
 
@@ -23,16 +29,21 @@ _DEEPEST = 120
 _LARGEST = 10**4_000
 """Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
+
+def object_of(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with these properties, by default all required, and perhaps others."""
+    names = properties if required is None else required
+    return {"type": "object", "properties": properties, "required": list(names)}
+
+
+def list_of(items: JSONObject) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
 _ERROR: JSONObject = {
-    "type": "object",
+    **object_of({"type": TEXT, "message": TEXT, "details": ANY_OBJECT, "suggestions": list_of(TEXT)}),
     "description": "Why it failed; absent on success",
-    "properties": {
-        "type": {"type": "string"},
-        "message": {"type": "string"},
-        "details": {"type": "object"},
-        "suggestions": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["type", "message", "details", "suggestions"],
 }
 
 
@@ -48,17 +59,8 @@ def failure(error: PflowError, **beside: object) -> dict[str, Any]:
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
     """Return the JSON Schema of both envelopes of a tool; the keys `beside` its data may be absent."""
-    return {
-        "type": "object",
-        "properties": {
-            "schema": {"const": SCHEMA},
-            "success": {"type": "boolean"},
-            "data": data,
-            "error": _ERROR,
-            **beside,
-        },
-        "required": ["schema", "success"],
-    }
+    own: JSONObject = {"schema": {"const": SCHEMA}, "success": FLAG, "data": data, "error": _ERROR}
+    return object_of({**own, **beside}, ("schema", "success"))
 
 
 def encoded(envelope: JSONObject) -> tuple[Any, str]:
@@ -167,21 +169,15 @@ def _secret_values(settings: Settings) -> Iterator[str]:
             yield from (value[token.start : token.end] for token in tokens(value))
 
 
-ANY_OBJECT: JSONObject = {"type": "object"}
-FLAG: JSONObject = {"type": "boolean"}
-INTEGER: JSONObject = {"type": "integer"}
-TEXT: JSONObject = {"type": "string"}
-NUMBER: JSONObject = {"type": "number"}
-
 MOST_CHARACTERS = 20_000
 """Characters that an argument may have where its schema does not say more."""
 MOST_NAMES = 1_000
 """Items that an argument which is a list may have."""
 
 RUN_BESIDE: Mapping[str, JSONObject] = {
-    "trace_path": {"type": "string", "description": "The trace of the run, for trace_read"},
+    "trace_path": {**TEXT, "description": "The trace of the run, for trace_read"},
     "checkpoint": {
-        "type": "object",
+        **ANY_OBJECT,
         "description": "On failure: what each node had written, by node id; shortened and redacted",
     },
 }
@@ -189,17 +185,6 @@ RUN_BESIDE: Mapping[str, JSONObject] = {
 
 LOCAL_READING = Claims(read_only=True, destructive=False, idempotent=True, open_world=False)
 """The claims of a tool that reads what is on this machine."""
-
-
-def object_of(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the schema of an object with these properties, by default all required, and perhaps others."""
-    names = properties if required is None else required
-    return {"type": "object", "properties": properties, "required": list(names)}
-
-
-def list_of(items: JSONObject) -> dict[str, Any]:
-    """Return the schema of a list."""
-    return {"type": "array", "items": items}
 
 
 def answer_schema(

@@ -158,24 +158,23 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
         beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
         ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside)
         envelope: dict[str, Any] = envelopes.encoded(ran)[0]
-        misfits = list(validator().iter_errors(envelope["data"]))
+        misfits = tuple(
+            Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution")
+            for each in validator().iter_errors(envelope["data"])
+        )
         if misfits:
-            return ended(attrs.evolve(outcome, success=False, error=_misfit(given.name, misfits)), request)
+            said = f"Workflow {given.name} ended, but its outputs do not have the declared types"
+            error = PflowError(
+                f"{said}: {misfits[0].path}: {misfits[0].message}",
+                problems=misfits,
+                suggestions=(
+                    "A tool returned something other than it declares; sync its server: pflow mcp sync",
+                ),
+            )
+            return ended(attrs.evolve(outcome, success=False, error=error), request)
         return envelope
 
     return answer
-
-
-def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
-    problems = tuple(
-        Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution") for each in misfits
-    )
-    first = f"{problems[0].path}: {problems[0].message}"
-    return PflowError(
-        f"Workflow {name} ended, but its outputs do not have the declared types: {first}",
-        problems=problems,
-        suggestions=("A tool returned something other than it declares; sync its server: pflow mcp sync",),
-    )
 
 
 _NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
@@ -194,12 +193,8 @@ def input_schema(interface: Interface) -> dict[str, Any]:
         if "enum" in stated and "None" in field.types and None not in stated["enum"]:
             stated["enum"] = [*stated["enum"], None]
         properties[field.key] = {**_declared(field), **stated}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [field.key for field in interface.params if field.required],
-        "additionalProperties": interface.open,
-    }
+    required = [field.key for field in interface.params if field.required]
+    return {**envelopes.object_of(properties, required), "additionalProperties": interface.open}
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
@@ -209,12 +204,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
         inside = _structure(field.schema, 1)
         inside.pop("type", None)  # the field's own type may have null in addition
         properties[field.key] = {**inside, **_declared(field)}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [field.key for field in interface.outputs],
-        "additionalProperties": bool(interface.open_outputs),
-    }
+    return {**envelopes.object_of(properties), "additionalProperties": bool(interface.open_outputs)}
 
 
 def type_words(field: Field) -> str:

@@ -81,10 +81,9 @@ def _check_size(found: GivenWorkflow) -> None:
             raise _too_large(f"{DEEPEST} levels of nesting")
         if count > MOST_VALUES:
             raise _too_large(f"{MOST_VALUES:,} values")
-        if isinstance(value, Mapping):
-            left += ((item, depth + 1) for item in value.values())
-        elif isinstance(value, list | tuple):
-            left += ((item, depth + 1) for item in value)
+        inside = value.values() if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping | list | tuple):
+            left += ((item, depth + 1) for item in inside)
     nodes = found.workflow.get("nodes")
     if isinstance(nodes, list) and len(nodes) > MOST_NODES:
         raise _too_large(f"{MOST_NODES:,} nodes")

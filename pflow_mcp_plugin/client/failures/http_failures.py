@@ -39,9 +39,8 @@ from pflow_mcp_plugin.types import Server
 
 _AFTER_LOSS = "look at its log; check what it had done before you run this again"
 _SNIPPET = 200
+"""Characters of a body, a header or an address from the server that a message shows."""
 _LONGEST_ADDRESS = 1000
-_ADVICE_AS: Mapping[int, str] = {HTTPStatus.SERVICE_UNAVAILABLE: "rate_limited"}
-"""The action whose advice fits a status that has no action of its own."""
 _RAISABLE = re.compile("time_?out|deadline", re.IGNORECASE)
 """Part of the names of parameters and variables that limit how long a tool may take."""
 
@@ -103,7 +102,9 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     after = evidence.exchange.headers.get("retry-after", "").strip()[:_SNIPPET]
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         text = f"too many requests (HTTP {status})"
-    action = _ADVICE_AS.get(status) or STATUS_ACTIONS.get(status, "")
+    action = STATUS_ACTIONS.get(status, "")
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:  # it has no action of its own, but this advice fits
+        action = "rate_limited"
     step = advice(action, server, after=after) or "look at the server's own log"
     return text, step
 
@@ -263,8 +264,6 @@ def login_command(server: Server, scope: str = "") -> str:
     )
 
 
-_SHOWN = 200
-"""Characters of an address named by a server that the message of a network failure shows."""
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
@@ -325,7 +324,7 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
         is_json = isinstance(error, NotMessage)
         return not_message(evidence) if is_json else invalid_json(error.args[0], evidence, error.args[1])
     if isinstance(error, ForeignEndpoint | BadEndpoint):
-        place = evidence.words(str(error), _SHOWN)
+        place = evidence.words(str(error), _SNIPPET)
         wrong, step = f"an invalid address for its messages: {place}", "report it to the server's author"
         if isinstance(error, ForeignEndpoint):
             wrong = f"another host for its messages: {place}; refused"

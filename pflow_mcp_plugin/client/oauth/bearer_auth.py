@@ -21,7 +21,7 @@ import httpx2
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.metadata import challenged_scopes, discovered
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
-from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, store_of
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, store_of
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
     CLIENT_UNKNOWN,
     TokenRefused,
@@ -153,9 +153,6 @@ class BearerAuth:
                 if known and tokens and tokens.access != refused and tokens.is_fresh(time.time()):
                     return known  # perhaps of another process, or connection
                 return await self._obtained(known, challenge)
-        except SignInBusy:
-            reason = "another process has been refreshing its token for too long"
-            raise NoAccessToken(reason, "later") from None
         except FILE_ERRORS as error:
             if not is_machine(self._auth):
                 raise unreadable(error) from error
@@ -338,7 +335,7 @@ class KeptSignIn:
         sign_in = self._unstored
         if sign_in is None or is_machine(self._launch.server.auth):
             return
-        with suppress(*FILE_ERRORS, SignInBusy, NoAccessToken):
+        with suppress(*FILE_ERRORS, NoAccessToken):
             async with self.locked():
                 stored = await self.read()  # there may have been a logout meanwhile, or a login
                 if stored is not None and stored.signed_in_at <= sign_in.signed_in_at:

@@ -25,7 +25,6 @@ from pflow_mcp_plugin.client.oauth.login_flows import (
 )
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
-    AuthorizationServer,
     Method,
     Registration,
     SignIn,
@@ -155,12 +154,9 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
         async with store.reserved(key, found.authorization_server.issuer):
             sign_in = await attempt.made(former.registration if former else None)
     launch.learn(sign_in.secrets)
-    try:
-        async with store.locked(key):
-            replaced = await in_daemon_thread(_stored, store, key, sign_in.issuer)
-            await in_daemon_thread(store.write, key, sign_in.without_configured_secret(auth))
-    except SignInBusy:
-        raise NoAccessToken("another process has been refreshing its token for too long", "later") from None
+    async with store.locked(key):
+        replaced = await in_daemon_thread(_stored, store, key, sign_in.issuer)
+        await in_daemon_thread(store.write, key, sign_in.without_configured_secret(auth))
     if replaced is not None and replaced.registration.client_id != sign_in.registration.client_id:
         # Not those of the same client: many authorization servers end all that it was ever granted, at once.
         await _why_not_revoked(launch.server, replaced)
@@ -194,15 +190,13 @@ class _Attempt:
             ) from refusal
 
     async def _by_code(self, stored: Registration | None) -> SignIn:
-        known, auth = self.found.authorization_server, self.launch.server.auth
+        known = self.found.authorization_server
         if not known.authorization_endpoint:
             missing = f"its authorization server {place(known.issuer)} has no authorization_endpoint"
             raise NoAccessToken(missing, "operator")
         require_pkce(known)
         async with self._redirects(stored) as redirects:
-            client = await _client_of(
-                self.requests, auth, known, redirect_uri=redirects.redirect_uri, stored=stored
-            )
+            client = await self._client(stored, redirects.redirect_uri)
             sign_in = self._begun(client)
             is_stored = client is stored
             tokens = await code_tokens(self.requests, sign_in, self.person, redirects, is_stored=is_stored)
@@ -215,10 +209,45 @@ class _Attempt:
         if not known.device_authorization_endpoint:
             missing = f"its authorization server {place(known.issuer)} has no device flow"
             raise NoAccessToken(f"{missing}: remove flow from auth", "credentials")
-        client = await _client_of(self.requests, self.launch.server.auth, known, stored=stored)
-        sign_in = self._begun(client)
-        tokens = await device_tokens(self.requests, sign_in, self.scopes, self.person.show)
+        sign_in = self._begun(await self._client(stored))
+        tokens = await device_tokens(self.requests, sign_in, self.person.show)
         return attrs.evolve(sign_in, tokens=tokens)
+
+    async def _client(self, stored: Registration | None, redirect_uri: str = "") -> Registration:
+        """Return the client for a login, registered if necessary; without a redirect for the device flow."""
+        auth, found = self.launch.server.auth, self.found.authorization_server
+        redirect_uris = (redirect_uri,) if redirect_uri else ()
+        known = registered_client(auth, found)
+        if known is not None:
+            return attrs.evolve(known, redirect_uris=redirect_uris)
+        document = auth.get("client_metadata_url")
+        if isinstance(document, str) and document and found.client_id_metadata_document_supported:
+            return Registration(client_id=document, redirect_uris=redirect_uris)
+        if stored is not None:
+            expired = stored.expires_at is not None and stored.expires_at <= time.time()
+            # The flow decides about the client's grants.
+            same_flow = bool(redirect_uris) == bool(stored.redirect_uris)
+            fits = same_flow and set(redirect_uris) <= set(stored.redirect_uris)
+            # The id of a document is good only as long as the config names it.
+            if fits and not expired and "://" not in stored.client_id:
+                return stored
+        if not found.registration_endpoint:
+            wrong = f"its authorization server {place(found.issuer)} registers no clients"
+            raise NoAccessToken(
+                f"{wrong}: set client_id in auth to that of a client which it knows", "credentials"
+            )
+        # RFC 7591, section 2.
+        methods = found.token_endpoint_auth_methods_supported
+        asked: dict[str, Any] = {
+            "client_name": "pflow",
+            "application_type": "native",
+            "grant_types": ["authorization_code" if redirect_uris else DEVICE_GRANT, "refresh_token"],
+            "token_endpoint_auth_method": next((each for each in _METHODS if each in methods), _METHODS[0]),
+        }
+        if redirect_uris:
+            asked |= {"redirect_uris": list(redirect_uris), "response_types": ["code"]}
+        answer = await self.requests.post(found.registration_endpoint, {}, json=asked)
+        return _registered(answer, asked, redirect_uris)
 
     def _begun(self, client: Registration) -> SignIn:
         """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
@@ -259,48 +288,6 @@ def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:
         return store.read(key, issuer)
     except (CorruptFile, StoreError):  # the new sign-in takes its place
         return None
-
-
-async def _client_of(
-    requests: AuthorizationRequests,
-    auth: JSONObject,
-    found: AuthorizationServer,
-    *,
-    redirect_uri: str = "",
-    stored: Registration | None = None,
-) -> Registration:
-    """Return the client for a login, registered if necessary; without a redirect for the device flow."""
-    redirect_uris = (redirect_uri,) if redirect_uri else ()
-    known = registered_client(auth, found)
-    if known is not None:
-        return attrs.evolve(known, redirect_uris=redirect_uris)
-    document = auth.get("client_metadata_url")
-    if isinstance(document, str) and document and found.client_id_metadata_document_supported:
-        return Registration(client_id=document, redirect_uris=redirect_uris)
-    if stored is not None:
-        expired = stored.expires_at is not None and stored.expires_at <= time.time()
-        same_flow = bool(redirect_uris) == bool(stored.redirect_uris)  # it decides about the client's grants
-        fits = same_flow and set(redirect_uris) <= set(stored.redirect_uris)
-        # The id of a document is good only as long as the config names it.
-        if fits and not expired and "://" not in stored.client_id:
-            return stored
-    if not found.registration_endpoint:
-        wrong = f"its authorization server {place(found.issuer)} registers no clients"
-        raise NoAccessToken(
-            f"{wrong}: set client_id in auth to that of a client which it knows", "credentials"
-        )
-    # RFC 7591, section 2.
-    methods = found.token_endpoint_auth_methods_supported
-    asked: dict[str, Any] = {
-        "client_name": "pflow",
-        "application_type": "native",
-        "grant_types": ["authorization_code" if redirect_uris else DEVICE_GRANT, "refresh_token"],
-        "token_endpoint_auth_method": next((each for each in _METHODS if each in methods), _METHODS[0]),
-    }
-    if redirect_uris:
-        asked |= {"redirect_uris": list(redirect_uris), "response_types": ["code"]}
-    answer = await requests.post(found.registration_endpoint, {}, json=asked)
-    return _registered(answer, asked, redirect_uris)
 
 
 def _registered(answer: Answer, asked: JSONObject, redirect_uris: tuple[str, ...]) -> Registration:

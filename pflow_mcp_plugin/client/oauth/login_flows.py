@@ -11,7 +11,7 @@ import asyncio
 import time
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from html import escape
 from http import HTTPStatus
@@ -360,17 +360,14 @@ _SHOWN = 100
 
 
 async def device_tokens(
-    requests: AuthorizationRequests,
-    sign_in: SignIn,
-    scopes: Sequence[str],
-    show: Callable[[str], None],
+    requests: AuthorizationRequests, sign_in: SignIn, show: Callable[[str], None]
 ) -> Tokens:
     """Return the tokens of a device that a person has approved, in a browser on any device."""
     client, found = sign_in.registration, sign_in.authorization_server
     fields, headers = authentication(client, found, requests.server.auth)
     form = {"client_id": client.client_id, "resource": sign_in.resource, **fields}
-    if scopes:
-        form["scope"] = " ".join(scopes)
+    if sign_in.tokens and sign_in.tokens.scopes:
+        form["scope"] = " ".join(sign_in.tokens.scopes)
     answer = await requests.post(found.device_authorization_endpoint, headers, data=form)
     content = answer.content or {}
     if answer.status != HTTPStatus.OK or "error" in content:

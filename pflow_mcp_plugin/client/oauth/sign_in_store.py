@@ -21,6 +21,7 @@ import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.client.oauth.sign_in_state import SCHEMA_VERSION, SignIn, as_json, from_json
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.exchange import Launch
@@ -38,7 +39,7 @@ _SERVICE = "pflow sign-in"
 _FAILED = object()
 
 
-class SignInBusy(Exception):
+class SignInBusy(NoAccessToken):
     """The store's lock of a sign-in was held by another process for too long."""
 
 
@@ -181,7 +182,8 @@ class SignInStore:
                 lock.acquire(timeout=0)
             except Timeout:
                 if time.monotonic() > end:
-                    raise SignInBusy from None
+                    reason = "another process has been refreshing its token for too long"
+                    raise SignInBusy(reason, "later") from None
                 await sleep(_POLL)
             except OSError as error:
                 raise storage.StoreError(

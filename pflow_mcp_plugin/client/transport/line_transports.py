@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.client.server_process import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
@@ -51,6 +51,7 @@ class LineTransport(ABC):
         self._end_of = ProcessEnd(process) if process is not None else None
         self._writer = PipeWriter(server.call_timeout)
         self._messages = MessageStream(self._writer, server.max_line_mb, warn)
+        self.seen = self._messages.seen  # what was noticed while reading and writing lines
         self._pipes: list[asyncio.ReadTransport] = []
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
@@ -63,11 +64,6 @@ class LineTransport(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await see_through(self._stop())
-
-    @property
-    def seen(self) -> Observations:
-        """What was noticed while reading and writing lines."""
-        return self._messages.seen
 
     @property
     def unheard(self) -> bool:
@@ -183,16 +179,13 @@ class SocketTransport(LineTransport):
     def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
         super().__init__(server, process, warn)
         self._socket: asyncio.Transport | None = None
+        # A relative path starts at the server's working folder.
+        self._path = Path(server.cwd or ".", server.path)
 
     @property
     def installing(self) -> bool:
         """Whether a package runner may still be installing the server: its socket is not open yet."""
         return self._installs and self._socket is None
-
-    @property
-    def path(self) -> Path:
-        """The path of the transport's Unix socket; a relative path starts at the server's working folder."""
-        return Path(self._server.cwd or ".", self._server.path)
 
     async def _connect(self) -> None:
         # The stdout and stderr of a started process hold no messages, but could fill up.
@@ -204,7 +197,7 @@ class SocketTransport(LineTransport):
         pause = _SHORTEST_PAUSE
         while self._socket is None:
             try:
-                self._socket = await connect(self._server, self.path, protocol)
+                self._socket = await connect(self._server, self._path, protocol)
             except (FileNotFoundError, ConnectionRefusedError):  # before it binds, and before it listens
                 if self._process is None or self._process.returncode is not None:
                     await self.exited(LAST_WORDS_SECONDS)
@@ -229,8 +222,8 @@ class SocketTransport(LineTransport):
         if self._process is not None:
             # A socket file that the server left behind would keep its next start from binding it.
             with contextlib.suppress(OSError):
-                if stat.S_ISSOCK(self.path.lstat().st_mode):
-                    self.path.unlink()
+                if stat.S_ISSOCK(self._path.lstat().st_mode):
+                    self._path.unlink()
 
 
 class _SocketProtocol(ChunkReader):

@@ -35,11 +35,11 @@ _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
 _NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: Bearer TOKEN")
 
 
-async def answer(
-    send: Send, status: int, body: Mapping[str, str], headers: Mapping[str, str] | None = None
+async def refuse(
+    send: Send, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Answer a request with a short JSON object."""
-    content = json.dumps(body).encode()
+    """Answer a request with a short JSON object that says why it is refused."""
+    content = json.dumps({"error": error, "error_description": reason}).encode()
     lines = {"content-type": "application/json", "cache-control": "no-store", **(headers or {})}
     lines["content-length"] = str(len(content))
     fields = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]
@@ -66,8 +66,8 @@ class OriginGate:
             return await self.app(scope, receive, send)
         bad_host = not is_host or (refused is not None and refused.status_code == 421)
         name = "Host" if bad_host else "Origin"
-        body = {"error": "forbidden", "error_description": f"The {name} of this request is not allowed"}
-        return await answer(send, 421 if bad_host else 403, body)
+        reason = f"The {name} of this request is not allowed"
+        return await refuse(send, 421 if bad_host else 403, "forbidden", reason)
 
 
 @attrs.frozen(kw_only=True)
@@ -107,8 +107,7 @@ class TokenGate:
         headers = {"www-authenticate": "Bearer " + ", ".join(f'{name}="{it}"' for name, it in parts.items())}
         if verdict.error == "temporarily_unavailable":
             headers = {"retry-after": "5"}
-        body = {"error": verdict.error or "invalid_token", "error_description": verdict.reason}
-        return await answer(send, verdict.status, body, headers)
+        return await refuse(send, verdict.status, verdict.error or "invalid_token", verdict.reason, headers)
 
 
 _SUBSCRIPTION = "subscriptions/listen"
@@ -153,8 +152,7 @@ class RequestLimits:
         group = self._listening if listens else self._answering
         if self._draining or len(group) >= self.max_requests:
             why = "is shutting down" if self._draining else "handles too many requests at once"
-            body = {"error": "unavailable", "error_description": f"This server {why}"}
-            return await answer(send, 503, body, {"retry-after": "1"})
+            return await refuse(send, 503, "unavailable", f"This server {why}", {"retry-after": "1"})
         limit = anyio.CancelScope()
         group.add(limit)
         try:
@@ -199,7 +197,7 @@ class RequestLimits:
         if is_small:
             return bytes(body)
         reason = f"The request has more than {self.max_request_size} bytes"
-        await answer(send, 413, {"error": "too_large", "error_description": reason})
+        await refuse(send, 413, "too_large", reason)
         return None
 
 
@@ -225,8 +223,7 @@ class _Reply:
         """Answer with the reason why the request was ended, even if its stream has begun."""
         if not self._status:
             headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-            body = {"error": "cancelled", "error_description": reason}
-            await answer(self._send, status, body, headers)
+            await refuse(self._send, status, "cancelled", reason, headers)
         elif not self._complete:
             event = b""
             if self._streams and request:
@@ -270,8 +267,7 @@ class AppOptions:
 def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, RequestLimits]:
     """Return the ASGI application of a server, and its limits, which also shut it down."""
     allowed = allowed_requests(options)
-    metadata = _resource_metadata(options)
-    routes = metadata[1] if metadata else []
+    metadata_url, routes = _resource_metadata(options)
     sdk = server.streamable_http_app(
         streamable_http_path=ENDPOINT,
         # JSON, or a stream as soon as there is progress to tell; a stream that is closed cancels its request.
@@ -285,8 +281,8 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
     # GET and DELETE serve sessions, which are not kept here.
     async def post_only(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == ENDPOINT and scope["method"] != "POST":
-            body = {"error": "method_not_allowed", "error_description": "Requests to this server are POST"}
-            await answer(send, 405, body, {"allow": "POST"})
+            reason = "Requests to this server are POST"
+            await refuse(send, 405, "method_not_allowed", reason, {"allow": "POST"})
         else:
             await sdk(scope, receive, send)
 
@@ -300,7 +296,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         app=limits,
         check=options.check,
         open_paths=frozenset(route.path for route in routes),
-        metadata_url=metadata[0] if metadata else "",
+        metadata_url=metadata_url,
     )
     app: ASGIApp = gate
     if options.allowed_origins:  # answers the preflight requests of web pages
@@ -331,11 +327,11 @@ def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
     )
 
 
-def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]] | None:
-    """Return where clients find the authorization server, and the routes that tell them (RFC 9728)."""
+def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]]:
+    """Return the URL that names the authorization server, and its routes (RFC 9728); none without one."""
     check = options.check
     if not isinstance(check, AccessTokens):
-        return None
+        return "", []
     audience = urlsplit(check.audience)
     is_url = audience.scheme in {"http", "https"} and audience.netloc
     settings = AuthSettings.model_validate(

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import attrs
 import h11
@@ -230,14 +229,7 @@ class HttpServer:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before: dict[int, Any] = {number: signal.signal(number, self._on_signal()) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
-    def _on_signal(self) -> Any:
         # Not a bound method: sse-starlette ends all streams at once if the handler is a method of a server.
         def handle(number: int, _frame: FrameType | None) -> None:
             self._signals.append(number)
@@ -252,4 +244,9 @@ class HttpServer:
             else:
                 os._exit(128 + number)
 
-        return handle
+        before = {number: signal.signal(number, handle) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

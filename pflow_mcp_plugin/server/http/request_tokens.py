@@ -97,14 +97,14 @@ def valid_token(token: str, source: str) -> str:
     """Return a token unless it is empty, too short or cannot be sent; messages name its source."""
     step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
     if not token:
-        raise PflowError(f"{source} holds no token", kind="usage", suggestions=(step,))
-    if len(token) < _SHORTEST:
-        message = f"{source} holds a token of fewer than {_SHORTEST} characters, which can be guessed"
-        raise PflowError(message, kind="usage", suggestions=(step,))
-    if not _SENDABLE.fullmatch(token):
-        message = f"{source} holds a token with characters that cannot be sent in a header"
-        raise PflowError(message, kind="usage", suggestions=(step,))
-    return token
+        held = "no token"
+    elif len(token) < _SHORTEST:
+        held = f"a token of fewer than {_SHORTEST} characters, which can be guessed"
+    elif not _SENDABLE.fullmatch(token):
+        held = "a token with characters that cannot be sent in a header"
+    else:
+        return token
+    raise PflowError(f"{source} holds {held}", kind="usage", suggestions=(step,))
 
 
 def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:

@@ -12,7 +12,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from pflow_mcp_plugin.contract import PflowError, RunOrigin
-from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, answer
+from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, refuse
 from pflow_mcp_plugin.server.http.request_tokens import BearerToken, KeptByToken, Refusal, http_caller
 
 
@@ -49,7 +49,7 @@ def limits(app, **more):
 
 
 async def echo(scope, receive, send):
-    await answer(send, 200, {"body": (await receive())["body"].decode()})
+    await refuse(send, 200, "none", (await receive())["body"].decode())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_request_has_at_most_the_bytes_that_are_allowed(body, length, status):
         "no-store",
         str(len(content)),
     )
-    expected = {"body": body.decode()} if status == 200 else {"error": "too_large"}
+    expected = {"error_description": body.decode()} if status == 200 else {"error": "too_large"}
     assert json.loads(content).items() >= expected.items()
 
 
