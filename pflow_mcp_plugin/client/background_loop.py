@@ -31,7 +31,7 @@ class LoopThread:
     def __init__(self) -> None:
         from concurrent.futures import Future
 
-        self._serving = threading.Event()
+        self.serving = False  # whether the loop has started to run coroutines
         created: Future[AbstractEventLoop] = Future()
         self._thread = threading.Thread(target=self._run, args=(created,), name="pflow-mcp", daemon=True)
         try:
@@ -40,11 +40,6 @@ class LoopThread:
         except BaseException:  # Ctrl-C: the loop is stopped as soon as it exists, because nobody will use it
             created.add_done_callback(lambda done: done.result().call_soon_threadsafe(done.result().stop))
             raise
-
-    @property
-    def serving(self) -> bool:
-        """Whether the loop has started to run coroutines."""
-        return self._serving.is_set()
 
     def stop(self) -> None:
         """Stop the loop, and wait for its thread."""
@@ -65,7 +60,7 @@ class LoopThread:
                 if sys.platform != "win32":
                     import fcntl  # noqa: F401 - the same
                     import termios  # noqa: F401 - the same
-            self._serving.set()
+            self.serving = True
             runner.get_loop().run_forever()
 
 

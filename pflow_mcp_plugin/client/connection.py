@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from enum import IntEnum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
@@ -47,19 +48,14 @@ from pflow_mcp_plugin.client.session import (
 )
 from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
 from pflow_mcp_plugin.processes.system_calls import group_memory_mb
 from pflow_mcp_plugin.types import ServerInfo
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pflow_mcp_plugin.contract import RunStep
-    from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -85,12 +81,7 @@ class _State(IntEnum):
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only.
-
-    Attributes:
-        info: The server's description of itself; an empty one before the handshake.
-        list_changed: Whether the server has reported a changed tool list.
-    """
+    """One connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,
@@ -100,8 +91,9 @@ class Connection:
         ask: Ask | None = None,
         stderr_folder: Path | None = None,
     ) -> None:
-        self.info = ServerInfo()
-        self.list_changed = False
+        self.info = ServerInfo()  # the server's description of itself, empty before the handshake
+        self.list_changed = False  # whether the server has reported a changed tool list
+        self.has_process = process is not None  # which ends when the connection is closed
         self._launch = launch
         self._server = launch.server
         self._process = process
@@ -140,11 +132,6 @@ class Connection:
         """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
-
-    @property
-    def has_process(self) -> bool:
-        """Whether the connection started a process for its server, which ends when it is closed."""
-        return self._process is not None
 
     @property
     def unheard(self) -> bool:

@@ -38,14 +38,10 @@ class DeadlinePassed(Exception):
 
 
 class Bounds:
-    """The two deadlines of a request: an idle one, which signs of life extend, and one for all of it.
-
-    Attributes:
-        answered: Whether the server has answered an earlier round of the request.
-    """
+    """The two deadlines of a request: an idle one, which signs of life extend, and one for all of it."""
 
     def __init__(self, idle: Deadline, whole: Deadline) -> None:
-        self.answered = False
+        self.answered = False  # whether the server has answered an earlier round of the request
         self._idle = idle
         self._whole = whole
         now = asyncio.get_running_loop().time()

@@ -30,11 +30,7 @@ class KeptServers:
     """The servers of one caller, which all runs of that caller share; safe to use from any thread.
 
     A server is ended when no run has used it for some time, when its config has changed, when there are too
-    many, and by `close`.
-
-    Args:
-        open_pool: Opens the pool, given functions as its `warn` and `on_start`.
-        idle_seconds: How long a server is kept that no run uses.
+    many, and by `close`. `open_pool` opens the pool, given functions as its `warn` and `on_start`.
     """
 
     def __init__(

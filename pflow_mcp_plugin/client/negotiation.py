@@ -150,16 +150,12 @@ async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSION
 
 
 class VersionConflict(PortableError):
-    """The negotiation failed: both sides have no protocol version in common.
-
-    Attributes:
-        offered: The server's versions, empty if it names none.
-    """
+    """The negotiation failed: both sides have no protocol version in common."""
 
     def __init__(self, *, wanted: str, offered: list[str]) -> None:
         super().__init__(wanted, offered)
         self.wanted = wanted
-        self.offered = offered
+        self.offered = offered  # the server's versions, empty if it names none
 
 
 def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:

@@ -80,21 +80,14 @@ class NotMessage(Exception):
 
 @attrs.define(slots=False)
 class NoAccessToken(Exception):
-    """There is no access token for it, and it was not sent.
+    """There is no access token for it, and it was not sent."""
 
-    Attributes:
-        reason: What happened, to be read after the name of the server; it contains no secret of ours.
-        remedy: What helps: a new login, a later attempt, other credentials in the config, room and
-            permissions for the files of the sign-in, an unlocked keyring, or that the operator of the server
-            or the authorization server corrects something.
-        scope: The scopes that are missing, if that is the reason.
-        step: The next step, where the remedy alone does not say it.
-    """
-
-    reason: str
+    reason: str  # what happened, to be read after the name of the server; it contains no secret of ours
+    # What helps: a new login, a later attempt, other credentials in the config, room and permissions for the
+    # files of the sign-in, an unlocked keyring, or the operator of the server or the authorization server.
     remedy: Literal["login", "later", "credentials", "storage", "keyring", "operator"]
-    scope: str = ""
-    step: str = ""
+    scope: str = ""  # the scopes that are missing, if that is the reason
+    step: str = ""  # the next step, where the remedy alone does not say it
 
     def __str__(self) -> str:
         return self.reason

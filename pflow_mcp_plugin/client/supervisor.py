@@ -52,9 +52,6 @@ class Supervisor:
 
     `on_start` is called with the server's name when it begins to start, and returns what is called with the
     error, or the empty string, when that has ended.
-
-    Attributes:
-        launch: The server, with the era of its last connection.
     """
 
     def __init__(
@@ -66,7 +63,7 @@ class Supervisor:
         stderr_folder: Path | None,
         on_start: OnStart,
     ) -> None:
-        self.launch = launch
+        self.launch = launch  # later with the era of the last connection
         self._start_process = spawn
         self._tell = warn
         self._ask = ask

@@ -7,8 +7,7 @@ import math
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import anyio
 from mcp.server.connection import Connection
@@ -18,10 +17,6 @@ from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, S
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from pflow_mcp_plugin.contract import Library, PflowError, Progress
-
-if TYPE_CHECKING:
-    from typing import Self
-
 
 Changed = Literal["tools", "resources", "prompts"]
 
@@ -37,22 +32,17 @@ class _Bus(InMemorySubscriptionBus):
 
     def __init__(self) -> None:
         super().__init__()
-        self._subscriptions: set[object] = set()
-
-    @property
-    def has_listeners(self) -> bool:
-        """Whether the bus has a listener."""
-        return bool(self._subscriptions)
+        self.subscriptions: set[object] = set()
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Register a listener of the bus; return the function that removes it, which may be called twice."""
         unsubscribe = super().subscribe(listener)
         subscription = object()
-        self._subscriptions.add(subscription)
+        self.subscriptions.add(subscription)
 
         def leave() -> None:
             unsubscribe()
-            self._subscriptions.discard(subscription)
+            self.subscriptions.discard(subscription)
 
         return leave
 
@@ -75,7 +65,7 @@ class ListChanges:
     @property
     def has_audience(self) -> bool:
         """Whether any client would be notified of a change."""
-        return bool(self._connections or self._bus.has_listeners)
+        return bool(self._connections or self._bus.subscriptions)
 
     async def announce(self, changed: Changed) -> None:
         """Notify every client that a list has changed; call it in the server's event loop."""
@@ -149,9 +139,7 @@ class ProgressSender:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None and self._latest is not None:
             self._begin()
         if self._sending is not None:

@@ -184,13 +184,9 @@ class PflowPrompts:
 class Offer:
     """What a pflow server offers.
 
-    Args:
-        patterns: Names of tools to serve, or patterns; all if there are none.
-        workflows: Names of saved workflows that are tools of their own, or patterns; none by default.
-        read_only: Whether to serve only tools that change nothing.
-
-    Raises:
-        PflowError: Kind `usage`: a pattern matches no tool.
+    `patterns` are names of tools, or patterns of them; without any, all are served. `workflows` are names of
+    saved workflows that are tools of their own, or patterns. With `read_only`, no tool changes anything.
+    A pattern that matches no tool is refused with `PflowError` of kind `usage`.
     """
 
     def __init__(
@@ -215,15 +211,11 @@ class Offer:
             return self._own
         return (*self._own, *matching(self._saved(), self._patterns, read_only=self._read_only))
 
-    def options(self, root: Path | None = None) -> ServingOptions:
-        """Return the options with which it is served; the caller adds those of the transport.
-
-        Files may be read from the folder `root` only, and none without it.
-        """
+    def options(self) -> ServingOptions:
+        """Return the options with which it is served; the caller adds those of the transport."""
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(
-            root=root,
             resources=PflowResources(),
             prompts=PflowPrompts(),
             changes=changes,

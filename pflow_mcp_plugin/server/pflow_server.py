@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
@@ -132,10 +132,10 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
 
 
 def call_handler(
-    host: Host, tools: Tools, options: ServingOptions | None = None
+    host: Host, tools: Tools
 ) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
     """Return the handler of `tools/call`, for a server that is not built here."""
-    return _Handlers(host, tools, options or ServingOptions()).call_tool
+    return _Handlers(host, tools, ServingOptions()).call_tool
 
 
 class WorkerThreads:
@@ -144,9 +144,9 @@ class WorkerThreads:
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
 
-    def __init__(self, most: int = MOST_CALLS) -> None:
-        self._limit = anyio.CapacityLimiter(most)
-        self._threads = Threads(most, "pflow-answer")
+    def __init__(self) -> None:
+        self._limit = anyio.CapacityLimiter(MOST_CALLS)
+        self._threads = Threads(MOST_CALLS, "pflow-answer")
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
         """Do some work in a thread, and return its result.
@@ -199,18 +199,13 @@ class _Handlers:
             title="pflow",
             version=version("pflow-mcp"),
             instructions=INSTRUCTIONS,
-            lifespan=self._lifespan,
+            lifespan=lambda _server: options.background(),
             # The SDK also accepts results as dictionaries, as they go to the wire; its types do not say so.
             on_list_tools=cast("Any", self.list_tools),
             on_call_tool=cast("Any", self.call_tool),
             cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),
             **offered,
         )
-
-    @asynccontextmanager
-    async def _lifespan(self, _server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
-        async with self._options.background():
-            yield {}
 
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
         """Answer `tools/list`: every tool on one page."""

@@ -55,9 +55,7 @@ class ToolWorkflow:
 class SavedWorkflowTools:
     """The tools for the saved workflows of a library; they follow its changes.
 
-    Args:
-        patterns: Names of workflows, or patterns such as `daily-*`; all if there are none.
-        taken: The names of other tools that are served.
+    Without patterns such as `daily-*` they are all served. `taken` are the names of other tools.
     """
 
     def __init__(self, host: Host, patterns: Sequence[str] = (), taken: Collection[str] = ()) -> None:

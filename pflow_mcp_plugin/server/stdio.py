@@ -18,10 +18,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import anyio
 import attrs
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
@@ -37,9 +38,6 @@ from mcp_types import (
 )
 
 from pflow_mcp_plugin.contract import PflowError
-
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
 
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is disconnected."""

@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError
 
-from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageStream, as_message
-from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong
+from pflow_mcp_plugin.client.transport.messages import (
+    LineBuffer,
+    LineTooLong,
+    MessageQueue,
+    MessageStream,
+    as_message,
+)
 
 
 def _chunks(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -50,8 +55,8 @@ def test_a_line_that_ends_beyond_the_cap_is_refused_too() -> None:
 
 def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
     warnings: list[str] = []
-    writer: Any = None  # nothing is sent
-    stream = MessageStream(writer, 3 / 2**20, warnings.append)
+    write: Any = None  # nothing is sent
+    stream = MessageStream(write, 3 / 2**20, warnings.append)
     stream.seen.opened()
     stream.feed(b"12345\n")
     stream.feed(b"x\n")
@@ -59,8 +64,8 @@ def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
 
 
 def test_json_that_is_no_object_is_no_message() -> None:
-    writer: Any = None  # nothing is sent
-    stream = MessageStream(writer, 1, lambda _: None)
+    write: Any = None  # nothing is sent
+    stream = MessageStream(write, 1, lambda _: None)
     stream.seen.opened()
     stream.feed(b'5\n"x"\nnull\n{}\n')
     assert (stream.seen.strays, stream.seen.unmatched, stream.incoming.ended) == (4, 0, False)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.client.transport.line_transports import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.transport.messages import MessageStream
-from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 
 _MUCH = b"x" * 1_000_000 + b"\n"
 
@@ -153,7 +153,7 @@ def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read() -> None:
 def test_a_server_that_writes_a_line_without_end_is_read_no_further() -> None:
     async def run() -> None:
         reading, writing = os.pipe()
-        stream = MessageStream(PipeWriter(0.2), 0.1, print)
+        stream = MessageStream(PipeWriter(0.2).write, 0.1, print)
         reader = ChunkReader(stream.feed, stream.end)
         stream.incoming.source = await read_pipe(reader, os.fdopen(reading, "rb"))
 

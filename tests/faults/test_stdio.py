@@ -23,7 +23,8 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.supervisor import RestartLimit
-from pflow_mcp_plugin.client.transport.pipes import LineBuffer, TailReader
+from pflow_mcp_plugin.client.transport.line_transports import TailReader
+from pflow_mcp_plugin.client.transport.messages import LineBuffer
 from pflow_mcp_plugin.discovery.servers import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
@@ -222,7 +223,7 @@ def test_row_07_a_line_in_pieces_is_copied_once_into_the_buffer_and_once_out(mon
             copied += len(value)
             return value
 
-    monkeypatch.setattr("pflow_mcp_plugin.client.transport.pipes.BytesIO", CountingBuffer)
+    monkeypatch.setattr("pflow_mcp_plugin.client.transport.messages.BytesIO", CountingBuffer)
     buffer = LineBuffer(cap=1 << 30)
     for _ in range(256):
         assert list(buffer.feed(b"x" * 65_536)) == []

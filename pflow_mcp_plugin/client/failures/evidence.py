@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.request_failures import Exchange, challenge_parameters
 from pflow_mcp_plugin.client.server_process import keep_stderr
+from pflow_mcp_plugin.client.transport.messages import Observations
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import Blanks
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.transport.messages import Observations
 
 _LONGEST_WORDS = 4000
 """Characters of a server's text that go from the evidence into an error."""

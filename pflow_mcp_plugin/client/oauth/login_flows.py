@@ -84,17 +84,11 @@ It need not be able to open that page. Copy the whole URL from its address bar, 
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """The ways of a login to the person who signs in.
+    """The ways of a login to the person who signs in."""
 
-    Attributes:
-        show: Shows them lines, such as a URL or a code to type.
-        open_url: Opens a URL in their browser, which may fail unnoticed; None if there is none here.
-        read_redirect: Shows them a text and reads the line that they paste, without showing it; empty if they
-            paste nothing.
-    """
-
-    show: Callable[[str], None]
-    open_url: Callable[[str], None] | None = None
+    show: Callable[[str], None]  # shows them lines, such as a URL or a code to type
+    open_url: Callable[[str], None] | None = None  # may fail unnoticed; None if there is no browser here
+    # Shows them a text and reads the line that they paste, without showing it; empty if they paste nothing.
     read_redirect: Callable[[str], str] = lambda _: ""
 
 

@@ -30,18 +30,14 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """The tokens of a sign-in; times are in seconds since the epoch.
+    """The tokens of a sign-in; times are in seconds since the epoch."""
 
-    Attributes:
-        access: The access token; empty where secrets are left out, or the keyring cannot be read.
-        scopes: What was granted, empty if the authorization server did not say.
-        requested_scopes: What a machine asked for; empty for a person.
-    """
-
+    # Empty where secrets are left out, or the keyring cannot be read.
     access: str = attrs.field(default="", repr=False)
     refresh: str = attrs.field(default="", repr=False)
     expires_at: float | None = None
     issued_at: float = 0.0
+    # What was granted, empty if the authorization server did not say; and what a machine asked for.
     scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
     requested_scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
 
@@ -90,23 +86,16 @@ class AuthorizationServer:
 
 @attrs.frozen(kw_only=True)
 class SignIn:
-    """A sign-in: at one server, with one authorization server.
+    """A sign-in: at one server, with one authorization server."""
 
-    Attributes:
-        server: The configured name of the server at that time, for messages.
-        server_url: The server's URL, without its query.
-        resource: What the tokens are for (RFC 8707).
-        required_scopes: Those that the server declared to need when it asked a person to sign in.
-        tokens: The tokens, None once the sign-in has ended.
-    """
-
-    server: str
-    server_url: str
-    resource: str
+    server: str  # its configured name at that time, for messages
+    server_url: str  # without its query
+    resource: str  # what the tokens are for (RFC 8707)
     authorization_server: AuthorizationServer
     registration: Registration
+    # Those that the server declared to need when it asked a person to sign in.
     required_scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
-    tokens: Tokens | None = None
+    tokens: Tokens | None = None  # None once the sign-in has ended
     signed_in_at: float = 0.0
 
     @property

@@ -1,7 +1,6 @@
 """The transports: how messages travel to a server and back.
 
 - `line_transports`: lines of JSON over a process's pipes, over a Unix socket or a named pipe
-- `pipes`: reading and writing pipes, and splitting bytes into lines in linear time
 - `http_transports`: streamable HTTP and server-sent events
 - `http_requests`: the HTTP client that both use, and the requests sent with it
 - `messages`: JSON-RPC messages from bytes, and back

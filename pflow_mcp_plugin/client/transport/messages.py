@@ -10,10 +10,12 @@ import asyncio
 import re
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Awaitable, Callable, Container, Iterator
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
-from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong, PipeWriter
+import attrs
+
 from pflow_mcp_plugin.contract.json_types import JSON
 
 if TYPE_CHECKING:
@@ -65,10 +67,12 @@ class Observations:
 class MessageStream:
     """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back."""
 
-    def __init__(self, writer: PipeWriter, line_cap: float, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, write: Callable[[bytes], Awaitable[None]], line_cap: float, warn: Callable[[str], None]
+    ) -> None:
         self.seen = Observations()
         self.incoming = MessageQueue()
-        self._writer = writer
+        self._write = write
         self._warn = warn
         self._lines = LineBuffer(int(line_cap * _MIB))
         self._waiting: set[str | int] = set()
@@ -84,7 +88,7 @@ class MessageStream:
             self._waiting.add(request_id)
         self._sent = body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass")
         try:
-            await self._writer.write(self._sent + b"\n")
+            await self._write(self._sent + b"\n")
         except (TimeoutError, BrokenPipeError) as error:
             self.seen.write_timed_out |= isinstance(error, TimeoutError)
             self.seen.broken = True
@@ -177,6 +181,51 @@ class MessageStream:
         if self.incoming.source is not None:
             self.incoming.source.close()
         self.incoming.end()
+
+
+@attrs.define(slots=False)
+class LineTooLong(Exception):
+    """A line reached its cap before its newline."""
+
+    size: int
+
+
+class LineBuffer:
+    """Splits a byte stream into lines, examining each byte once.
+
+    A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
+    would need twice the memory.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._begun = BytesIO()
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes of the line whose newline is still missing."""
+        return self._begun.tell()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that a chunk of bytes completes, without their newlines."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._check(end)
+            line = end
+            if self.pending:
+                begun, self._begun = self._begun, BytesIO()
+                begun.write(end)
+                line = begun.getvalue()
+            yield line
+        if rest:
+            self._check(rest)
+            self._begun.write(rest)
+
+    def _check(self, more: bytes) -> None:
+        size = self.pending + len(more)
+        if size > self._cap:
+            self._begun = BytesIO()  # frees the memory, which may be large
+            raise LineTooLong(size)
 
 
 class MessageQueue:

@@ -238,24 +238,15 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @attrs.frozen(kw_only=True)
 class AppOptions:
-    """Which requests the application accepts.
-
-    Attributes:
-        allowed_hosts: What the header Host may name besides the address; without a port, on any port.
-        allowed_origins: Origins of web pages that may send requests: `https://app.example.com`.
-        max_request_size: Bytes of the largest request body.
-        max_requests: Requests that are handled at once, and streams that clients listen on at once.
-        request_timeout: Seconds that one request may take.
-        tls: Whether it is served over https.
-    """
+    """Which requests the application accepts."""
 
     address: ListeningAddress
     check: TokenCheck
-    allowed_hosts: Sequence[str] = ()
-    allowed_origins: Sequence[str] = ()
-    max_request_size: int = 4 << 20
-    max_requests: int = 128
-    request_timeout: float = 3600
+    allowed_hosts: Sequence[str] = ()  # for the header Host, besides the address; without a port, on any
+    allowed_origins: Sequence[str] = ()  # of web pages: `https://app.example.com`
+    max_request_size: int = 4 << 20  # bytes of the body
+    max_requests: int = 128  # that are handled at once; as many streams that clients listen on
+    request_timeout: float = 3600  # seconds that one request may take
     tls: bool = False
 
     @property

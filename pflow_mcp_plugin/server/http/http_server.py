@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -148,15 +148,6 @@ class Tls:
             raise PflowError(message, kind="usage") from error
 
 
-class _Uvicorn(uvicorn.Server):
-    """A uvicorn server that leaves signals to `HttpServer`."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take no signals."""
-        yield
-
-
 class HttpServer:
     """An application that is served on a socket; after `stop`, requests have `grace` seconds to end.
 
@@ -178,7 +169,7 @@ class HttpServer:
         self._signals: list[int] = []
         self._stop_wanted = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._uvicorn = _Uvicorn(
+        self._uvicorn = uvicorn.Server(
             uvicorn.Config(
                 app,
                 http=BoundedConnection,
@@ -195,6 +186,7 @@ class HttpServer:
                 ssl_keyfile=tls.key if tls else None,
             )
         )
+        self._uvicorn.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # `_signals_taken` does
 
     def run(self, redactor: Redactor | None = None) -> int:
         """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0."""

@@ -42,17 +42,11 @@ _STATUS = {"insufficient_scope": 403, "temporarily_unavailable": 503}
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """Why a token is refused (RFC 6750, section 3).
+    """Why a token is refused (RFC 6750, section 3)."""
 
-    Attributes:
-        error: The error code; empty where the request had no token.
-        reason: Why, for the client's user; it quotes nothing from the token.
-        scope: The scopes that the server requires, if some are missing.
-    """
-
-    error: TokenError = "invalid_token"
-    reason: str
-    scope: str = ""
+    error: TokenError = "invalid_token"  # empty where the request had no token
+    reason: str  # for the client's user; it quotes nothing from the token
+    scope: str = ""  # the scopes that the server requires, if some are missing
 
     @property
     def status(self) -> int:
@@ -160,19 +154,12 @@ class KeysUnavailable(Exception):
 
 @attrs.frozen(kw_only=True)
 class FetchLimits:
-    """How often the keys of an authorization server are fetched, and how long they are used, in seconds.
+    """How often the keys of an authorization server are fetched, and how long they are used, in seconds."""
 
-    Attributes:
-        wait: How long one fetch may take in all.
-        pause: The least time between two fetches.
-        fresh: The age at which keys are fetched again.
-        stale: The age at which keys are no longer used, if fetching them again keeps failing.
-    """
-
-    wait: float = 5
-    pause: float = 60
-    fresh: float = 600
-    stale: float = 3600
+    wait: float = 5  # how long one fetch may take in all
+    pause: float = 60  # the least time between two fetches
+    fresh: float = 600  # the age at which keys are fetched again
+    stale: float = 3600  # the age at which keys are no longer used, if fetching them again keeps failing
 
 
 @attrs.define(kw_only=True)
