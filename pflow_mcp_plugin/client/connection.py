@@ -28,8 +28,7 @@ from pflow_mcp_plugin.client.deadlines import (
     start_deadline,
     with_retry_after,
 )
-from pflow_mcp_plugin.client.failures.explanation import Explainer
-from pflow_mcp_plugin.client.failures.server_failures import excess
+from pflow_mcp_plugin.client.failures.explanation import Explainer, excess
 from pflow_mcp_plugin.client.negotiation import negotiate
 from pflow_mcp_plugin.client.request_failures import (
     RequestFailed,

@@ -161,11 +161,8 @@ class VersionConflict(PortableError):
 def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
     """Return the version conflict that a server's error reports, None if it reports something else."""
     offered = _offered_versions(error)
-    if (
-        not offered
-        and error.code != UNSUPPORTED_PROTOCOL_VERSION
-        and not _REFUSES_VERSION.search(error.message)
-    ):
+    refuses = error.code == UNSUPPORTED_PROTOCOL_VERSION or _REFUSES_VERSION.search(error.message)
+    if not (offered or refuses):
         return None
     return VersionConflict(wanted=wanted, offered=[each for each in offered if each != wanted] or offered)
 

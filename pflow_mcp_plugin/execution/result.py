@@ -109,8 +109,8 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
 
 def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: Launch) -> McpError:
     """Return the failure that a tool reports: its text is the message, what else it answered the details."""
+    from pflow_mcp_plugin.client.failures.explanation import says_tool_is_gone
     from pflow_mcp_plugin.client.failures.http_failures import advice
-    from pflow_mcp_plugin.client.failures.server_failures import says_tool_is_gone
 
     redactor = reader.redactor
     texts = (block.get("text") for block in result.content if block.get("type") == "text")

@@ -56,6 +56,7 @@ Caller = Callable[[Context], RunOrigin]
 PflowServer = Server[Any]
 """A server of the SDK that serves pflow."""
 Tools = Callable[[], Sequence[ServedTool]]
+CallHandler = Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]
 _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
@@ -131,9 +132,7 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
     return _Handlers(host, tools, options or ServingOptions()).server()
 
 
-def call_handler(
-    host: Host, tools: Tools
-) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
+def call_handler(host: Host, tools: Tools) -> CallHandler:
     """Return the handler of `tools/call`, for a server that is not built here."""
     return _Handlers(host, tools, ServingOptions()).call_tool
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,9 @@ from pydantic import PrivateAttr
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.server.pflow_server import call_handler, declaration
+from pflow_mcp_plugin.server.pflow_server import CallHandler, call_handler, declaration
 from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
 from pflow_mcp_plugin.server.served_tool import ServedTool, runner_of
-
-CallHandler = Callable[
-    [ServerRequestContext[Any, Any], types.CallToolRequestParams], Awaitable[dict[str, Any]]
-]
 
 
 class WorkflowTool(Tool):

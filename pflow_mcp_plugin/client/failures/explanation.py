@@ -1,8 +1,14 @@
-"""Explains failures: gathers what is known when a connection fails, and turns it into one of our errors."""
+"""Explains failures: gathers what is known when a connection fails, and turns it into one of our errors.
+
+The causes at the server are here too: its process, the lines it writes, its socket, its JSON-RPC errors.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -11,25 +17,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, plain
-from pflow_mcp_plugin.client.failures.http_failures import from_network, from_status
-from pflow_mcp_plugin.client.failures.server_failures import (
-    from_error,
-    from_exit,
-    from_memory,
-    from_seen,
-    from_socket,
-    stopped_reading,
-    unreachable_step,
+from pflow_mcp_plugin.client.failures.evidence import (
+    Evidence,
+    failure,
+    invalid_json,
+    not_message,
+    plain,
+    too_large,
 )
+from pflow_mcp_plugin.client.failures.http_failures import advice, from_network, from_status
 from pflow_mcp_plugin.client.request_failures import (
     Exchange,
     NoAccessToken,
     RequestFailed,
     Undelivered,
     causes,
+    in_words,
     leaves,
 )
+from pflow_mcp_plugin.client.server_process import runner
+from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
@@ -38,6 +45,7 @@ from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.negotiation import VersionConflict
     from pflow_mcp_plugin.client.transport.http_transports import HttpTransport
     from pflow_mcp_plugin.client.transport.line_transports import LineTransport
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
@@ -191,3 +199,253 @@ def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) ->
             redactor=launch.redactor,
         )
         raise explain(error, evidence) from error
+
+
+_NEEDS_OLDER_SDK = re.compile(
+    r"No module named 'mcp\.server\.|cannot import name '\w+' from 'mcp[.']|"
+    r"'Server' object has no attribute '(?:list|call|get|read)_"
+)
+"""What servers written for version 1 of the Python SDK say when they are started with version 2."""
+
+_UNREACHABLE = re.compile(
+    r"\b(?:ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)\b|"
+    r"getaddrinfo (?:failed|error)|name resolution|name or service not known|nodename nor servname|"
+    r"could not resolve host|no such host|failed to lookup address|connection refused|"
+    r"network is unreachable|no route to host",
+    re.IGNORECASE,
+)
+"""What programs write to stderr that cannot reach a host: error codes of Node, words of the C library."""
+
+
+def unreachable_step(stderr: str) -> str:
+    """Return the next step if a server says that it could not reach a host, else an empty string."""
+    found = _UNREACHABLE.search(stderr)
+    if found is None:
+        return ""
+    words = found[0] if found[0].isupper() else found[0].lower()
+    return f"it could not reach a host ({words}): check its address in the stderr, the network and the proxy"
+
+
+def from_seen(evidence: Evidence) -> McpError | None:
+    """Explain a failure by what the transport noticed in the server's lines."""
+    seen = evidence.seen
+    if seen is None:
+        return None
+    if seen.invalid_json is not None:
+        return invalid_json(seen.invalid_json, evidence, seen.fault)
+    if seen.is_echo and not evidence.calling:
+        message = f"Server {evidence.server.name} sends back what it is sent: it is no MCP server"
+        step = f"check its command: {command_line(evidence.server)}"
+        return failure(message, evidence, next_step=step)
+    if seen.too_long is not None:
+        return too_large("a message", seen.too_long, evidence)
+    return stopped_reading(evidence) if seen.write_timed_out else None
+
+
+def from_memory(evidence: Evidence) -> McpError | None:
+    """Explain a failure by the memory limit, at which the server's processes were ended."""
+    name, used, limit = evidence.server.name, evidence.memory_mb, evidence.server.memory_limit_mb
+    if used is None or limit is None:
+        return None
+    return failure(
+        f"Server {name} was ended: {excess(used, limit)}",
+        evidence,
+        retryable=evidence.calling and evidence.exchange.unsent,
+        next_step=f"ask it for less, or raise memory_limit_mb of server {name} in mcp-servers.toml",
+        exit_code=None,  # it was not the server that exited
+        memory_mb=round(used, 1),
+        memory_limit_mb=limit,
+    )
+
+
+def excess(used: float, limit: float) -> str:
+    """Return by how much a server's processes exceed its memory limit."""
+    return f"its processes used {used:,.1f} MiB of memory, more than its memory_limit_mb of {limit:.10g}"
+
+
+def stopped_reading(evidence: Evidence) -> McpError:
+    """Explain that the server did not read a message in time."""
+    name = evidence.server.name
+    message = f"Server {name} stopped reading: a message could not be written within its deadline"
+    step = f"check whether server {name} hangs; call_timeout is how long it may refuse to read"
+    if evidence.reached or not evidence.calling:
+        return failure(message, evidence, next_step=step)
+    return DeadlineExceeded(message, where=evidence.where, next_step=step, stderr=evidence.stderr)
+
+
+def from_exit(evidence: Evidence) -> McpError | None:
+    """Explain a failure by the exit of the server's process."""
+    code = evidence.returncode
+    if code is None:
+        return None
+    name, how = evidence.server.name, f"exited {code}"
+    if code < 0:
+        known = {each.value: each.name for each in signal.Signals}
+        how = f"was killed by {known.get(-code, f'signal {-code}')}"
+    if not evidence.calling and evidence.phase != "list":
+        step = unreachable_step(evidence.stderr)
+        if _NEEDS_OLDER_SDK.search(evidence.stderr):
+            how_to = "install mcp<2 beside it"
+            if runner(evidence.server) == "uvx":
+                how_to = "put --with=mcp<2 before the package in its args"
+            step = f"it was written for version 1 of the MCP SDK: {how_to}"
+        step = step or f"run its command by itself to see why: {command_line(evidence.server)}"
+        return failure(f"Server {name} {how} before the handshake", evidence, next_step=step)
+    middle = " in the middle of a message" if evidence.seen is not None and evidence.seen.unfinished else ""
+    return failure(
+        f"MCP server process terminated unexpectedly: {name} {how}{middle}",
+        evidence,
+        retryable=evidence.exchange.unsent,
+        next_step="look at its stderr; check what it had done before you run this again",
+    )
+
+
+def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
+    """Explain why a Unix socket or a named pipe could not be connected to."""
+    leaf = next(leaves(error))
+    opening = evidence.phase in ("start", "connect")
+    if evidence.server.transport not in ("uds", "pipe") or not opening or not isinstance(leaf, OSError):
+        return None
+    server = evidence.server
+    start = "check that it runs" if server.command else "start it, or set command so that pflow starts it"
+    text, step = {
+        FileNotFoundError: (f"socket not found: {server.path}", f"check its path; {start}"),
+        ConnectionRefusedError: (f"nothing listens on the socket at {server.path}", start),
+        PermissionError: (f"permission denied: {server.path}", "check the permissions of the socket"),
+    }.get(type(leaf), (f"no connection to {server.path}: {leaf.strerror or leaf}", "check its path"))
+    retryable = isinstance(leaf, ConnectionRefusedError)
+    return failure(f"Server {server.name}: {text}", evidence, retryable=retryable, next_step=step)
+
+
+_SHOWN = 200
+"""Characters of a violation of the JSON-RPC protocol that go into a message."""
+
+# Error codes of JSON-RPC 2.0 (section 5.1), of MCP, and, for the first two, of its SDKs.
+_CONNECTION_CLOSED = -32000
+_REQUEST_TIMEOUT = -32001
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+_PARSE_ERROR = -32700
+_CLOSED = "Connection closed"
+"""The message of the SDK's JSON-RPC error if it notices the end before the transport does."""
+_UNPARSED = "Failed to parse "
+"""How our own JSON-RPC error for an unreadable answer begins; a server's error reads differently."""
+_NO_WORDS = "no reason given"
+_VERSION_REFUSED = -32022
+_MOST_VERSIONS = 20
+_NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
+"""JSON-RPC codes of a request that did not run; the last three refuse headers, capabilities, version."""
+_UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
+"""JSON-RPC codes for an unknown tool; with any other, the tool may have run and not found something."""
+
+
+def from_error(error: BaseException, evidence: Evidence) -> McpError:
+    """Explain a JSON-RPC error, a violation of the protocol, or whatever else the SDK raised."""
+    from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
+
+    from pflow_mcp_plugin.client.negotiation import VersionConflict, version_conflict
+    from pflow_mcp_plugin.client.session import InputRequired
+
+    leaf = next(leaves(error))
+    name = evidence.server.name
+    if isinstance(leaf, MCPError) and leaf.code == _VERSION_REFUSED:
+        requested = leaf.data.get("requested") if isinstance(leaf.data, dict) else None
+        leaf = version_conflict(leaf, str(requested or evidence.server.protocol)) or leaf
+    if isinstance(leaf, VersionConflict):
+        return _version_refused(leaf, evidence)
+    if isinstance(leaf, InputRequired):
+        message = f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot provide"
+        return failure(message, evidence, next_step="pass it as an argument, if the tool accepts that")
+    if isinstance(leaf, Undelivered):
+        return failure(
+            f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: "
+            f"{evidence.words(str(leaf), _SHOWN)}",
+            evidence,
+            next_step="pass JSON values: strings, numbers, lists and objects",
+        )
+    if isinstance(leaf, ValidationError):
+        first = leaf.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
+        message = f"Server {name} returned an invalid result: {fault}"
+        # The tool has returned, whatever the server made of its result.
+        return failure(message, evidence, ran="ran", next_step="report it to the server's author")
+    if isinstance(leaf, MCPError):
+        return _from_rpc(leaf, evidence)
+    return failure(
+        f"Unexpected error with server {name}: {in_words(leaf, evidence.redactor)}",
+        evidence,
+        next_step=f"look at the log of server {name}; report this to the authors of pflow-mcp",
+    )
+
+
+def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+    name, server = evidence.server.name, evidence.server
+    offered = evidence.words(", ".join(conflict.offered), _SHOWN)
+    offers = f"offers {offered}" if offered else "does not say which it supports"
+    wanted = evidence.words(conflict.wanted, _SHOWN)
+    known = (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)
+    common = {*known} & {*conflict.offered}
+    step = f"upgrade the server: pflow accepts {', '.join(known)}"
+    if server.protocol != "auto":
+        step = f'set protocol = "auto" for server {name}, or {step}'
+    elif common:
+        step = f'set protocol = "{max(common)}" for server {name}'
+    return failure(
+        f"MCP protocol version not supported: server {name} {offers}, pflow requires {wanted}",
+        evidence,
+        ran="not ran",
+        next_step=step,
+        offered=evidence.redactor.value(conflict.offered[:_MOST_VERSIONS]),
+        wanted=wanted,
+    )
+
+
+def _from_rpc(error: Any, evidence: Evidence) -> McpError:
+    code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
+    # The SDK reports a closed connection by a code that servers may use too (JSON-RPC 2.0, section 5.1).
+    if code == _CONNECTION_CLOSED and (evidence.closed or text == _CLOSED):
+        step = "look at its log; check what it had done before you run this again"
+        unsent = evidence.exchange.unsent
+        return failure(
+            f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
+        )
+    if code == _PARSE_ERROR and text.startswith(_UNPARSED):
+        return not_message(evidence)
+    if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
+        return McpError(
+            f"Tool {evidence.tool} not found on server {name}",
+            where=evidence.where,
+            next_step=f"run: pflow mcp sync {name}",
+            kind="not_found",
+            action="resource_missing",
+            code=code,
+        )
+    step = f"look up the code in the documentation of server {name}, and check its log"
+    if code == _INVALID_PARAMS and evidence.tool:
+        step = f"check the arguments: {evidence.where.info_command} shows its parameters"
+    elif code == _REQUEST_TIMEOUT:
+        step = advice("timeout", evidence.server)
+    redacted = evidence.redactor.value(error.data)
+    data = json.dumps(redacted, ensure_ascii=False)  # of which only the beginning is kept if it is long
+    known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
+    place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
+    return failure(
+        f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
+        evidence,
+        ran="not ran" if code in _NEVER_BEGUN else "unknown",
+        next_step=step,
+        code=code,
+        data=redacted if evidence.words(data) == data else evidence.words(data),
+    )
+
+
+def says_tool_is_gone(text: str, tool: str) -> bool:
+    """Return whether the message of a JSON-RPC error begins by saying that the tool is unknown."""
+    # Only the beginning: a tool that did run may quote such words from elsewhere.
+    name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
+    said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"
+    return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None

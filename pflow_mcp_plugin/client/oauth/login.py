@@ -31,7 +31,6 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import (
     Tokens,
 )
 from pflow_mcp_plugin.client.oauth.sign_in_store import (
-    SignInBusy,
     SignInKey,
     SignInStore,
     StoredSignIn,
@@ -77,7 +76,7 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
     try:
         async with store.locked(entry):  # a refresh that is running would store it again
             sign_in = await in_daemon_thread(store.take_out, entry)
-    except SignInBusy:
+    except NoAccessToken:  # the lock is taken
         raise PflowError(
             f"The sign-in at server {name} was not removed: another process is using it",
             suggestions=("Try again later",),
@@ -294,11 +293,8 @@ def _registered(answer: Answer, asked: JSONObject, redirect_uris: tuple[str, ...
     content: JSONObject = answer.content or {}
     client_id, secret = content.get("client_id"), content.get("client_secret")
     where = place(answer.url)
-    if (
-        answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED)
-        or not isinstance(client_id, str)
-        or not client_id
-    ):
+    is_accepted = answer.status in (HTTPStatus.OK, HTTPStatus.CREATED)
+    if not (is_accepted and isinstance(client_id, str) and client_id):
         _, text = error_of(content, f"HTTP {answer.status}")
         advice = "set client_id in auth to that of a client which it knows"
         raise NoAccessToken(f"{where} registered no client: it answered {text}; {advice}", "credentials")

@@ -39,10 +39,6 @@ _SERVICE = "pflow sign-in"
 _FAILED = object()
 
 
-class SignInBusy(NoAccessToken):
-    """The store's lock of a sign-in was held by another process for too long."""
-
-
 @attrs.frozen
 class SignInKey:
     """What a store finds a sign-in by, beside its issuer: the whole URL, and the client id in the config."""
@@ -183,7 +179,7 @@ class SignInStore:
             except Timeout:
                 if time.monotonic() > end:
                     reason = "another process has been refreshing its token for too long"
-                    raise SignInBusy(reason, "later") from None
+                    raise NoAccessToken(reason, "later") from None
                 await sleep(_POLL)
             except OSError as error:
                 raise storage.StoreError(

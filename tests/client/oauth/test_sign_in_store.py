@@ -19,7 +19,8 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import (
     as_json,
     from_json,
 )
-from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.storage import StoreError
 
 KEY = SignInKey("https://mcp.example.com/mcp?key=planted-query")
@@ -244,7 +245,7 @@ def test_the_lock_keeps_others_out_until_it_is_released(store, monkeypatch):
 
     async def both():
         async with store.locked(KEY):
-            with pytest.raises(SignInBusy):
+            with pytest.raises(NoAccessToken, match="another process"):
                 await SignInStore(store._folder).locked(KEY).__aenter__()
             async with SignInStore(store._folder).locked(SignInKey("https://other")):
                 pass
