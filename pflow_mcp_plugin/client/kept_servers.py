@@ -57,7 +57,9 @@ class KeptServers:
         with self._lock:
             if self._pool is None:
                 self._pool = self._open_pool(self._warn, self._on_start)
-            share = Share(self._pool, self._take, warn, on_start, add_secrets)
+            share = Share(
+                pool=self._pool, take=self._take, warn=warn, on_start=on_start, add_secrets=add_secrets
+            )
             self._shares.append(share)
             add_secrets(frozenset(self._learned))
         try:
@@ -155,25 +157,18 @@ class KeptServers:
             share.add_secrets(new)
 
 
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Share:
     """What one run has of kept servers; it is used as a `Pool` is, and cancels its own calls only."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        take: Callable[[Share, Launch], Launch],
-        warn: Callable[[str], None],
-        on_start: OnStart,
-        add_secrets: Callable[[Iterable[str]], object],
-    ) -> None:
-        self.pool = pool
-        self.used: dict[str, Launch] = {}
-        self.warn = warn
-        self.on_start = on_start
-        self.add_secrets = add_secrets
-        self._take = take
-        self._calls: set[Future[Any]] = set()
-        self._cancelled = threading.Event()
+    pool: Pool
+    warn: Callable[[str], None]
+    on_start: OnStart
+    add_secrets: Callable[[Iterable[str]], object]
+    used: dict[str, Launch] = attrs.field(factory=dict)
+    _take: Callable[[Share, Launch], Launch]
+    _calls: set[Future[Any]] = attrs.field(factory=set)
+    _cancelled: threading.Event = attrs.field(factory=threading.Event)
 
     def prepare(self, launch: Launch) -> None:
         """Start a server in the background, as `Pool.prepare` does."""

@@ -67,13 +67,7 @@ class WorkflowTool(Tool):
         context: Context[Any, Any],
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the signature of the SDK
     ) -> types.CallToolResult:
-        """Run the workflow, as `MCPServer` calls its tools.
-
-        Args:
-            arguments: The inputs.
-            context: The request.
-            convert_result: Has no effect: the result is complete.
-        """
+        """Run the workflow, as `MCPServer` calls its tools; the result needs no conversion."""
         request = context.request_context
         params = types.CallToolRequestParams(name=self.name, arguments=arguments, _meta=request.meta)
         return await self.call(request, params)
