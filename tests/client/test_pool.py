@@ -38,17 +38,6 @@ def test_a_server_is_listed_and_called_and_keeps_its_state(pool: Pool, demo: Lau
     assert not result.is_error
 
 
-def test_calls_from_many_threads_share_one_server(pool: Pool, demo: Launch) -> None:
-    pool.prepare(demo)
-    with ThreadPoolExecutor(8) as threads:
-        sums = threads.map(
-            lambda n: pool.call(demo, ToolCall(server="demo", tool="add", arguments={"a": n, "b": n})),
-            range(40),
-        )
-        assert [result.structured for result in sums] == [{"result": 2 * n} for n in range(40)]
-    assert len(marked_processes(f"{os.getpid()}-")) == 1
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
 @pytest.mark.parametrize(
     ("first", "protocol", "era", "count"),

@@ -65,18 +65,6 @@ def bound_of(item):
     return marker.args[0] if marker else 0
 
 
-def test_a_test_that_hangs_is_ended_when_its_time_is_over(tmp_path):
-    """By the hook of this folder, in a pytest of its own."""
-    conftest = (HERE / "conftest.py").read_text(encoding="utf-8")
-    assert conftest.count("SECONDS = 40\n") == 1
-    (tmp_path / "conftest.py").write_text(conftest.replace("SECONDS = 40\n", "SECONDS = 0.5\n"))
-    (tmp_path / "test_hanging.py").write_text("import time\n\ndef test_it():\n    time.sleep(60)\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 1
-    assert "Timeout (>0.5s)" in done.stdout
-
-
 @pytest.mark.skipif(not MATRIX.exists(), reason="the fault matrix is not beside the project")
 def test_the_rows_are_those_of_the_fault_matrix():
     """Each number is one of it, and what it stands for is told with a word of it at least."""
