@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64encode
 
 import pytest
-from http_server import Reply, Request
+from http_server import well
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import McpError
@@ -20,10 +20,6 @@ def token(claims, segments=("e30", "signature")):
     content = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
     payload = urlsafe_b64encode(content).decode().rstrip("=")
     return ".".join((segments[0], payload, *segments[1:]))
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
 
 
 @pytest.fixture

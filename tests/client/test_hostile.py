@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, Script
+from http_server import FaultServer, Reply, Request, Script, on_call
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import (
@@ -23,7 +23,6 @@ from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 Serve = Callable[[Script], FaultServer]
-Fault = Callable[[Request, Reply], Awaitable[object]]
 
 HALF = r'{"content": [{"type": "text", "text": "cut \ud83d"}]}'
 SECRET = "s3cret-token"
@@ -31,16 +30,6 @@ SECRET = "s3cret-token"
 
 def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> CallResult:
     return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
-
-
-def on_call(fault: Fault) -> Script:
-    async def script(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return False
-        await fault(request, reply)
-        return True
-
-    return script
 
 
 def web(server: FaultServer, **options: object) -> Launch:

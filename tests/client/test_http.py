@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from http_server import FaultServer, Reply, Request
+from http_server import FaultServer, Reply, Request, on_call
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection, _State
@@ -92,14 +92,14 @@ def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
 
 
 def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
-    async def refuse(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return False
+    async def refuse(request: Request, reply: Reply) -> None:
         error = {"code": -32602, "message": "b is missing"}
         await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
-        return True
 
-    with FaultServer(refuse) as server, pytest.raises(CallFailed, match="Invalid params: act on server web"):
+    with (
+        FaultServer(on_call(refuse)) as server,
+        pytest.raises(CallFailed, match="Invalid params: act on server web"),
+    ):
         pool.call(*_in_region(server))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
-from http_server import Reply, Request
+from http_server import Reply, Request, well
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -16,10 +16,6 @@ from pflow_mcp_plugin.types import Server
 ACT = ToolCall(server="web", tool="act")
 
 pytestmark = pytest.mark.usefixtures("bare_network")
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, Script
+from http_server import FaultServer, Reply, Request, Script, on_call, well, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_transports import granted_pause
@@ -56,54 +56,38 @@ def test_a_pause_lies_between_a_tenth_of_a_second_and_thirty(wanted, granted):
 
 
 def test_a_reply_to_another_request_is_not_taken_for_the_answer(pool, serve):
-    async def mixed_up(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return False
+    async def mixed_up(request: Request, reply: Reply) -> None:
         other = {"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}
         await reply.events(event(other), event({**other, "id": request.message["id"], "result": DONE}))
-        return True
 
-    assert text(pool, web(serve(mixed_up))) == "done"
+    assert text(pool, web(serve(on_call(mixed_up)))) == "done"
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve, streamed):
-    async def quote(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return False
+    async def quote(request: Request, reply: Reply) -> None:
         message = {"jsonrpc": "2.0", "id": str(request.message["id"]), "result": DONE}
         await (reply.events(event(message)) if streamed else reply.json(message))
-        return True
 
-    assert text(pool, web(serve(quote))) == "done"
+    assert text(pool, web(serve(on_call(quote)))) == "done"
 
 
 def test_an_error_without_an_id_is_that_of_the_request(pool, serve):
-    async def nameless(request: Request, reply: Reply) -> bool:
+    async def nameless(request: Request, reply: Reply) -> None:
         error = {"code": -32000, "message": "too heavy"}
-        if request.rpc == "tools/call":
-            await reply.json({"jsonrpc": "2.0", "id": None, "error": error})
-        return request.rpc == "tools/call"
+        await reply.json({"jsonrpc": "2.0", "id": None, "error": error})
 
     with pytest.raises(CallFailed, match="error -32000: too heavy"):
-        pool.call(web(serve(nameless)), ACT)
+        pool.call(web(serve(on_call(nameless))), ACT)
 
 
 def test_a_request_that_is_only_accepted_has_no_answer(pool, serve):
-    async def accept(request: Request, reply: Reply) -> bool:
-        if request.rpc == "tools/call":
-            await reply.status(202)
-        return request.rpc == "tools/call"
-
     with pytest.raises(CallFailed, match=r"answered with nothing \(HTTP 202\)") as caught:
-        pool.call(web(serve(accept)), ACT)
+        pool.call(web(serve(on_call(with_status(202)))), ACT)
     assert caught.value.ran == "unknown"
 
 
 def test_arguments_that_are_no_json_are_not_sent(pool, serve):
-    async def well(request: Request, reply: Reply) -> bool:
-        return False
-
     server = serve(well)
     with pytest.raises(CallFailed, match="cannot be written as JSON") as caught:
         pool.call(web(server), ToolCall(server="web", tool="act", arguments={"half": "\ud83d"}))
@@ -164,14 +148,11 @@ def test_a_refusal_to_tell_of_changed_tools_costs_nothing_else(pool, serve, warn
 
 
 def test_a_stream_of_the_modern_era_is_not_resumed(pool, serve):
-    async def cut(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return False
+    async def cut(request: Request, reply: Reply) -> None:
         await reply.events("id: 1\nretry: 1\ndata:")
         reply.close()
-        return True
 
-    server = serve(Modern(cut))
+    server = serve(Modern(on_call(cut)))
     with pytest.raises(CallFailed) as caught:
         pool.call(web(server), ACT)
     assert caught.value.message == "Server web: its event stream ended before the answer came"

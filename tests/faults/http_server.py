@@ -101,6 +101,39 @@ class Reply:
 
 Script = Callable[[Request, Reply], Awaitable[object]]
 """Answers a request; returns True if it did, else the server answers."""
+Fault = Callable[[Request, Reply], Awaitable[object]]
+"""Answers a request, whatever it is."""
+
+
+async def well(request: Request, reply: Reply) -> bool:
+    """Leave every request to the server."""
+    return False
+
+
+def on(rpc: str, fault: Fault) -> Script:
+    """Let requests of a JSON-RPC method meet the fault, and all else go well."""
+
+    async def script(request: Request, reply: Reply) -> bool:
+        if request.rpc != rpc:
+            return False
+        await fault(request, reply)
+        return True
+
+    return script
+
+
+def on_call(fault: Fault) -> Script:
+    """Let calls of tools meet the fault, and all else go well."""
+    return on("tools/call", fault)
+
+
+def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
+    """Answer with a status."""
+
+    async def fault(request: Request, reply: Reply) -> None:
+        await reply.status(code, body, **headers)
+
+    return fault
 
 
 class LoopbackServer:

@@ -7,7 +7,7 @@ import gzip
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from certificates import Authority
-from http_server import FaultServer, Reply, Request, Script
+from http_server import FaultServer, Reply, Request, Script, on, on_call, well, with_status
 
 from pflow_mcp_plugin.client.transport import http_transports
 from pflow_mcp_plugin.config.expansion import expand
@@ -23,39 +23,9 @@ from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
-Fault = Callable[[Request, Reply], Awaitable[object]]
-
 KIB = 1 << 10
 MIB = 1 << 20
-EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-
 pytestmark = pytest.mark.usefixtures("bare_network")
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
-
-
-def on_call(fault: Fault) -> Script:
-    """Let calls of tools meet the fault, and all else go well."""
-    return on("tools/call", fault)
-
-
-def on(rpc: str, fault: Fault) -> Script:
-    async def script(request: Request, reply: Reply) -> bool:
-        if request.rpc != rpc:
-            return False
-        await fault(request, reply)
-        return True
-
-    return script
-
-
-def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
-    async def fault(request: Request, reply: Reply) -> None:
-        await reply.status(code, body, **headers)
-
-    return fault
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import sys
 
 import attrs
 import pytest
-from http_server import FaultServer
+from http_server import FaultServer, well
 from scripted_realm import Realm
 from signing_in import Visitor
 
@@ -36,10 +36,6 @@ with Pool(print, sign_in_folder=Path(sys.argv[2])) as pool:
     sys.stdin.readline()
     print(pool.call(Launch(server=server), ToolCall(server="web", tool="act")).content[0]["text"])
 """
-
-
-async def well(request, reply):
-    return False
 
 
 @pytest.mark.timeout(90)

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from http_server import FaultServer, Proxy, Reply, Request
+from http_server import FaultServer, Proxy, Reply, Request, well
 from programs import importing
 from resolver import Names
 
@@ -49,10 +49,6 @@ HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
 RULES = NetworkRules(allow=(HERE,))
 
 pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network")]
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
 
 
 @pytest.fixture
