@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from anyio import ClosedResourceError
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
-Call = Callable[[Request, Reply], Awaitable[None]]
+Call = Callable[[Request], Awaitable[None]]
 
 ACT = ToolCall(server="old", tool="act")
 
@@ -42,11 +42,10 @@ class Streaming:
                 await reply.raw(b": still here\n\n")
                 await _pause()
             return True
-        if request.rpc == "tools/call" and self._on_call is not None:
-            await self._on_call(request, reply)
-            return True
         await reply.status(202, b"Accepted")
-        if request.rpc == "initialize":
+        if request.rpc == "tools/call" and self._on_call is not None:
+            await self._on_call(request)
+        elif request.rpc == "initialize":
             await self.answer(request, handshake())
         elif request.rpc == "tools/call":
             await self.answer(request, {"content": [{"type": "text", "text": "done"}]})
@@ -197,19 +196,18 @@ def test_headers_go_with_the_stream_and_with_each_message(pool, serve):
 
 
 def test_a_refused_message_fails_its_own_call_only(pool, serve):
-    async def refuse(request: Request, reply: Reply) -> None:
-        if request.message["params"]["arguments"]:
+    async def refuse(request: Request, reply: Reply) -> bool:
+        if request.rpc == "tools/call" and request.message["params"]["arguments"]:
             await reply.status(500, b"boom")
-        else:
-            await reply.status(202)
-            await script.answer(request, {"content": []})
+            return True
+        return await script(request, reply)
 
-    script = Streaming(refuse)
-    there = launch(serve(script))
+    script = Streaming()
+    there = launch(serve(refuse))
     with pytest.raises(CallFailed, match="HTTP 500") as caught:
         pool.call(there, ToolCall(server="old", tool="act", arguments={"bad": True}))
     assert (caught.value.ran, caught.value.facts["body"]) == ("unknown", "boom")
-    assert pool.call(there, ACT).content == ()
+    assert pool.call(there, ACT).content[0]["text"] == "done"
     assert script.connections == 1
 
 
@@ -228,8 +226,7 @@ def test_a_stream_that_is_refused_says_why(pool, serve, code, words, action):
 
 
 def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool, serve):
-    async def cut(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def cut(request: Request) -> None:
         if script.connections == 1:
             script.stream.close()
         else:
@@ -245,8 +242,7 @@ def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool
 
 
 def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
-    async def mixed_up(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def mixed_up(request: Request) -> None:
         await script.answer(request, {"content": []}, request_id=4711)
 
     script = Streaming(mixed_up)
@@ -255,8 +251,7 @@ def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
 
 
 def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve):
-    async def quote(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def quote(request: Request) -> None:
         await script.answer(request, {"content": []}, request_id=str(request.message["id"]))
 
     script = Streaming(quote)
@@ -264,8 +259,7 @@ def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve):
 
 
 def test_an_event_that_is_no_json_is_said_to_be_none(pool, serve):
-    async def babble(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def babble(request: Request) -> None:
         await script.event("{nonsense")
 
     script = Streaming(babble)
@@ -307,8 +301,7 @@ def test_what_is_sent_once_another_host_was_named_does_not_go_there(serve):
 
 
 def test_an_endpoint_that_is_named_later_on_the_same_host_is_used_from_then_on(pool, serve):
-    async def move(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def move(request: Request) -> None:
         await script.stream.raw(b"event: endpoint\ndata: /later\n\n")
         await script.answer(request, {"content": []})
 
@@ -320,22 +313,17 @@ def test_an_endpoint_that_is_named_later_on_the_same_host_is_used_from_then_on(p
     assert calls == ["/messages?sessionId=1", "/later"]
 
 
-def redirecting(wanted: str, location: Callable[[], str], code: int = 307) -> tuple[Streaming, Call]:
-    """Return a server, and what makes it redirect requests of one method from their first address."""
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_redirect_on_the_same_host_is_followed_and_keeps_headers(pool, serve, method):
     script = Streaming()
 
     async def redirect(request: Request, reply: Reply) -> bool:
-        if request.method == wanted and "moved" not in request.target:
-            await reply.status(code, location=location())
+        if request.method == method and "moved" not in request.target:
+            await reply.status(307, location="/moved")
             return True
         return await script(request, reply)
 
-    return script, redirect
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_redirect_on_the_same_host_is_followed_and_keeps_headers(pool, serve, method):
-    server = serve(redirecting(method, lambda: "/moved")[1])
+    server = serve(redirect)
     assert pool.call(launch(server, auth=TOKEN), ACT).content[0]["text"] == "done"
     moved = [request for request in server.requests if "moved" in request.target]
     assert {(request.method, request.headers.get("authorization")) for request in moved} == {
@@ -359,8 +347,7 @@ def test_one_host_may_be_spelt_in_several_ways(pool, serve):
 
 
 def test_an_event_that_is_no_answer_ends_the_call_it_means(pool, serve):
-    async def shapeless(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def shapeless(request: Request) -> None:
         await script.answer(request, None)
 
     script = Streaming(shapeless)
@@ -391,22 +378,16 @@ def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):
 
 
 def test_calls_at_once_get_their_own_answers(pool, serve):
-    async def echo(request: Request, reply: Reply) -> None:
-        await reply.status(202)
+    async def echo(request: Request) -> None:
         text = str(request.message["params"]["arguments"]["n"])
         await script.answer(request, {"content": [{"type": "text", "text": text}]})
 
     script = Streaming(echo)
     there = launch(serve(script))
-    results: dict[int, str] = {}
 
-    def call(n: int) -> None:
+    def call(n: int) -> str:
         answer = pool.call(there, ToolCall(server="old", tool="act", arguments={"n": n}))
-        results[n] = answer.content[0]["text"]
+        return str(answer.content[0]["text"])
 
-    threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert results == {n: str(n) for n in range(8)}
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(call, range(8))) == [str(n) for n in range(8)]
