@@ -109,11 +109,7 @@ class Issuing(AuthlibServer):
         )
 
     def resource_of(self, request: Inbound, origin: Any = None) -> str | None:
-        """Return the resource that a request is about.
-
-        Raises:
-            InvalidTarget: It names another than it was authorized for.
-        """
+        """Return the resource that a request is about."""
         authorized = origin.resource if origin else None
         if authorized and request.resource not in {None, authorized}:
             raise InvalidTarget("Another resource was authorized.")

@@ -77,11 +77,7 @@ class Started:
         self.pid = _number(connection)
 
     def finished(self, text: str, seconds: float) -> tuple[int, str, str]:
-        """Write to its stdin; return its exit code, negative for a signal, and what it wrote.
-
-        Raises:
-            TimeoutError: That took too long.
-        """
+        """Write to its stdin; return its exit code, negative for a signal, and what it wrote."""
         stdout, stderr = exchanged(self._stdin, text.encode(), self._outputs, seconds)
         self._connection.settimeout(seconds)
         code = os.waitstatus_to_exitcode(_number(self._connection))
@@ -96,11 +92,7 @@ class Started:
 
 
 def exchanged(stdin: int, text: bytes, outputs: Sequence[int], seconds: float) -> list[bytes]:
-    """Write a text to a pipe; return what comes out of others until they are closed. All are closed then.
-
-    Raises:
-        TimeoutError: That took too long.
-    """
+    """Write a text to a pipe; return what comes out of others until they are closed. All are closed then."""
     until, rest = time.monotonic() + seconds, memoryview(text)
     found = {output: bytearray() for output in outputs}
     os.set_blocking(stdin, False)

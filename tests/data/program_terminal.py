@@ -49,9 +49,6 @@ def run_on_terminal(
         cwd: Its folder.
         started: Called with its process id.
         meanwhile: Called when the first question is on the screen, before it is answered.
-
-    Raises:
-        AssertionError: A question did not come, or the program did not end.
     """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -128,11 +128,7 @@ class RecordedApp:
 
 
 def change(switches: Any, changes: Mapping[str, Any]) -> None:
-    """Set some of an attrs object's attributes.
-
-    Raises:
-        TypeError: It has no such attribute.
-    """
+    """Set some of an attrs object's attributes."""
     type(switches)(**changes)
     for name, value in changes.items():
         setattr(switches, name, value)

@@ -61,11 +61,7 @@ class Screen:
         self.stdout = ""
 
     def until(self, pattern: str) -> Screen:
-        """Wait until the terminal has shown what matches a pattern.
-
-        Raises:
-            AssertionError: It does not come.
-        """
+        """Wait until the terminal has shown what matches a pattern."""
         deadline = time.monotonic() + SECONDS
         while not re.search(pattern, self.shown):
             assert self._read(deadline - time.monotonic()), self.shown

@@ -28,11 +28,7 @@ class Terminal:
         self.shown = ""
 
     def type(self, keys: str, until: str) -> str:
-        """Type keys and return what the terminal shows, up to a pattern.
-
-        Raises:
-            AssertionError: The pattern does not come.
-        """
+        """Type keys and return what the terminal shows, up to a pattern."""
         before = len(self.shown)
         os.write(self._descriptor, keys.encode())
         deadline = time.monotonic() + SECONDS

@@ -314,9 +314,6 @@ class Package:
         Args:
             place: The end of the dotted name of a function, a class or a constant.
             mutation: The change to it.
-
-        Raises:
-            LookupError: The place does not exist, or there is not exactly one node to change.
         """
         places = [(path, node) for symbol, path, node in self._symbols if _ends_with(symbol, place)]
         if not places:

@@ -24,9 +24,6 @@ def wait_for(port: int, process: subprocess.Popen[bytes], seconds: float) -> Non
         port: The port on loopback.
         process: The process that opens it.
         seconds: How long to wait at most.
-
-    Raises:
-        TimeoutError: It did not in that time, or has ended.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -125,11 +125,7 @@ class Desk:
         _commit(repository)
 
     def pflow(self, group: str, command: str, *words: str) -> tuple[float, Any]:
-        """Run `pflow GROUP COMMAND --json`; return the seconds it took, and its data.
-
-        Raises:
-            StepFailed: It reports a failure, or took too long.
-        """
+        """Run `pflow GROUP COMMAND --json`; return the seconds it took, and its data."""
         program = Path(sys.executable).with_name("pflow")
         env = {**os.environ, "PFLOW_HOME": str(self._home)}
         started = time.monotonic()
@@ -160,11 +156,7 @@ def read_list(path: Path = LIST) -> list[PublicServer]:
 
 
 def chosen(servers: Sequence[PublicServer], names: Sequence[str]) -> list[PublicServer]:
-    """Return the servers of these names, all of them if there are none.
-
-    Raises:
-        LookupError: A name is not in the list.
-    """
+    """Return the servers of these names, all of them if there are none."""
     if unknown := set(names) - {server.name for server in servers}:
         known = ", ".join(server.name for server in servers)
         raise LookupError(f"not in the list: {', '.join(sorted(unknown))}; it has {known}")
@@ -244,11 +236,7 @@ def _target(server: PublicServer, command: Sequence[str], env: Mapping[str, str]
 
 
 def installed(server: PublicServer) -> list[str]:
-    """Return the command that starts a server, after installing its package unless that is there.
-
-    Raises:
-        Unavailable: npm or Node is missing, or the install failed.
-    """
+    """Return the command that starts a server, after installing its package unless that is there."""
     if server.npm:
         return _from_npm(server)
     return [_from_pypi(server)] if server.pypi else [*server.command]

@@ -84,11 +84,7 @@ def _newer_node() -> str:
 
 
 def package_runners(folder: Path) -> None:
-    """Write programs `npx` and `uvx` that start the installed servers, at the exact versions only.
-
-    Raises:
-        Unavailable: A server is missing.
-    """
+    """Write programs `npx` and `uvx` that start the installed servers, at the exact versions only."""
     _node()
     install_python()
     install_sqlite()
@@ -101,11 +97,7 @@ def package_runners(folder: Path) -> None:
 
 
 def npm_program(package: str, version: str) -> Path:
-    """Return the program of an installed npm package; an empty version fits any.
-
-    Raises:
-        LookupError: It is not installed in this version.
-    """
+    """Return the program of an installed npm package; an empty version fits any."""
     root = _NODE / "node_modules" / package
     if not (root / "package.json").is_file():
         raise LookupError(f"{package} is not installed")
@@ -117,11 +109,7 @@ def npm_program(package: str, version: str) -> Path:
 
 
 def python_program(package: str, version: str) -> Path:
-    """Return the program of an installed Python package, which has its name; an empty version fits any.
-
-    Raises:
-        LookupError: It is not installed in this version.
-    """
+    """Return the program of an installed Python package, which has its name; an empty version fits any."""
     for folder in (_PYTHON, _SQLITE, _DUCKDB):
         site = next(folder.glob("venv/lib/python*/site-packages"), folder)
         if any(site.glob(f"{package.replace('-', '_')}-{version or '*'}.dist-info")):
@@ -130,20 +118,12 @@ def python_program(package: str, version: str) -> Path:
 
 
 def install_node() -> None:
-    """Install the servers from npm, unless what package-lock.json names is there.
-
-    Raises:
-        Unavailable: npm is missing, or the install failed.
-    """
+    """Install the servers from npm, unless what package-lock.json names is there."""
     install_from_npm(HERE, _NODE)
 
 
 def install_from_npm(pinned: Path, folder: Path) -> None:
-    """Install what the package-lock.json in `pinned` names into `folder`, unless it is there.
-
-    Raises:
-        Unavailable: npm is missing, or the install failed.
-    """
+    """Install what the package-lock.json in `pinned` names into `folder`, unless it is there."""
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable("npm is not installed")
@@ -155,22 +135,14 @@ def install_from_npm(pinned: Path, folder: Path) -> None:
 
 
 def install_inspector() -> None:
-    """Install the MCP Inspector, and a newer Node than many machines have, likewise.
-
-    Raises:
-        Unavailable: npm is missing, the install failed, or there is no such Node for this machine.
-    """
+    """Install the MCP Inspector, and a newer Node than many machines have, likewise."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Unavailable("the Inspector's Node comes as a package for Linux on x86-64 only")
     install_from_npm(HERE / "inspector", _INSPECTOR)
 
 
 def install_python() -> None:
-    """Install the servers from PyPI into an environment of their own, unless they are there.
-
-    Raises:
-        Unavailable: The install failed.
-    """
+    """Install the servers from PyPI into an environment of their own, unless they are there."""
     _install_from_pypi(HERE / "requirements.txt", _PYTHON)
 
 
@@ -198,9 +170,6 @@ def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
 
     Args:
         transport: `streamableHttp` or `sse`.
-
-    Raises:
-        TimeoutError: It did not answer in time.
     """
     with listening(everything(transport), _START_SECONDS) as address:
         yield f"{address}/{'sse' if transport == 'sse' else 'mcp'}"
@@ -208,11 +177,7 @@ def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
 
 @contextmanager
 def listening(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Run a server that is told its port in `PORT`, on loopback; give its address.
-
-    Raises:
-        TimeoutError: It did not answer within so many seconds.
-    """
+    """Run a server that is told its port in `PORT`, on loopback; give its address."""
     port = free_port()
     options = {"PORT": str(port), "NODE_OPTIONS": f"--require={LOOPBACK}", **(env or {})}
     process = subprocess.Popen(
@@ -274,11 +239,7 @@ def _stamped(stamp: Path, wanted: str) -> bool:
 
 
 def run_installer(command: list[str], folder: Path) -> None:
-    """Run one command of an install.
-
-    Raises:
-        Unavailable: It failed; the message has what it printed.
-    """
+    """Run one command of an install."""
     done = subprocess.run(
         command,
         cwd=folder,
