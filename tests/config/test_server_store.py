@@ -154,13 +154,6 @@ def test_an_add_tells_what_is_doubtful_about_its_servers_only(store, path):
     assert store.refused({"a": {**SAY, "later": 1, "type": "stdio"}}) == {}
 
 
-def test_mistakes_keep_all_servers_of_an_add_out(store, path):
-    with pytest.raises(McpError) as caught:
-        store.add({"good": {"command": "a"}, "bad": {"command": 1}, "No": {"command": "a"}})
-    assert len(caught.value.problems) == 2
-    assert not path.exists()
-
-
 def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store, path):
     write(path, "[defaults]\ncall_timeout = 0\n")
     with pytest.raises(McpError, match=r"defaults\.call_timeout"):
