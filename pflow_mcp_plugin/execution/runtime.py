@@ -24,7 +24,6 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.execution.result import gone
 from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.trust.launch_identity import completed, is_complete, launch_identity
@@ -332,6 +331,8 @@ class Runtime:
 
 def _gone(synced: ToolFile, tool: str) -> McpError:
     from difflib import get_close_matches
+
+    from pflow_mcp_plugin.execution.result import gone  # servers start before it is needed
 
     raw, when = synced.missed(tool)
     known = [each.name for each in synced.tools if each.name not in synced.new]

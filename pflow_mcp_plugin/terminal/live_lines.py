@@ -82,13 +82,7 @@ class LiveLines:
     def _draw_often(self) -> None:
         while not self._over.wait(_TICK):
             with self.lock:
-                columns = self._columns()
-                room = None if columns is None else columns - 1  # some terminals begin a new line in the last
-                parts = [*self._now()]
-                most = max(self._rows() - 1, 1)
-                if len(parts) > most:
-                    parts[most - 1 :] = [[("  ", ""), (f"and {len(parts) - most + 1} more", "dim")]]
-                lines = [line_of(each, room, coloured=self._coloured) for each in parts]
+                lines = self._lines()
                 if self._over.is_set():
                     return
                 if not lines:
@@ -98,6 +92,15 @@ class LiveLines:
                 self._drawn = True
                 up = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
                 self._write("\r" + "\x1b[K\n".join(lines) + f"\x1b[J{up}\r\x1b[C")
+
+    def _lines(self) -> list[str]:
+        columns = self._columns()
+        room = None if columns is None else columns - 1  # in the last column, some terminals begin a new line
+        parts = [*self._now()]
+        most = max(self._rows() - 1, 1)
+        if len(parts) > most:
+            parts[most - 1 :] = [[("  ", ""), (f"and {len(parts) - most + 1} more", "dim")]]
+        return [line_of(each, room, coloured=self._coloured) for each in parts]
 
     def _erased(self) -> str:
         drawn, self._drawn = self._drawn, False
