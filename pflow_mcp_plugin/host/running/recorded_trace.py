@@ -14,8 +14,10 @@ from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, Ru
 from pflow_mcp_plugin.host.running.trace_recorder import write_trace
 
 _OPEN = "It was sent, and nobody knows whether it happened"
-_PART = re.compile(r"([^\[#]*)(?:\[(\d+)\])?(?:#\d+)?")
-"""A part of a place: the id of a node, the index of an item of its batch, and a pass."""
+_PART = re.compile(r"([^\[#~]*)(?:\[(\d+)\])?(?:#\d+)?(?:~\d+)?")
+"""A part of a place: the id of a node, the index of an item of its batch, a pass,
+and a number if another node was there.
+"""
 
 
 def complete_traces(runs: Path, traces: Path) -> None:

@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
+from pflow_mcp_plugin.host.running.recorded_trace import complete_traces, trace_of
+from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, TraceEntry
 from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state
 from pflow_mcp_plugin.redaction import REDACTED
 
@@ -147,3 +148,17 @@ def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(kille
     assert files.find().read_text() == "kept"
     record.touch()
     assert files.find().read_text() != "kept"
+
+
+@pytest.mark.parametrize("place", ["a", "a#2", "a~2", "a#2~3"])
+def test_an_open_step_is_shown_wherever_it_stands(tmp_path, place):
+    head = {"name": "w", "trace": {"run_id": "run-1", "inputs": {}}}
+    record = RunRecord.create(tmp_path, "run-1", head)
+    begun = {"id": "a", "type": "t", "offset": 1.0}
+    record.put_entry(TraceEntry(number=None, parent=None, item=None, content=begun))
+    record.sent([RecordedStep(place=place, node="a", type="t", identity="", safe=False, shown='{"x": 1}')])
+    trace = trace_of(record)
+    record.close()
+    assert trace is not None
+    (shown,) = trace["steps"]
+    assert (shown["params"], shown["details"]) == ({"x": 1}, {"step": place})
