@@ -12,7 +12,6 @@ import os
 import sqlite3
 import stat
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +24,6 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
 from pflow_mcp_plugin.storage import StoreError, make_folder
 
@@ -160,8 +158,7 @@ class RunRecord:
         self._connection = connection
         self._lock = threading.Lock()
         self._waiting: deque[_Row] = deque()
-        self._threads = Threads(1, "record")
-        self._is_due = False
+        self._due: threading.Timer | None = None
         self._numbers = count(1)
         self._log: int | None = None
         self._held: list[int] = []
@@ -286,9 +283,10 @@ class RunRecord:
         self._waiting.append((*_values(step), inline))
         if not soon:
             self._commit()
-        elif not self._is_due:
-            self._is_due = True
-            self._threads.submit(self._commit_later)
+        elif self._due is None:
+            self._due = threading.Timer(_MOMENT, self._commit_later)
+            self._due.daemon = True
+            self._due.start()
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
@@ -364,7 +362,8 @@ class RunRecord:
         """Leave the record as it is."""
         with suppress(PflowError):
             self._commit()
-        self._threads.shutdown()
+        if due := self._due:
+            due.cancel()
         with suppress(sqlite3.Error), self._lock:
             self._connection.close()
             while self._held:
@@ -466,9 +465,9 @@ class RunRecord:
                 self._lock.release()
 
     def _commit_later(self) -> None:
-        time.sleep(_MOMENT)
-        self._is_due = False  # first: what begins to wait from here on may be too late for this commit
-        self._commit()
+        self._due = None  # first: what begins to wait from here on may be too late for this commit
+        with suppress(PflowError):  # what is not written goes on waiting, and the next commit says why
+            self._commit()
 
     def _sync(self) -> None:
         """Wait until what was committed is on the disk.

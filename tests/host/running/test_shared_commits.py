@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.host.running import run_record
 from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord
@@ -50,7 +51,7 @@ def end(record, steps):
 
 def test_what_ended_is_committed_though_nothing_else_is_sent(record, killed):
     end(record, items(3))
-    record._threads.submit(lambda: None).result(10)  # its one thread has then done what came before
+    until(lambda: not record._waiting)
     assert killed() == {f"a[{number}]": ("done", {"result": number}) for number in range(3)}
 
 
