@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, cast
@@ -73,8 +73,10 @@ _LONGEST_NAME = 256
 """Characters of a tool's name in a session; the protocol recommends 128 (2025-11-25, "Tool Names")."""
 
 _LISTEN = "subscriptions/listen"
-_announcing: dict[int, list[tuple[RunStep, asyncio.Future[None]]]] = {}
-"""The steps that are told in the next turn of the loop, by their run; used on the loop's thread only."""
+_MANY = 8
+"""From how many calls of a run on one waits for others, so that the run is told of them together."""
+_MOMENT = 0.005
+"""How long it waits, in seconds: less than pflow needs to make so many calls."""
 
 
 Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
@@ -337,46 +339,80 @@ async def request_tool(  # noqa: PLR0913 - what a call is told and asked
     """
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
-    before = None if step is None else partial(_announced, step)
-    for number in range(_MAX_ROUNDS):
-        send = partial(session.send_request, request, answers, progress_callback=on_progress)
-        answer, raw = await with_retry_after(send, until, before)
-        if not isinstance(answer, InputRequiredResult):
-            if answers is _ANSWERS:
-                return cast("Mapping[str, Any]", raw)
-            blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
-            return {"content": blocks, "_meta": raw.get("_meta") or {}}
-        on_reply()
-        responses: dict[str, InputResponse] = {}
-        for key, question in (answer.input_requests or {}).items():
-            response = await session.dispatch_input_request(None, question)
-            if isinstance(response, ErrorData):
-                raise InputRequired("the use of a language model")
-            responses[key] = response
-        if not responses:  # it sent its state only, which asks for another call a little later
-            await asyncio.sleep(min(0.05 * 2**number, _LONGEST_PAUSE))
-        update = {"input_responses": responses or None, "request_state": answer.request_state}
-        request = request.model_copy(update={"params": request.params.model_copy(update=update)})
+    with _under_way(step) as before:
+        for number in range(_MAX_ROUNDS):
+            send = partial(session.send_request, request, answers, progress_callback=on_progress)
+            answer, raw = await with_retry_after(send, until, before)
+            if not isinstance(answer, InputRequiredResult):
+                if answers is _ANSWERS:
+                    return cast("Mapping[str, Any]", raw)
+                blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
+                return {"content": blocks, "_meta": raw.get("_meta") or {}}
+            on_reply()
+            responses: dict[str, InputResponse] = {}
+            for key, question in (answer.input_requests or {}).items():
+                response = await session.dispatch_input_request(None, question)
+                if isinstance(response, ErrorData):
+                    raise InputRequired("the use of a language model")
+                responses[key] = response
+            if not responses:  # it sent its state only, which asks for another call a little later
+                await asyncio.sleep(min(0.05 * 2**number, _LONGEST_PAUSE))
+            update = {"input_responses": responses or None, "request_state": answer.request_state}
+            request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
 
 
-async def _announced(step: RunStep) -> None:
-    """Tell the run of a step that its call is about to be sent, with the others of this turn of the loop.
+@attrs.define(eq=False, repr=False)
+class _Calls:
+    """The calls of a run that are under way, and those of them that wait until the run is told."""
 
-    The run may write that to the disk and wait for it; calls that are sent together share the wait.
+    under_way: int = 0
+    waiting: list[tuple[RunStep, asyncio.Future[None]]] = attrs.field(factory=list)
+    telling: asyncio.TimerHandle | None = None
+
+
+_calls_of: dict[int, _Calls] = {}
+"""The calls of each run that has some under way; used on the loop's thread only."""
+
+
+@contextmanager
+def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] | None]:
+    """Count a call among those of its run; yield what tells the run, before the call is sent."""
+    if step is None:
+        yield None
+        return
+    run = id(step.run)
+    calls = _calls_of.setdefault(run, _Calls())
+    calls.under_way += 1
+    try:
+        yield partial(_announced, step, calls)
+    finally:
+        calls.under_way -= 1
+        if not calls.under_way:
+            del _calls_of[run]
+
+
+async def _announced(step: RunStep, calls: _Calls) -> None:
+    """Tell the run of a step that its call is about to be sent, with others that are.
+
+    The run may write that to the disk and wait for it; calls that are sent together share the wait. Those of
+    one turn of the loop are. If there are many, one waits a moment for more, unless all wait already.
     """
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
-    run = id(step.run)
-    if run not in _announcing:
-        _announcing[run] = []
-        loop.call_soon(_tell_run, run)
-    _announcing[run].append((step, told))
+    calls.waiting.append((step, told))
+    may_grow = _MANY <= calls.under_way != len(calls.waiting)
+    if calls.telling is not None and not may_grow:
+        calls.telling.cancel()
+        calls.telling = None
+    if calls.telling is None:
+        calls.telling = loop.call_later(_MOMENT if may_grow else 0, _tell_run, calls)
     await told
 
 
-def _tell_run(run: int) -> None:
-    waiting = [(step, told) for step, told in _announcing.pop(run) if not told.cancelled()]
+def _tell_run(calls: _Calls) -> None:
+    waiting = [(step, told) for step, told in calls.waiting if not told.cancelled()]
+    calls.waiting, calls.telling = [], None
     if not waiting:
         return
     first, *others = (step for step, _ in waiting)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
-from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client import Pool, session
 from pflow_mcp_plugin.contract import PflowError, RunStep
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 
@@ -61,3 +64,34 @@ def test_each_of_many_calls_is_announced_once_with_none_of_another_run(pool: Poo
         list(threads.map(call, range(13), [*steps, other]))
     assert [len(step.told) for step in steps] == [1] * 12
     assert other.told == [0]  # of another run
+
+
+def told_of(waiting: int, under_way: int) -> list[list[int]]:
+    """Announce one of so many calls of a run, and the others that wait three turns of the loop later."""
+
+    async def announced() -> list[list[int]]:
+        steps = [Step(RUN) for _ in range(waiting)]
+        with ExitStack() as calls:
+            first, *others = [calls.enter_context(session._under_way(step)) for step in steps]
+            for _ in range(under_way - waiting):
+                calls.enter_context(session._under_way(Step(RUN)))
+            await asyncio.wait_for(asyncio.gather(first(), *map(later, others)), 60)
+        assert session._calls_of == {}
+        return [step.told for step in steps]
+
+    async def later(told: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await told()
+
+    return asyncio.run(announced())
+
+
+def test_one_of_many_calls_waits_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MOMENT", 3600)
+    assert told_of(session._MANY, session._MANY) == [[session._MANY - 1]] * session._MANY
+    assert told_of(2, session._MANY - 1) == [[0], [0]]  # they are not many
+
+
+def test_one_of_many_calls_waits_no_longer_than_a_moment() -> None:
+    assert told_of(1, session._MANY) == [[0]]

@@ -59,7 +59,7 @@ def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, 
             return values.lookup(reference)
 
         params = resolve(written, known, keep_missing=True)
-    names = {*node.ref.entry.interface.reads, *node.mapping.inputs} - params.keys()
+    names = set(node.reads) - params.keys()
     return {**params, **{name: store[name] for name in sorted(names) if name in store}}
 
 

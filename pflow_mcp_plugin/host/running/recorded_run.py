@@ -156,9 +156,8 @@ class RecordedRun:
 
     def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
         """Return what tells a step from those that do something else."""
-        left_out = {*OWN_PARAMS, planned.ref.entry.idempotency_argument}
-        names = {*planned.ref.entry.interface.reads, *planned.mapping.inputs} - left_out
-        reads = {name: store[name] for name in sorted(names) if name in store}
+        left_out = (*OWN_PARAMS, planned.ref.entry.idempotency_argument)
+        reads = {name: store[name] for name in planned.reads if name not in left_out and name in store}
         given = {name: it for name, it in params.items() if name not in left_out and not callable(it)}
         return identity_of(planned.ref.entry.node, given, reads)
 

@@ -117,7 +117,7 @@ class NodeReuse:
         self._code = _code(planned)
         inside = planned.sub.every() if planned.sub else ()
         self._ids = [planned.ref.id, *(node.ref.id for node in inside)]
-        self._reads = frozenset({*planned.ref.entry.interface.reads, *planned.mapping.inputs})
+        self._reads = frozenset(planned.reads)
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
 

@@ -34,7 +34,7 @@ from pflow_mcp_plugin.schemas.schema_document import table_of
 _DOING = "could not compare the workflow with its lock file"
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class PlannedNode:
     """A compiled node, as the plan of a run has it.
 
@@ -56,6 +56,11 @@ class PlannedNode:
     def id(self) -> str:
         """The node's id in its own workflow; in a run, those of the nodes around it precede it."""
         return self.ref.id.rpartition("/")[2]
+
+    @cached_property
+    def reads(self) -> list[str]:
+        """The names under which the node may read values of the run, sorted."""
+        return sorted({*self.ref.entry.interface.reads, *self.mapping.inputs})
 
     @property
     def routed(self) -> frozenset[str]:
