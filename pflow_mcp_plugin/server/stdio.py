@@ -211,7 +211,8 @@ class LineReader:
         self._messages.close()
 
     def _ready(self) -> None:
-        self._take(self._read())
+        with suppress(BlockingIOError):  # there was something, and another process has read it
+            self._take(self._read())
         if self._is_behind():
             self._loop.remove_reader(self._descriptor)
             self._go_on()
@@ -233,7 +234,7 @@ class LineReader:
         try:
             return os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
-            return b"\n"
+            raise
         except OSError:  # as a terminal that is gone
             return b""
 

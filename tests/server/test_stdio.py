@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from programs import PROGRAM, importing
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
-from pflow_mcp_plugin.server.stdio import LineWriter
+from pflow_mcp_plugin.server.stdio import EraStreams, LineReader, LineWriter
 
 pytestmark = pytest.mark.programs
 
@@ -365,6 +365,29 @@ def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_half_a_message_waits_for_the_other_half_when_nothing_is_there_to_read():
+    (incoming, theirs), (_, outgoing) = pipes = os.pipe(), os.pipe()
+    os.set_blocking(incoming, False)
+
+    async def main():
+        handshake, received = anyio.create_memory_object_stream(10)
+        enveloped, modern = anyio.create_memory_object_stream(10)
+        async with LineWriter(outgoing) as writer, received, modern:
+            with LineReader(incoming, EraStreams(handshake, enveloped), writer) as reader:
+                os.write(theirs, b'{"jsonrpc": "2.0", "id": 7, ')
+                reader._ready()
+                reader._ready()  # as when another process has read what made it ready
+                os.write(theirs, b'"method": "ping"}\n')
+                with anyio.fail_after(30):
+                    return (await received.receive()).message.id
+
+    try:
+        assert anyio.run(main) == 7
+    finally:
+        for descriptor in (*pipes[0], *pipes[1]):
+            os.close(descriptor)
 
 
 def test_lines_stay_in_order_while_the_client_reads_slowly():
