@@ -164,8 +164,10 @@ def gate(verdict, **more):
 )
 def test_a_refusal_of_a_token_says_what_is_needed(given, verdict, status, challenge):
     headers = {"authorization": given} if given else {}
-    found, fields, _ = handled(gate(verdict, metadata_url="https://m"), headers=headers)
+    found, fields, body = handled(gate(verdict, metadata_url="https://m"), headers=headers)
     assert (found, fields.get("retry-after")) == (status, "5" if status == 503 else None)
+    if status != 200:
+        assert json.loads(body)["error"] == (getattr(verdict, "error", "") or "invalid_token")
     said = fields.get("www-authenticate")
     assert said is None if challenge is None else challenge in said
     assert handled(gate(verdict, open_paths=frozenset({"/open"})), path="/open")[0] == 200
