@@ -19,7 +19,7 @@ import attrs
 
 from benchmarks.discover import SPLITS, TOOLS, Task, entries, tasks
 from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, hookimpl
-from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, print_warning
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 from pflow_mcp_plugin.host.planning.plan import Plan
 from pflow_mcp_plugin.host.plugins import create_manager
@@ -86,7 +86,7 @@ def host_of(tools: Tools) -> Iterator[EmbeddedHost]:
     with TemporaryDirectory() as folder:
         home = Path(folder)
         paths = Paths(config=home, data=home, state=home, cache=home / "cache")
-        host = EmbeddedHost(paths, manager, print_warning)
+        host = EmbeddedHost(paths, manager, lambda problem: print(problem.message, file=sys.stderr))
         host.plugins.load()
         host.plugins.configure(host)
         yield host
