@@ -81,7 +81,7 @@ CUTS = {
     "a help beside a completion": shell_reply._one_line,
     "a name in a message": findings.cut,
     "a text of a tool": json_values.excerpt,
-    "a line of a log": lambda text: "\n".join(evidence.excerpt(text).lines),
+    "a line of a log": lambda text: "\n".join(evidence.excerpt(text)[0]),
     "an output of a trace": output_of_a_trace,
     "a key in a trace": key_in_an_excerpt,
     "a text in a trace": text_in_an_excerpt,
