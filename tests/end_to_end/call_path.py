@@ -33,7 +33,7 @@ def functions(frame: FrameType | None) -> Iterator[str]:
 
 def watch(frame: FrameType, event: str, argument: object) -> None:
     """Take down the path at the first call that is handed the needle as bytes to write."""
-    if path or not frame.f_code.co_filename.endswith("pipes.py"):
+    if path or not frame.f_code.co_qualname.startswith("PipeWriter."):
         return
     if any(isinstance(value, bytes) and NEEDLE in value for value in frame.f_locals.values()):
         waiting = sys._current_frames()[threading.main_thread().ident or 0]

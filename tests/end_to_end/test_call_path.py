@@ -26,7 +26,7 @@ def test_few_functions_stand_between_the_command_line_and_the_bytes_on_the_pipe(
     assert ran.exit_code == 0
     assert path[0] == "host/cli/main.py:main"
     assert "execution/node.py:MCPNode.exec" in path
-    assert path[-1].startswith("client/transport/pipes.py:")
+    assert path[-1].startswith("client/transport/line_transports.py:PipeWriter.")
     assert len(path) <= MOST_FRAMES[words[0]]
 
 
