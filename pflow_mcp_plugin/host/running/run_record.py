@@ -360,11 +360,11 @@ class RunRecord:
 
     def close(self) -> None:
         """Leave the record as it is."""
-        with suppress(PflowError):
-            self._commit()
         if due := self._due:
             due.cancel()
         with suppress(sqlite3.Error), self._lock:
+            with suppress(sqlite3.Error):
+                self._write()
             self._connection.close()
             while self._held:
                 os.close(self._held.pop())
