@@ -53,7 +53,7 @@ class PlanRepair:
     def join(self) -> None:
         """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
         for node in self._nodes.values():
-            for part in named([node.params, *(place.value for place in node.constructs.templates())]):
+            for part in named([node.params, *(place.value for place in node.constructs.templates)]):
                 if not self._is_known(part.root):
                     # The one output of that name is meant, else a new input.
                     earlier = self._checked.graph.before(node.id)

@@ -41,7 +41,7 @@ def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attemp
 def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
     """Return what a node will be given, params and what it reads; templates that need the answer stay."""
     values = attempts.values
-    written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates()}}
+    written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
     later = {asking, *node.constructs.names}
     store = NodeAwareSharedStore(
         values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)

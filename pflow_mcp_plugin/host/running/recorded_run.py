@@ -137,8 +137,7 @@ class RecordedRun:
             step.given_key = params.get(name, store.get(name))
             usable = isinstance(step.given_key, str) and step.given_key.isprintable()
             recorded.key = str(step.given_key) if usable else ""
-        verify = planned.constructs.verify
-        if recipe := verify.recipe if verify else planned.ref.entry.verify:
+        if recipe := planned.constructs.verify or planned.ref.entry.verify:
             from pflow_mcp_plugin.host.running.verification import recorded_recipe
 
             reads = planned.ref.entry.interface.reads
@@ -432,7 +431,7 @@ class StepOfRun(RunStep):
         recorded = self.recorded
         try:
             try:
-                kept = recorded.state not in UNDECIDED and self.planned.constructs.keep is None
+                kept = recorded.state not in UNDECIDED and self.planned.constructs.keep
                 is_large = record.ended(recorded, store.written if kept else None, soon=self._is_item)
                 if self._is_item and is_large and has_returned:
                     store.stored = StoredValue(partial(_result, record, recorded))

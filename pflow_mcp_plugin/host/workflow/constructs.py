@@ -7,10 +7,10 @@
     "verify": {"node": "find", "params": {"id": "arguments.id"}, "happened": "result != null"}
     "keep": false
 
-A construct says here what it reads, which names its node sees, what it makes of the node's outputs, what is
-wrong with it, and how it is drawn. The reader, the checks, the data flows, the drawings and the export ask
-`Constructs` and need not know which there are. A new one takes a class here, a field of `Constructs`, its
-place in `workflow.schema.json`, and what `running.steps` does with it.
+`Constructs` says what they read, which names their node sees, what they make of its outputs, what is wrong
+with them, and how they are drawn. The reader, the checks, the data flows, the drawings and the export ask it
+and need not know which there are. A new one takes a field of `Constructs`, what it answers in the methods
+there, its place in `workflow.schema.json`, and what `running.steps` does with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 from urllib.parse import quote
 
 import attrs
@@ -91,57 +91,9 @@ class KnownRun:
     lenient: bool
 
 
-class Construct:
-    """What a construct may say of itself; one that overrides nothing reads, adds and changes nothing."""
-
-    may_skip: ClassVar[bool] = False
-    """Whether its node may be skipped, so that others may find no value there."""
-    repeats: ClassVar[bool] = False
-    """Whether its node may run several times in one step, each time without the outputs of the others."""
-    repeated_outputs: ClassVar[frozenset[str]] = frozenset()
-    """The outputs that only say again what others say."""
-
-    def conditions(self) -> Iterator[ExpressionPlace]:
-        """Yield its expressions; they see what there is before the node, and not the names inside."""
-        yield from ()
-
-    def templates(self) -> Iterator[TemplatePlace]:
-        """Yield its values with templates; they see the same."""
-        yield from ()
-
-    def names(self) -> Mapping[str, str]:
-        """Return the names that only its node sees, each with the JSON path where it is given."""
-        return {}
-
-    def inside(self, _declared: Declared) -> Mapping[str, Field]:
-        """Return what is known of the values of those names."""
-        return {}
-
-    def gathered(self, entry: Entry) -> Entry:
-        """Return the entry of its node as later nodes see it."""
-        return entry
-
-    def read_of_one(self, path: Path) -> Iterator[Path]:
-        """Yield what a path into the outputs that later nodes see reads of those of a single run."""
-        yield path
-
-    def known_runs(self, _known: Known) -> Iterator[KnownRun]:
-        """Yield the runs of its node whose values are known before."""
-        yield from ()
-
-    def check(self, _user: str, _entry: Entry, _findings: Findings) -> None:
-        """Report what does not fit the entry of its node, which messages call `user`."""
-
-    def words(self, _known: Known) -> str:
-        """Return what a drawing says of it, empty for nothing."""
-        return ""
-
-
 @attrs.frozen(kw_only=True)
-class When(Construct):
+class When:
     """The condition `when` of a node or an edge: an expression that must be true."""
-
-    may_skip = True
 
     text: str
     path: str
@@ -153,17 +105,14 @@ class When(Construct):
             findings.error(path, f"Expected a string, found {shown(value)}", 'Write "..."')
         return cls(text=value, path=path) if isinstance(value, str) and value else None
 
-    def conditions(self) -> Iterator[ExpressionPlace]:
-        """Yield the condition."""
-        yield ExpressionPlace(text=self.text, path=self.path, param="when", is_condition=True)
-
-    def words(self, _known: Known) -> str:
-        """Return the condition as drawings have it."""
-        return f"if {self.text}"
+    @property
+    def place(self) -> ExpressionPlace:
+        """The condition as an expression of the workflow."""
+        return ExpressionPlace(text=self.text, path=self.path, param="when", is_condition=True)
 
 
 @attrs.frozen(kw_only=True)
-class Retry(Construct):
+class Retry:
     """The table `retry` of a node: how often and after how many seconds a failure is retried.
 
     Only what is safe to repeat is, see `running.attempts`. `max` attempts may follow the first one, the wait
@@ -190,11 +139,7 @@ class Retry(Construct):
             path=path,
         )
 
-    def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Warn where nothing is retried."""
-        self.check_effect(user, entry, findings, "Remove it, or route its failure back to it with an edge")
-
-    def check_effect(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
+    def check(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
         """Warn, with a next step, where nothing is retried."""
         if self.max and not entry.retryable:
             why = "could do harm" if entry.purity != "flow_safe" else "would change nothing"
@@ -203,16 +148,13 @@ class Retry(Construct):
 
 
 @attrs.frozen(kw_only=True)
-class Batch(Construct):
+class Batch:
     """The table `batch` of a node, which runs once for each item of a list.
 
     `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
     `fail_fast` the first failed item ends the batch; else the rest go on, and with `must_succeed` the node
     fails after them. `retry` is for each item.
     """
-
-    repeats = True
-    repeated_outputs = frozenset({"items"})  # has each result again, with its item
 
     items: JSON
     name: str
@@ -255,22 +197,20 @@ class Batch(Construct):
         """Whether the run goes on without the items that failed."""
         return not (self.fail_fast or self.must_succeed)
 
-    def templates(self) -> Iterator[TemplatePlace]:
-        """Yield the list."""
-        yield TemplatePlace(name="batch.items", value=self.items, path=f"{self.path}.items", field=ITEMS)
+    @property
+    def template(self) -> TemplatePlace:
+        """The list, which may be a template."""
+        return TemplatePlace(name="batch.items", value=self.items, path=f"{self.path}.items", field=ITEMS)
 
-    def names(self) -> Mapping[str, str]:
-        """Return the name of the item."""
-        return {self.name: f"{self.path}.as"}
-
-    def inside(self, declared: Declared) -> Mapping[str, Field]:
+    def item(self, declared: Declared) -> Field:
         """Return what is known of an item."""
         if isinstance(self.items, list):
-            return {self.name: item_among(self.items, self.name)}
+            return item_among(self.items, self.name)
         reference = lone(self.items)
-        return {self.name: item_of(declared(reference) if reference else None, self.name)}
+        return item_of(declared(reference) if reference else None, self.name)
 
-    def gathered(self, entry: Entry) -> Entry:
+    @staticmethod
+    def gathered(entry: Entry) -> Entry:
         """Return the entry of its node with lists and counts as outputs."""
         item = _outputs_at("#/items/properties", entry)
         result = _outputs_at("#/items/properties/result/properties", entry)
@@ -291,13 +231,15 @@ class Batch(Construct):
         interface = attrs.evolve(entry.interface, outputs=outputs, open_outputs=False, result="results")
         return attrs.evolve(entry, interface=interface)
 
-    def read_of_one(self, path: Path) -> Iterator[Path]:
-        """Yield what a path reads of an item: `results[0].title` reads `title`."""
+    @staticmethod
+    def read_of_one(path: Path) -> list[Path]:
+        """Return what a path reads of an item, if it reads any: `results[0].title` reads `title`."""
         match path:
             case () | ("results" | "items",) | ("results" | "items", _) | ("items", _, "result"):
-                yield ()
+                return [()]
             case ("results", _, *rest) | ("items", _, "result", *rest):
-                yield tuple(rest)
+                return [tuple(rest)]
+        return []
 
     def known_runs(self, known: Known) -> Iterator[KnownRun]:
         """Yield a run for each item that is known."""
@@ -305,10 +247,6 @@ class Batch(Construct):
         for index, item in enumerate(items[:MOST_ITEMS] if isinstance(items, list) else ()):
             words = f" (item {index} of the batch)"
             yield KnownRun(values={self.name: item}, words=words, lenient=self.goes_on)
-
-    def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Warn where no item is retried."""
-        self.retry.check_effect(user, entry, findings, "Remove it")
 
     def count(self, known: Known) -> int | None:
         """Return the number of items, None if it is not known."""
@@ -332,7 +270,7 @@ def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
 
 
 @attrs.frozen(kw_only=True)
-class Caching(Construct):
+class Caching:
     """The member `cache` of a node: `true`, `false` or a table.
 
     The result of an earlier run is used for `ttl` seconds instead of running the node; with 0 the node always
@@ -365,47 +303,22 @@ class Caching(Construct):
         findings.warning(self.path, f"{user} is never cached: {reason}", step)
 
 
-@attrs.frozen(kw_only=True)
-class Verify(Construct):
-    """The table `verify` of a node: how to find out whether it did what it was to do, when nobody knows.
-
-    `recipe` is None if the table is wrong.
-    """
-
-    recipe: Recipe | None
-    path: str
-
-    @classmethod
-    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the table; None if there is none."""
-        if value is None:
-            return None
-        table = valid_members(value, VERIFY, path, findings)
-        for key in ("node", "happened"):
-            if isinstance(value, dict) and value.get(key) is None:
-                findings.error(path, f"{key} is missing", f"Add {key}")
-        is_whole = "node" in table and "happened" in table
-        return cls(recipe=Recipe(**table) if is_whole else None, path=path)
+def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
+    """Read the table `verify` of a node; None if there is none, or if it is wrong."""
+    if value is None:
+        return None
+    table = valid_members(value, VERIFY, path, findings)
+    for key in ("node", "happened"):
+        if isinstance(value, dict) and value.get(key) is None:
+            findings.error(path, f"{key} is missing", f"Add {key}")
+    return Recipe(**table) if "node" in table and "happened" in table else None
 
 
-@attrs.frozen(kw_only=True)
-class NotKept(Construct):
-    """The member `keep` of a node if it is false: the record of a run does not keep what the node returns."""
-
-    path: str
-
-    @classmethod
-    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the member; None if what the node returns is kept."""
-        if value is not None and not isinstance(value, bool):
-            findings.error(path, f"Expected true or false, found {shown(value)}", "Write false")
-        return cls(path=path) if value is False else None
-
-    def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Warn where it has no effect."""
-        if entry.node.partition(":")[0] == "workflow":
-            message = f"{user} returns what its steps return, which are kept"
-            findings.warning(self.path, message, "Set keep at the nodes of that workflow")
+def _keep(value: object, path: str, findings: Findings) -> bool:
+    """Read the member `keep` of a node."""
+    if value is not None and not isinstance(value, bool):
+        findings.error(path, f"Expected true or false, found {shown(value)}", "Write false")
+    return value is not False
 
 
 def is_cacheable(entry: Entry) -> bool:
@@ -415,89 +328,100 @@ def is_cacheable(entry: Entry) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Constructs:
-    """The constructs of a node, each under the key of the member, in the order in which they take effect."""
+    """The constructs of a node, each under the key of the member.
 
+    `path` is the JSON path of the node. `verify` says how to find out whether it did what it was to do, when
+    nobody knows. Without `keep`, the record of a run does not keep what the node returns.
+    """
+
+    path: str = ""
     when: When | None = None
     batch: Batch | None = None
     retry: Retry | None = None
     cache: Caching | None = None
-    verify: Verify | None = None
-    keep: NotKept | None = None
+    verify: Recipe | None = None
+    keep: bool = True
 
     @classmethod
     def read(cls, node: JSONObject, path: str, findings: Findings) -> Constructs:
         """Read the constructs of a node at a JSON path; report what is wrong with them."""
         made = cls(
+            path=path,
             when=When.read(node.get("when"), f"{path}.when", findings),
             batch=Batch.read(node.get("batch"), f"{path}.batch", findings),
             retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
             cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
-            verify=Verify.read(node.get("verify"), f"{path}.verify", findings),
-            keep=NotKept.read(node.get("keep"), f"{path}.keep", findings),
+            verify=_recipe(node.get("verify"), f"{path}.verify", findings),
+            keep=_keep(node.get("keep"), f"{path}.keep", findings),
         )
         if made.batch and made.retry:
             message = "A batch is not retried as a whole"
             findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
         return made
 
-    def __iter__(self) -> Iterator[Construct]:
-        return (it for key in CONSTRUCT_KEYS if (it := getattr(self, key)) is not None)
-
     @property
     def may_skip(self) -> bool:
-        """Whether the node may be skipped."""
-        return any(it.may_skip for it in self)
+        """Whether the node may be skipped, so that others may find no value there."""
+        return self.when is not None
 
     @property
     def repeats(self) -> bool:
-        """Whether the node may run several times in one step."""
-        return any(it.repeats for it in self)
+        """Whether the node may run several times in one step, each time without the outputs of the others."""
+        return self.batch is not None
 
     @property
     def repeated_outputs(self) -> frozenset[str]:
         """The outputs of the node that only say again what others say."""
-        return frozenset().union(*(it.repeated_outputs for it in self))
+        return frozenset({"items"} if self.batch else ())  # has each result again, with its item
 
-    def conditions(self) -> Iterator[ExpressionPlace]:
-        """Yield the expressions that decide about the node."""
-        for it in self:
-            yield from it.conditions()
+    @property
+    def conditions(self) -> list[ExpressionPlace]:
+        """The expressions that decide about the node; they do not see the names inside."""
+        return [self.when.place] if self.when else []
 
-    def templates(self) -> Iterator[TemplatePlace]:
-        """Yield the values with templates that are needed before the node."""
-        for it in self:
-            yield from it.templates()
+    @property
+    def templates(self) -> list[TemplatePlace]:
+        """The values with templates that are needed before the node; they see the same."""
+        return [self.batch.template] if self.batch else []
 
     @property
     def names(self) -> Mapping[str, str]:
         """The names that only the node sees, each with the JSON path where it is given."""
-        return {name: path for it in self for name, path in it.names().items()}
+        return {self.batch.name: f"{self.batch.path}.as"} if self.batch else {}
 
     def inside(self, declared: Declared) -> dict[str, Field]:
         """Return what is known of the values of those names."""
-        return {name: field for it in self for name, field in it.inside(declared).items()}
+        return {self.batch.name: self.batch.item(declared)} if self.batch else {}
 
     def gathered(self, entry: Entry) -> Entry:
         """Return the entry of the node as later nodes see it."""
-        for it in reversed([*self]):  # the innermost first
-            entry = it.gathered(entry)
-        return entry
+        return self.batch.gathered(entry) if self.batch else entry
 
     def read_of_one(self, path: Path) -> list[Path]:
         """Return what a path into the outputs that later nodes see reads of those of a single run."""
-        found = [path]
-        for it in self:
-            found = [inner for outer in found for inner in it.read_of_one(outer)]
-        return found
+        return self.batch.read_of_one(path) if self.batch else [path]
+
+    def known_runs(self, known: Known) -> Iterator[KnownRun]:
+        """Return the runs of the node whose values are known before."""
+        return self.batch.known_runs(known) if self.batch else iter(())
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Report which constructs do not fit the entry of the node."""
-        for it in self:
-            it.check(user, entry, findings)
+        """Report which constructs do not fit the entry of the node, which messages call `user`."""
+        if self.batch:
+            self.batch.retry.check(user, entry, findings, "Remove it")
+        if self.retry:
+            step = "Remove it, or route its failure back to it with an edge"
+            self.retry.check(user, entry, findings, step)
+        if self.cache:
+            self.cache.check(user, entry, findings)
+        if not self.keep and entry.node.partition(":")[0] == "workflow":
+            message = f"{user} returns what its steps return, which are kept"
+            findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def words(self, known: Known = lambda _: None) -> list[str]:
         """Return what a drawing says of the constructs."""
-        return [words for it in self if (words := it.words(known))]
+        words = [f"if {self.when.text}"] if self.when else []
+        return [*words, self.batch.words(known)] if self.batch else words
 
     def described(self, known: Known) -> dict[str, JSON]:
         """Return what a dry run says of them in JSON."""
@@ -508,7 +432,7 @@ class Constructs:
         }
 
 
-CONSTRUCT_KEYS = tuple(attrs.fields_dict(Constructs))
+CONSTRUCT_KEYS = tuple(key for key in attrs.fields_dict(Constructs) if key != "path")
 """The keys of a node under which its constructs stand."""
 
 

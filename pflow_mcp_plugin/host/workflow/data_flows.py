@@ -108,7 +108,7 @@ def _reads(
     document: WorkflowDocument, spec: NodeSpec, entry: Entry | None, *, careful: bool
 ) -> Iterator[Read]:
     """Yield what a node reads; `careful` if it may read from the store what its params contain."""
-    for place in spec.constructs.templates():
+    for place in spec.constructs.templates:
         yield from (_read(place.name, reference.path) for reference in named(place.value))
     # What only the node sees hides what has the same name, and comes from its constructs.
     own = spec.constructs.names

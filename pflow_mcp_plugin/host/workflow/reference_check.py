@@ -307,7 +307,7 @@ def check_skipped(
     if node.constructs.may_skip:  # its condition may well be the same
         return
     fields = entry.interface.fields if entry else {}
-    needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates()]
+    needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates]
     for key, value in node.params.items():
         field = fields.get(str(key))
         takes_null = field is None or not field.required or {"any", "None"} & type_names(field)

@@ -330,8 +330,8 @@ class _SubWorkflows:
 
 def _asks_the_time(document: WorkflowDocument) -> bool:
     """Return whether a condition of a workflow may call `now()`."""
-    places = [place for edge in document.edges for place in edge.conditions()]
-    places += [place for node in document.nodes for place in node.constructs.conditions()]
+    places = [place for edge in document.edges for place in edge.conditions]
+    places += [place for node in document.nodes for place in node.constructs.conditions]
     return any("now(" in "".join(place.text.split()) for place in places)
 
 

@@ -340,8 +340,7 @@ class _Check:
 
     def check_recipe(self, node: NodeSpec) -> None:
         """Check how it is found out whether a node did what it was to do: it must do no harm."""
-        path, verify = f"{node.path}.verify", node.constructs.verify
-        recipe = verify.recipe if verify else None
+        path, recipe = f"{node.path}.verify", node.constructs.verify
         if recipe is None:
             return
         from pflow_mcp_plugin.host.workflow.expressions import parsed
@@ -368,11 +367,11 @@ class _Check:
         """Check what the constructs of a node read, and the names that they give."""
         scope = self.scope(node.id)
         checker = self.reference_check(scope, f"node {node.id}")
-        for place in node.constructs.templates():
+        for place in node.constructs.templates:
             checker.check(place.value, place.path)
             self.check_declared(node, place.field, place.value, place.path, scope)
         checker = self.reference_check(scope, f"the condition of node {node.id}")
-        for condition in node.constructs.conditions():
+        for condition in node.constructs.conditions:
             checker.check_expression(condition, None)
         for name, path in node.constructs.names.items():
             if name in self.document.inputs or name in self.nodes:
@@ -382,14 +381,13 @@ class _Check:
 
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
-            conditions = tuple(edge.conditions())
-            if not conditions or edge.source not in self.nodes:
+            if not edge.conditions or edge.source not in self.nodes:
                 continue
             before = self.scope(edge.source).nodes
             nodes = NodeSet(before.positions, before.bits | 1 << before.positions[edge.source])
             user = f"the edge from {edge.source} to {edge.target}"
             references = self.reference_check(Scope(shared=self.scopes, nodes=nodes), user)
-            for place in conditions:
+            for place in edge.conditions:
                 references.check_expression(place, None)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
@@ -498,7 +496,7 @@ class _Check:
     def input_values(self, node: NodeSpec, entry: Entry, bound: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node reads, known when a run starts and unchanged until then."""
         scope = self.inner_scope(node)
-        inside = [node.params, *(place.value for place in node.constructs.templates())]
+        inside = [node.params, *(place.value for place in node.constructs.templates)]
         wanted = {part.root for part in named(inside)}.union(entry.interface.reads)
         specs = [self.document.inputs.get(name) for name in wanted]
         return {
@@ -526,8 +524,7 @@ class _Check:
         found = list(self.types.check_use(use))
         self.report_use(node, found)
         known = partial(known_value, lookup=values_of(values))
-        runs = (run for construct in node.constructs for run in construct.known_runs(known))
-        for run in runs if has_template(node.params) else ():
+        for run in node.constructs.known_runs(known) if has_template(node.params) else ():
             lookup = values_of({**values, **run.values})
             of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
             if of_run.params != use.params:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -114,9 +114,10 @@ class EdgeSpec:
         """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
 
-    def conditions(self) -> Iterator[ExpressionPlace]:
-        """Yield the expressions that decide about the edge."""
-        return self.when.conditions() if self.when else iter(())
+    @property
+    def conditions(self) -> list[ExpressionPlace]:
+        """The expressions that decide about the edge."""
+        return [self.when.place] if self.when else []
 
     @property
     def route(self) -> str:

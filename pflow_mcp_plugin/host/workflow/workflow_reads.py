@@ -209,11 +209,11 @@ class WorkflowReads:
         ids = {node.id for node in document.nodes}
         writers: dict[str, list[tuple[str, str]]] = {}
         everything = (*document.inputs, *ids)
-        places = [place for edge in document.edges for place in edge.conditions()]
+        places = [place for edge in document.edges for place in edge.conditions]
         values: list[object] = [output.source for output in document.outputs.values()]
         for node in document.nodes:
-            values += (*node.params.values(), *(place.value for place in node.constructs.templates()))
-            places += [*node.constructs.conditions(), *param_expressions(node, entries.get(node.entry_key))]
+            values += (*node.params.values(), *(place.value for place in node.constructs.templates))
+            places += [*node.constructs.conditions, *param_expressions(node, entries.get(node.entry_key))]
         expressions = expression_reads(places, everything)
         by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
         sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
