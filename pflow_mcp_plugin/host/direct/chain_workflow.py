@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.link_words import flag_with, shown_flag
+from pflow_mcp_plugin.host.direct.link_words import Chain, flag_with, mistake, shown_flag
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
@@ -67,30 +67,22 @@ class ChainWorkflow:
     piped: tuple[str, ...]
 
 
-def chain_workflow(
-    links: Sequence[NodeLink],
-    *,
-    has_stdin: bool,
-    is_kept: bool,
-    description: str = "",
-    allows_extra: bool = False,
-) -> ChainWorkflow:
-    """Build the workflow that a chain of nodes stands for.
+def chain_workflow(links: Sequence[NodeLink], chain: Chain, *, has_stdin: bool) -> ChainWorkflow:
+    """Build the workflow that a chain of nodes stands for; one that is kept for later declares its output.
 
-    `has_stdin` says whether something is piped into the first node, `is_kept` whether the workflow is for
-    later: it then declares its output.
+    `has_stdin` says whether something is piped into the first node.
     """
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}
-    workflow |= {"description": description} if description else {}
+    workflow |= {"description": chain.description} if chain.description else {}
     # Each node finds what those before it wrote under the names that the user sees.
     workflow["enable_namespacing"] = False
-    nodes = [node | ({EXTRA: True} if allows_extra else {}) for node in builder.nodes()]
+    nodes = [node | ({EXTRA: True} if chain.allows_extra else {}) for node in builder.nodes()]
     workflow |= {"inputs": builder.inputs} if builder.inputs else {}
     workflow["nodes"] = nodes
     workflow |= {"mappings": builder.mappings} if builder.mappings else {}
     result = links[-1].interface.result_key
-    if is_kept and result:
+    if chain.is_kept and result:
         workflow["outputs"] = {result: builder.reference(len(links) - 1, result)}
     return ChainWorkflow(workflow=workflow, problems=tuple(builder.problems), piped=tuple(builder.piped))
 
@@ -125,7 +117,7 @@ class _Builder:
                 can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
                 step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
                 message = f"{link.entry.node} needs {flags}"
-                self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
+                self.problems.append(mistake(message, step))
             self._note_stdin(place, params)
             node = {"id": self._ids[place], "type": link.entry.node}
             nodes.append({**node, "params": params} if params else node)
@@ -244,7 +236,7 @@ def _refusal_as_input(field: Field, given: Given | None) -> Problem | None:
         step = "Write a workflow, with inputs for the values in it"
     else:
         return None
-    return Problem(message=f"--input {field.key}: {reason}", suggestion=step, kind="usage")
+    return mistake(f"--input {field.key}: {reason}", step)
 
 
 def _declaration(field: Field, given: Given | None) -> dict[str, Any]:

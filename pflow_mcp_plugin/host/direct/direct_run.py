@@ -25,6 +25,7 @@ from pflow_mcp_plugin.host.direct.link_words import (
     flag_with,
     is_list,
     is_switch,
+    mistake,
     read_chain,
     shown_flag,
 )
@@ -93,7 +94,7 @@ class DirectRun:
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
         """Return the plan of the run and its inputs; standard input is read only if it is wanted."""
-        built = chain_workflow(links, has_stdin=True, is_kept=False, allows_extra=chain.allows_extra)
+        built = chain_workflow(links, chain, has_stdin=True)
         inputs = built.workflow.get("inputs")
         spec = inputs.get("stdin") if isinstance(inputs, dict) else None
         if not (isinstance(spec, dict) and spec.get("stdin") is True):
@@ -103,10 +104,10 @@ class DirectRun:
         if text:
             return plan, {"stdin": text}
         # Nothing is piped in: the chain is another one, if it can do without.
-        built = chain_workflow(links, has_stdin=False, is_kept=False, allows_extra=chain.allows_extra)
+        built = chain_workflow(links, chain, has_stdin=False)
         step = "Pipe something in, or write a value in place of -"
         nothing = (f"{user} is read from standard input, but nothing is piped in" for user in built.piped)
-        refuse([Problem(message=message, suggestion=step, kind="usage") for message in nothing])
+        refuse([mistake(message, step) for message in nothing])
         return self._plan(chain, built), {}
 
     def _plan(
@@ -119,9 +120,7 @@ class DirectRun:
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
         """Save the chain as a workflow, or show it."""
-        about, extra = chain.description, chain.allows_extra
-        built = chain_workflow(links, has_stdin=True, is_kept=True, description=about, allows_extra=extra)
-        workflow = built.workflow
+        workflow = chain_workflow(links, chain, has_stdin=True).workflow
         with unwritten("The command line"):
             compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
         for warning in compiled.warnings:
@@ -159,13 +158,12 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
         problems += lacking
         for option, value in (("--input", chain.inputs), ("--description", chain.description)):
             if value and not chain.is_kept:
-                message = f"{option} is for a workflow that is saved or printed"
                 step = f"Add --save NAME or --print, or leave out {option}"
-                problems.append(Problem(message=message, suggestion=step, kind="usage"))
+                problems.append(mistake(f"{option} is for a workflow that is saved or printed", step))
         if chain.is_kept and chain.options != USUAL_OPTIONS:
             message = "--cache, --no-cache, --locked and --trust-readonly are for a run"
-            problems.append(Problem(message=message, suggestion="Give them to pflow run", kind="usage"))
-        problems += chain_workflow(links, has_stdin=True, is_kept=chain.is_kept).problems
+            problems.append(mistake(message, "Give them to pflow run"))
+        problems += chain_workflow(links, chain, has_stdin=True).problems
     refuse(problems, unknown)
     return links
 
@@ -225,8 +223,7 @@ def _with_inputs(
             asked[place][key] = None
         if not found:
             step = "Name a flag of a node; to set a parameter that is called input: --param input=TEXT"
-            message = f"--input {name}: no node has this flag"
-            problems.append(Problem(message=message, suggestion=step, kind="usage"))
+            problems.append(mistake(f"--input {name}: no node has this flag", step))
     pairs = zip(links, asked, strict=True)
     return [attrs.evolve(link, asked=tuple(keys)) for link, keys in pairs], problems
 

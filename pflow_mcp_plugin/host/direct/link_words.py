@@ -74,6 +74,11 @@ class Chain:
         return bool(self.save) or self.is_shown
 
 
+def mistake(message: str, step: str = "") -> Problem:
+    """Return a problem of the words of a chain."""
+    return Problem(message=message, suggestion=step, kind="usage")
+
+
 def read_chain(words: Sequence[str]) -> Chain:
     """Read the words of a chain; what is wrong with them is in its `problems`."""
     return _Reader(words).chain()
@@ -176,7 +181,7 @@ class _Reader:
         return Link(node, tuple(words[1:]))
 
     def _wrong(self, message: str, suggestion: str) -> None:
-        self._problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
+        self._problems.append(mistake(message, suggestion))
 
 
 class FlagNames:

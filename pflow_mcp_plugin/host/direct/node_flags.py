@@ -20,13 +20,14 @@ from pflow_mcp_plugin.host.direct.link_words import (
     folded,
     is_list,
     is_switch,
+    mistake,
     params_object,
     shown_flag,
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, listing
 from pflow_mcp_plugin.host.workflow.templates import item_of, lone
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
@@ -184,14 +185,12 @@ class FlagReader:
 
     def _meant(self, name: str) -> str:
         """Return the suggestion for an unknown name: the closest flags, else all; empty if any is taken."""
-        from difflib import get_close_matches
-
         # A node that takes any parameter may mean the name as it stands.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
         for field in self.names.shown:
             by_name.setdefault(folded(field.key), []).append(shown_flag(field))
-        if close := get_close_matches(folded(name), by_name, 1, cutoff):
+        if close := closest(folded(name), by_name, cutoff):
             return f"Did you mean {' or '.join(by_name[close[0]])}?"
         if self._entry.interface.open:
             return ""
@@ -293,7 +292,7 @@ class FlagReader:
         return f"Write {flag_of(field)} {metavar(field)}"
 
     def _wrong(self, message: str, suggestion: str = "") -> None:
-        self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
+        self.problems.append(mistake(message, suggestion))
 
 
 def metavar(field: Field) -> str:

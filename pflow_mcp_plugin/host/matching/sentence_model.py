@@ -66,8 +66,6 @@ class SentenceModel:
     def __init__(self, weights: Path, tokenizer: Path) -> None:
         self._weights = weights
         self._vocabulary = tokenizer
-        self.embedded = 0
-        """How many texts it has embedded."""
 
     @cached_property
     def identity(self) -> str:
@@ -100,7 +98,6 @@ class SentenceModel:
                 # The mean of what the network makes of each token.
                 row = np.asarray(output, dtype=np.float32).reshape(-1, output.shape[-1]).mean(axis=0)
                 rows.append(row / max(float(np.linalg.norm(row)), 1e-9))
-        self.embedded += len(rows)
         return np.stack(rows)
 
     @cached_property

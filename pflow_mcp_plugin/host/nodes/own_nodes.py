@@ -31,12 +31,12 @@ def _field(key: str, kind: str, description: str, **more: Any) -> Field:
 _SHAPE = frozenset(attribute.name for attribute in attrs.fields(Interface))
 
 
-def _own(node: str, class_name: str, module: str, description: str, **more: Any) -> Entry:
-    """Return an entry, with what more belongs to an interface in its interface."""
+def _own(node: str, module: str, description: str, **more: Any) -> Entry:
+    """Return an entry; `more` are fields of it and its interface. Most classes have the node's name."""
+    more.setdefault("class_name", node.title().replace("-", ""))
     shape = {key: more.pop(key) for key in _SHAPE & more.keys()}
     return Entry(
         node=node,
-        class_name=class_name,
         module=f"pflow_mcp_plugin.host.{module}",
         file_path=f"pflow_mcp_plugin/host/{module.replace('.', '/')}.py",
         source="pflow",
@@ -96,7 +96,6 @@ def _moving(done: str) -> dict[str, Any]:
 _ENTRIES = (
     _own(
         "echo",
-        "Echo",
         "nodes.value_nodes",
         "Pass a message on: show a value, or gather several in one string",
         purity="flow_safe",
@@ -107,7 +106,6 @@ _ENTRIES = (
     ),
     _own(
         "read-file",
-        "ReadFile",
         "nodes.file_nodes",
         "Read a text file",
         purity="flow_safe",
@@ -128,7 +126,6 @@ _ENTRIES = (
     ),
     _own(
         "write-file",
-        "WriteFile",
         "nodes.file_nodes",
         "Write a text file, or append to it; lists and objects are written as JSON",
         effects=("destructive",),
@@ -148,7 +145,6 @@ _ENTRIES = (
     ),
     _own(
         "list-files",
-        "ListFiles",
         "nodes.folder_nodes",
         "List the files that match a pattern, with their sizes and times",
         purity="flow_safe",
@@ -172,7 +168,6 @@ _ENTRIES = (
     ),
     _own(
         "copy-file",
-        "CopyFile",
         "nodes.folder_nodes",
         "Copy a file, or a folder with all that is in it",
         effects=("destructive",),
@@ -180,7 +175,6 @@ _ENTRIES = (
     ),
     _own(
         "move-file",
-        "MoveFile",
         "nodes.folder_nodes",
         "Move or rename a file or a folder",
         effects=("destructive",),
@@ -188,7 +182,6 @@ _ENTRIES = (
     ),
     _own(
         "delete-file",
-        "DeleteFile",
         "nodes.folder_nodes",
         "Delete a file, or with `recursive` a folder with all that is in it",
         effects=("destructive",),
@@ -205,7 +198,6 @@ _ENTRIES = (
     ),
     _own(
         "shell",
-        "Shell",
         "nodes.shell",
         "Run a command: a program with a list of arguments, or a line for the shell; what it "
         "leaves running in the background ends with it",
@@ -248,7 +240,6 @@ _ENTRIES = (
     ),
     _own(
         "python",
-        "Python",
         "nodes.python_node",
         "Run a few lines of Python: compute, convert, clean and reshape data",
         retryable=False,
@@ -286,7 +277,6 @@ _ENTRIES = (
     ),
     _own(
         "branch",
-        "Branch",
         "nodes.value_nodes",
         "Decide which node is next: if, else, switch; conditions are JMESPath expressions over "
         "the inputs and the outputs of earlier nodes",
@@ -306,7 +296,6 @@ _ENTRIES = (
     ),
     _own(
         "transform",
-        "Transform",
         "nodes.value_nodes",
         "Shape data with JMESPath expressions: pick, filter, count, zip, group, sort, flatten, "
         "join text, split lines, parse and print JSON and CSV",
@@ -328,7 +317,6 @@ _ENTRIES = (
     ),
     _own(
         "fail",
-        "Fail",
         "nodes.value_nodes",
         "Fail with a message, on purpose: end the run or the item, or take the edge for errors",
         purity="flow_safe",
@@ -346,7 +334,6 @@ _ENTRIES = (
     ),
     _own(
         "ask",
-        "Ask",
         "nodes.ask_node",
         "Ask the user for approval, or a decision; shows the next step with its exact arguments",
         purity="flow_safe",
@@ -365,7 +352,6 @@ _ENTRIES = (
     ),
     _own(
         "llm",
-        "Llm",
         "nodes.llm_node",
         "Ask a language model: summarize, classify, extract or write text with an LLM",
         effects=("sends_data",),
@@ -390,7 +376,6 @@ _ENTRIES = (
     ),
     _own(
         "http",
-        "Http",
         "nodes.http_node",
         "Send an HTTP request: fetch a URL or web page, call a REST API, post JSON or a form, upload or "
         "download a file; reads all pages if wanted",
@@ -432,10 +417,10 @@ _ENTRIES = (
     ),
     _own(
         "workflow",
-        "SubRun",
         "running.flow",
         "Run another workflow as a step: a saved one by its name, a file, or one written in "
         "place; its inputs are further parameters, and its outputs those of the node",
+        class_name="SubRun",
         params=(
             _field(
                 "workflow",

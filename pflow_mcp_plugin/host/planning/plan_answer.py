@@ -22,10 +22,10 @@ from pflow_mcp_plugin.host.language_model import (
 )
 from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, prose, seen, visible, with_schema
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, refuse_number, typed
-from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 _LONGEST = 400_000
 """Characters of an answer that are read."""
@@ -44,7 +44,7 @@ def json_object(text: str, key: str) -> JSONObject:
     """Return the JSON object with this key in a model's answer, whatever prose or JSON surrounds it."""
     for found in _objects(text[:_LONGEST]):
         if key in found:
-            if is_deep(found):
+            if is_too_deep(found):
                 raise UnreadableAnswer("The model's answer is nested too deeply", kind="validation")
             return cast("JSONObject", seen(found))
     beginning = visible(text, _SHOWN)

@@ -26,8 +26,8 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
     workflow_schema,
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
-from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -265,7 +265,7 @@ class PlanDialogue:
         if len(list(_types(read))) > MOST_NODES:
             message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
             return _Draft(failure=Problem(message=message, path="$.nodes", suggestion="Use for_each"))
-        if is_deep(read):  # JSON in the text of a parameter
+        if is_too_deep(read):  # JSON in the text of a parameter
             return _Draft(
                 failure=Problem(message="The workflow is nested too deeply", suggestion="Flatten it")
             )

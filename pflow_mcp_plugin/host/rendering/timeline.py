@@ -10,6 +10,7 @@ from typing import Any
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.trace_files import (
+    MARKS,
     StepState,
     TracedStep,
     run_state,
@@ -17,6 +18,7 @@ from pflow_mcp_plugin.host.trace_files import (
     step_words,
     traced_steps,
 )
+from pflow_mcp_plugin.schemas.schema_document import list_of
 from pflow_mcp_plugin.terminal.human_units import duration_text
 
 _BUSY, _LOST = "86 139 205", "204 51 51"
@@ -26,13 +28,7 @@ _DENSITY = " The bar of a batch is darker where more items ran at a time; red ma
 _BINS = 80
 """The parts of the row that shows how many items of a batch ran at a time."""
 
-_MARKS: Mapping[StepState, str] = {
-    "ok": "",
-    "skipped": "○ ",
-    "handled": "! ",
-    "failed": "✗ ",
-    "interrupted": "■ ",
-}
+_MARKS = {state: "" if state == "ok" else f"{mark} " for state, (mark, _) in MARKS.items()}
 _STATE_WORDS: Mapping[StepState, str] = {"handled": "handled", "interrupted": "interrupted"}
 _STYLE = """
 :root { --warn: #8f5b00; --good: #1f7a33; --start: #8a8a8a; }
@@ -111,7 +107,7 @@ pre { white-space: pre-wrap; }
 def trace_page(trace: Mapping[str, Any]) -> str:
     """Return a trace as an HTML timeline; a click on a node opens it. It works without scripts."""
     steps = traced_steps(trace)
-    starts = [it for it in _list(trace.get("preparations")) if isinstance(it, Mapping)]
+    starts = [it for it in list_of(trace.get("preparations")) if isinstance(it, Mapping)]
     spans = [*starts, *(it.content for step in steps for it in step.with_inner())]
     ends = (_number(span.get("offset")) + _took(span) for span in spans)
     length = max([_number(trace.get("milliseconds")), *ends, 0.001])
@@ -175,7 +171,7 @@ def _heading(trace: JSONObject, count: int) -> Iterator[str]:
     if isinstance(error, Mapping):
         look = "warn" if state == "interrupted" else "bad"
         yield f'<p class="{look} message">{as_html(error.get("message"))}</p>'
-        yield from (f"<p>→ {as_html(suggestion)}</p>" for suggestion in _list(error.get("suggestions")))
+        yield from (f"<p>→ {as_html(suggestion)}</p>" for suggestion in list_of(error.get("suggestions")))
     for name, key, opened in (("Outputs", "outputs", " open"), ("Inputs of the run", "inputs", "")):
         if trace.get(key):
             summary = f'<summary><span class="opener">{name}</span></summary>'
@@ -201,7 +197,7 @@ def _row(step: TracedStep, length: float) -> str:
     # Of the items that the trace has times of: number, offset, milliseconds, success. They begin when the
     # step had what it waited for.
     times = []
-    for it in _list(step.batch.get("times")):
+    for it in list_of(step.batch.get("times")):
         if isinstance(it, Sequence) and not isinstance(it, str) and len(it) == 4:
             end = _number(it[1]) + _number(it[2])
             begin = min(max(_number(it[1]), offset + waited), end)
@@ -302,7 +298,7 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
     """Yield the list of the items of a batch; those that the trace has by themselves open on a click."""
     batch, count = step.batch, step.batch.get("count")
     inner = {_number(item.get("index")): item for item in step.batch_items}
-    errors = {_number(it.get("index")): it for it in _list(batch.get("errors")) if isinstance(it, Mapping)}
+    errors = {_number(it.get("index")): it for it in list_of(batch.get("errors")) if isinstance(it, Mapping)}
     own = as_html(step.name.rpartition("/")[2])
     # First come the failed ones, and those that open.
     chosen = sorted(sorted(times, key=lambda it: (it[3], it[0] not in inner, it[0]))[:250])
@@ -342,10 +338,6 @@ def _took(span: JSONObject) -> float:
 def _pre(value: object) -> str:
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return f"<pre>{as_html(shown)}</pre>"
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _number(value: object) -> float:

@@ -57,12 +57,13 @@ from pflow_mcp_plugin.host.workflow import (
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import denied_flows
-from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
+from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
 from pflow_mcp_plugin.storage import StoreError, decode_json
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -512,7 +513,7 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
     see = f"pflow registry describe {entry.node}"
     for name, value in given.items():
         named = f"Parameter {name} of node {entry.node}"
-        if is_deep(value):
+        if is_too_deep(value):
             yield Problem(message=f"{named} is nested too deeply", suggestion="Flatten it")
         elif name in fields:
             try:

@@ -32,6 +32,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     WorkflowDocument,
 )
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
     reader = _Reader(findings)
     if not reader.expect(workflow, dict, "$"):
         return WorkflowDocument()
-    if is_deep(workflow):
+    if is_too_deep(workflow, _DEEPEST):
         findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
         return WorkflowDocument()
     reader.check_keys(workflow)
@@ -97,17 +98,6 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
         namespaced=reader.get(workflow, "enable_namespacing", bool, "$", True),
         permissive=reader.permissive(workflow),
     )
-
-
-def is_deep(value: JSON, most: int = _DEEPEST) -> bool:
-    """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
-    level = [value]
-    for _ in range(most):
-        members = [it.values() if isinstance(it, dict) else it for it in level if isinstance(it, dict | list)]
-        level = [item for items in members for item in items if isinstance(item, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _why_not_linear(pattern: str) -> str:

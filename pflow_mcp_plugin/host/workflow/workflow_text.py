@@ -26,6 +26,7 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
 from pflow_mcp_plugin.storage.file_errors import json_hint
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
 """What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
@@ -90,13 +91,11 @@ def read_text(path: Path) -> str:
 
 def similar_files(path: Path) -> tuple[str, ...]:
     """Return a suggestion that names the workflow file that is named most like a missing one."""
-    from difflib import get_close_matches
-
     suffixes = (".json", ".yaml", ".yml")
     files = path.parent.iterdir() if path.parent.is_dir() else ()
     # The suffix is left out of the comparison: short names that share it would all be alike.
     names = {item.stem: item.name for item in files if item.suffix in suffixes}
-    close = get_close_matches(path.stem, names, 1)
+    close = closest(path.stem, names)[:1]
     return tuple(f"Did you mean {path.parent / names[stem]}?" for stem in close)
 
 

@@ -209,11 +209,12 @@ def test_another_model_embeds_everything_again(opened, model, embedded):
 def test_what_was_embedded_before_an_interruption_is_not_embedded_again(opened, model, embedded, monkeypatch):
     monkeypatch.setattr("pflow_mcp_plugin.host.registry.semantic_search._BATCH", 1)
     search = opened.host.registry._semantic
-    embed = search.model.embed
+    embed, done = search.model.embed, []
 
     def interrupted(texts):
-        if search.model.embedded == 2:
+        if len(done) == 2:
             raise KeyboardInterrupt
+        done.extend(texts)
         return embed(texts)
 
     monkeypatch.setattr(search.model, "embed", interrupted)

@@ -3,6 +3,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
+from pflow_mcp_plugin.host.direct.link_words import Chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
 
 TEXT = {"type": "str"}
@@ -42,7 +43,7 @@ def chain(*links, asked="", stdin=False, kept=False, **more):
         here = [word.partition(".") for word in asked.split()]
         keys = tuple(key for name, _, key in here if name == entry.node)
         built.append(NodeLink(entry=entry, given=given, asked=keys))
-    return chain_workflow(built, has_stdin=stdin, is_kept=kept, **more)
+    return chain_workflow(built, Chain(links=(), is_shown=kept, **more), has_stdin=stdin)
 
 
 def params_of(built, place=-1):

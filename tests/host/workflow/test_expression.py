@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.expressions import Secrets, expression, parsed
+from pflow_mcp_plugin.host.workflow.expressions import Secrets, functions, parsed
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 
 FILES = [{"name": "a.md", "size": 3, "tags": ["x"]}, {"name": "b.py", "size": 9, "tags": ["x", "y"]}]
@@ -241,7 +241,7 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
     ],
 )
 def test_a_hostile_expression_ends_soon_and_without_much_memory(text, monkeypatch):
-    monkeypatch.setattr(expression, "MOST_WORK", 200_000)  # a tenth, and a tenth of the time
+    monkeypatch.setattr(functions, "MOST_WORK", 200_000)  # a tenth, and a tenth of the time
     began = time.process_time()
     failure = failure_of(text, HUGE)
     assert failure is None or "takes more than" in failure or "more than 2,000,000 parts" in failure
@@ -267,8 +267,8 @@ def test_a_hostile_expression_ends_soon_and_without_much_memory(text, monkeypatc
     ],
 )
 def test_what_would_be_too_much_is_refused_before_it_is_made(text, failure, monkeypatch):
-    monkeypatch.setattr(expression, "MOST_WORK", 200_000)
-    monkeypatch.setattr(expression, "LARGEST", 50_000)
+    monkeypatch.setattr(functions, "MOST_WORK", 200_000)
+    monkeypatch.setattr(functions, "LARGEST", 50_000)
     values = {
         "commas": "," * 500_000,
         "ends": "\n" * 500_000,

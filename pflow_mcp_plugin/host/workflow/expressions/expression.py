@@ -13,7 +13,7 @@ memory and may be huge in a trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -24,7 +24,6 @@ from jmespath import ast, exceptions, lexer, parser, visitor
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.workflow.coercion import json_in, refuse_number
-from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import (
     BINDING_POWER,
     OPERATORS,
@@ -34,14 +33,15 @@ from pflow_mcp_plugin.host.workflow.expressions.arithmetic import (
     hyphenated,
     with_operators,
 )
-from pflow_mcp_plugin.host.workflow.expressions.dates import this_moment
 from pflow_mcp_plugin.host.workflow.expressions.functions import (
     ExpressionFunctions,
+    Limits,
     NullArgument,
+    Secrets,
     signatures,
-    strings_in,
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -60,11 +60,6 @@ Node = dict[str, Any]
 _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 _COMPARATORS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
 _AFTER_NUMBER = _COMPARATORS | {"comma", *OPERATORS}
-MOST_WORK = 2_000_000
-"""Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
-LARGEST = 2_000_000
-"""The values in anything that an expression makes; sixteen characters count as one."""
-
 _MAKING = _PROJECTIONS | {"function_expression", "multi_select_dict", "multi_select_list", "slice"}
 _STEPS = frozenset({"field", "index", "slice"})
 _OF_ITEMS = _PROJECTIONS | {"pipe"}
@@ -100,7 +95,7 @@ def read_syntax(text: str) -> Syntax:
         tree = None
     except ValueError as error:  # an integer of thousands of digits
         raise _refused(text, cut(str(error))) from error
-    if tree is None or is_deep(tree, 2 * DEEPEST):  # each level is an object and a list
+    if tree is None or is_too_deep(tree, 2 * DEEPEST):  # each level is an object and a list
         raise _refused(text, f"it is nested deeper than {DEEPEST} levels", "Split it up")
     _check_calls(text, tree)
     for node in nodes_in(tree):
@@ -277,72 +272,25 @@ def _refused(text: str, reason: str, step: str = "", position: int = 0) -> Pflow
     )
 
 
-@attrs.frozen
-class Secrets:
-    """The secrets of a run: a function that changes a text that contains one makes another."""
-
-    known: Callable[[], frozenset[str]]
-    redact: Callable[[str], str]
-    add: Callable[[list[str]], None]
-
-
 class Evaluation(visitor.TreeInterpreter):
     """One evaluation of an expression, in which `$` stands for `everything`."""
 
-    def __init__(self, everything: Mapping[str, Any], secrets: Secrets | None = None, now: str = "") -> None:
-        self.now = now or this_moment()
-        self._callable = ExpressionFunctions(self)
+    def __init__(self, everything: Mapping[str, Any], limits: Limits) -> None:
+        self._limits = limits
+        self._callable = ExpressionFunctions(limits)
         super().__init__(visitor.Options(custom_functions=self._callable))
         self._everything = everything
-        self._secrets = secrets
-        self._left = MOST_WORK
-        # By identity; the values are kept, so that no other gets the same one.
-        self._sizes: dict[int, tuple[Any, int]] = {}
-        self._texts: dict[int, tuple[str, Any]] = {}
+        self._texts: dict[int, tuple[str, Any]] = {}  # by identity, and kept, as `Limits` keeps sizes
 
     def visit(self, node: Node, *args: Any, **kwargs: Any) -> Any:
         """Evaluate a node of the expression's tree on a value, within the limits."""
-        self.spend(1)
+        self._limits.spend(1)
         kind = node["type"]
         value = self._opened(args[0]) if kind in _STEPS else args[0]
         result = super().visit(node, value)
-        if kind in _MAKING and self.size(result) > LARGEST:
-            raise _too_large()
+        if kind in _MAKING:
+            self._limits.require_size(self._limits.size(result))
         return self._opened(result) if "opens" in node else result
-
-    def spend(self, work: int) -> None:
-        """Count work against the limit of the evaluation; raise PflowError if it is used up."""
-        self._left -= work
-        if self._left < 0:
-            step = "Filter first, or split the work into several nodes"
-            raise PflowError(f"it takes more than {MOST_WORK:,} steps", suggestions=(step,))
-
-    def size(self, value: object) -> int:
-        """Return the size that a value of the evaluation would have if it were written out."""
-        if isinstance(value, str):
-            return 1 + len(value) // 16
-        if not isinstance(value, list | dict | tuple):
-            return 1
-        known = self._sizes.get(id(value))
-        if known is None:
-            self.spend(len(value))
-            members = value.values() if isinstance(value, dict) else value
-            known = self._sizes[id(value)] = (value, 1 + sum(map(self.size, members)))
-        return known[1]
-
-    def require_length(self, characters: int) -> None:
-        """Do nothing unless the evaluation would make a text that is too long; then raise PflowError."""
-        if characters // 16 > LARGEST:
-            raise _too_large()
-
-    def derived(self, text: str, change: Callable[[str], object]) -> None:
-        """Before the evaluation changes a text that contains secrets, add what they become to them."""
-        secrets = self._secrets
-        if secrets is None or secrets.redact(text) == text:
-            return
-        for secret in secrets.known():
-            if secret in text:
-                secrets.add([*strings_in(change(secret))])
 
     def visit_root(self, _: Node, __: Any) -> Any:
         """Evaluate `$`."""
@@ -394,7 +342,7 @@ class Evaluation(visitor.TreeInterpreter):
         if not isinstance(base, list):
             return None
         lists = [self._opened(item) if isinstance(item, tuple) else item for item in base]
-        self.spend(sum(len(item) if isinstance(item, list) else 1 for item in lists))
+        self._limits.spend(sum(len(item) if isinstance(item, list) else 1 for item in lists))
         merged: list[Any] = []
         for item in lists:
             merged.extend(item if isinstance(item, list) else [item])
@@ -404,7 +352,7 @@ class Evaluation(visitor.TreeInterpreter):
         """Evaluate a comparison; two values that cannot be ordered give null."""
         left, right = (self.visit(child, value) for child in node["children"])
         if node["value"] in ("eq", "ne"):
-            self.spend(min(self.size(left), self.size(right)))
+            self._limits.spend(min(self._limits.size(left), self._limits.size(right)))
         elif not all(map(_is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
             return None
         return self.COMPARATOR_FUNC[node["value"]](left, right)
@@ -417,13 +365,13 @@ class Evaluation(visitor.TreeInterpreter):
     def _opened(self, value: Any) -> Any:
         """Return what a path continues in: a tuple as a list, and a text that is JSON parsed."""
         if isinstance(value, tuple):
-            self.spend(len(value))
+            self._limits.spend(len(value))
             return list(value)
         if not isinstance(value, str):
             return value
         known = self._texts.get(id(value))
         if known is None:
-            self.spend(len(value) // 16)
+            self._limits.spend(len(value) // 16)
             found = json_in(value)
             known = self._texts[id(value)] = (value, value if found is None else found)
         return known[1]
@@ -431,11 +379,6 @@ class Evaluation(visitor.TreeInterpreter):
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _too_large() -> PflowError:
-    message = f"it makes a value of more than {LARGEST:,} parts (sixteen characters count as one)"
-    return PflowError(message, suggestions=("Filter first, or write large data to a file",))
 
 
 def _described(value: object) -> str:
@@ -467,7 +410,7 @@ class Expression:
         `now` is what `now()` returns, by default the time. It may fail, or take too much work or memory:
         PflowError.
         """
-        evaluation = Evaluation(everything, secrets, now)
+        evaluation = Evaluation(everything, Limits(secrets, now))
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
             return evaluation.visit(self.syntax.tree, current)
 

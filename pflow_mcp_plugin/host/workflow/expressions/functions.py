@@ -11,9 +11,9 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 from jmespath import exceptions, functions
@@ -26,6 +26,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     parsed_date,
     problem,
     read_date,
+    this_moment,
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
 
@@ -59,6 +60,10 @@ _WORDS: Mapping[str, str] = {
     "string": "a string",
 }
 """The types of JMESPath in words."""
+MOST_WORK = 2_000_000
+"""Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
+LARGEST = 2_000_000
+"""The values in anything that an expression makes; sixteen characters count as one."""
 _CALL = 2
 """Steps that a call counts as, beside those of its arguments: it takes as long as a few visits of a node."""
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -76,22 +81,65 @@ _EXPRESSION: dict[str, Any] = {"types": ["expref"]}
 _ANY: dict[str, Any] = {"types": []}
 
 
-class Limits(Protocol):
-    """What functions ask before they work; `now` is the time that they are told."""
+@attrs.frozen
+class Secrets:
+    """The secrets of a run: a function that changes a text that contains one makes another."""
 
-    now: str
+    known: Callable[[], frozenset[str]]
+    redact: Callable[[str], str]
+    add: Callable[[list[str]], None]
+
+
+class Limits:
+    """What one evaluation may still do, and what it is told: the time `now`, and the secrets of the run."""
+
+    def __init__(self, secrets: Secrets | None, now: str) -> None:
+        self.now = now or this_moment()
+        self._secrets = secrets
+        self._left = MOST_WORK
+        # By identity; the values are kept, so that no other gets the same one.
+        self._sizes: dict[int, tuple[Any, int]] = {}
 
     def spend(self, work: int) -> None:
-        """Count work; raises PflowError where it is too much."""
+        """Count work against the limit of the evaluation; raise PflowError if it is used up."""
+        self._left -= work
+        if self._left < 0:
+            step = "Filter first, or split the work into several nodes"
+            raise PflowError(f"it takes more than {MOST_WORK:,} steps", suggestions=(step,))
 
     def size(self, value: object) -> int:
-        """Return the size of a value with all that is inside."""
+        """Return the size that a value of the evaluation would have if it were written out."""
+        if isinstance(value, str):
+            return 1 + len(value) // 16
+        if not isinstance(value, list | dict | tuple):
+            return 1
+        known = self._sizes.get(id(value))
+        if known is None:
+            self.spend(len(value))
+            members = value.values() if isinstance(value, dict) else value
+            known = self._sizes[id(value)] = (value, 1 + sum(map(self.size, members)))
+        return known[1]
+
+    def require_size(self, size: int) -> None:
+        """Raise PflowError if the evaluation makes, or would make, a value that is too large."""
+        if size > LARGEST:
+            message = f"it makes a value of more than {LARGEST:,} parts (sixteen characters count as one)"
+            raise PflowError(message, suggestions=("Filter first, or write large data to a file",))
 
     def require_length(self, characters: int) -> None:
-        """Do nothing unless a text of this length would be too long; then raise PflowError."""
+        """Raise PflowError if the evaluation would make a text that is too long."""
+        self.require_size(characters // 16)
 
     def derived(self, text: str, change: Callable[[str], object]) -> None:
-        """Say that a text is about to be changed, and how."""
+        """Before the evaluation changes a text that contains secrets, add what they become to them."""
+        secrets = self._secrets
+        if secrets is None or secrets.redact(text) == text:
+            return
+        for secret in secrets.known():
+            if secret in text:
+                made = change(secret)
+                several = made if isinstance(made, list) else [made]
+                secrets.add([item for item in several if isinstance(item, str)])
 
 
 @attrs.frozen
@@ -393,8 +441,3 @@ def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
     found = shown(error.current_value)
     is_inside = not any(argument is error.current_value for argument in arguments)
     return f"{name}() takes {takes}, not {f'one that contains {found}' if is_inside else found}"
-
-
-def strings_in(value: Any) -> Iterable[str]:
-    """Return the strings that a function returned: one, or a list of them."""
-    return [value] if isinstance(value, str) else [item for item in value if isinstance(item, str)]
