@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -47,17 +46,8 @@ def form_of(path: Path) -> Form:
 
 def load(path: Path) -> Any:
     """Return the document in a file, None if the file does not exist."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise storage.StoreError(path, "is not a regular file")
-    if status.st_size > LARGEST:
-        raise storage.StoreError(path, f"is larger than {LARGEST // 2**20} MiB")
-    return parse(path, storage.read_bytes(path) or b"")
+    content = storage.read_bytes(path, LARGEST)
+    return None if content is None else parse(path, content)
 
 
 def parse(path: Path, content: bytes) -> Any:

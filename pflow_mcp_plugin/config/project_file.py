@@ -186,16 +186,13 @@ class ProjectFile:
         )
 
     def _bytes(self) -> bytes:
-        try:
-            if self.path.is_symlink():
-                step = "Put the file itself there: what a link leads to can be changed elsewhere"
-                raise storage.StoreError(self.path, "is a symbolic link", suggestion=step)
-            return storage.read_regular(self.path, LARGEST)
-        except FileNotFoundError as error:
-            message = f"There is no {self.path.name} in {self._root()}"
-            raise PflowError(message, kind="not_found") from error
-        except OSError as error:
-            raise storage.StoreError(self.path, f"could not be read: {error.strerror}") from error
+        if self.path.is_symlink():
+            step = "Put the file itself there: what a link leads to can be changed elsewhere"
+            raise storage.StoreError(self.path, "is a symbolic link", suggestion=step)
+        content = storage.read_bytes(self.path, LARGEST)
+        if content is None:
+            raise PflowError(f"There is no {self.path.name} in {self._root()}", kind="not_found")
+        return content
 
     def _approved(self) -> tuple[str, Collection[str]]:
         """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""

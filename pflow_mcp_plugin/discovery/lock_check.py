@@ -33,13 +33,10 @@ _FEW = 20
 
 def read_lock(path: Path) -> LockFile:
     """Read a lock file; that there is none is a `PflowError` with the next step."""
-    try:
-        content = storage.read_regular(path, _MOST)
-    except FileNotFoundError as error:
+    content = storage.read_bytes(path, _MOST)
+    if content is None:
         where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path
-        raise _no_lock(f"No lock file {where}") from error
-    except OSError as error:
-        raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
+        raise _no_lock(f"No lock file {where}")
     return lock_file.decode(path, content)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin.storage.file_errors import StoreError
 from pflow_mcp_plugin.storage.regular_files import (
+    LIMIT,
     open_regular,
     read_regular,
     require_own_folder,
@@ -40,10 +41,10 @@ _TEMP_AGE = 86_400.0
 """Seconds after which a temporary file is removed even if a process has its writer's id."""
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file of at most `LIMIT` bytes, None if it does not exist."""
+def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
+    """Return the content of a file of at most `most` bytes, None if it does not exist."""
     try:
-        return read_regular(path)
+        return read_regular(path, most)
     except FileNotFoundError:
         return None
     except OSError as error:

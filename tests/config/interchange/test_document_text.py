@@ -101,8 +101,8 @@ def test_a_file_above_the_limit_is_refused_unread(tmp_path):
 
 def test_a_pipe_or_a_folder_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    for path in (tmp_path / "pipe.json", tmp_path):
-        with pytest.raises(StoreError, match="is not a regular file"):
+    for path, kind in ((tmp_path / "pipe.json", "named pipe, not a regular file"), (tmp_path, "directory")):
+        with pytest.raises(StoreError, match=f"could not be read: .*{kind}"):
             document_text.load(path)
     with pytest.raises(StoreError, match="could not be read"):
         document_text.load(tmp_path / "pipe.json" / "mcp.json")
