@@ -13,6 +13,7 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
+from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import advice, errors_in
@@ -86,7 +87,7 @@ def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -
     else:
         found = [*lock_check.compare_whole(lock, known)]
     if found:
-        raise _refusal(f"{file} does not match the servers", found)
+        raise refusal(f"{file} does not match the servers", found, kind="validation")
     return Report(data=_data(file, lock.servers), text=f"{file} matches: {_counted(lock.servers)}")
 
 
@@ -101,7 +102,7 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
             workflow = _workflow_in(host, word)
         problems = runner_of(host).validate(workflow)
         if errors := errors_in(problems):
-            raise _refusal(f"Workflow {word}", errors)
+            raise refusal(f"Workflow {word}", errors, kind="validation")
         nodes: Any = runner_of(host).normalise(workflow).get("nodes", ())  # valid, as was just checked
         types |= dict.fromkeys(node["type"] for node in nodes if "type" in node)
     return _used(host, host.registry.describe(types))
@@ -136,7 +137,7 @@ def _all_tools(host: Host, known: Servers) -> Used:
     _refuse_outdated(known, used)  # first: a sync is due before anything is approved
     # All tools of a server may be withheld for one reason.
     if withheld := dict.fromkeys(entry.withheld for entry in entries if entry.withheld):
-        raise _refusal("Some tools are not approved and cannot be locked", [*withheld])
+        raise refusal("Some tools are not approved and cannot be locked", [*withheld], kind="validation")
     return used
 
 
@@ -155,7 +156,7 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
         if known.catalog.fingerprint_of(name) not in ("", known.store.fingerprint(name))
     ]
     if due:
-        raise _refusal("Some servers must be synced first", due)
+        raise refusal("Some servers must be synced first", due, kind="validation")
 
 
 def _refuse_unapproved(known: Servers, used: Used) -> None:
@@ -171,7 +172,7 @@ def _refuse_unapproved(known: Servers, used: Used) -> None:
         if known.store.get(server).trust != "auto"
     ]
     if unapproved:
-        raise _refusal("Some tools are not approved and cannot be locked", unapproved)
+        raise refusal("Some tools are not approved and cannot be locked", unapproved, kind="validation")
 
 
 def _existing(file: Path) -> bytes | None:
@@ -183,15 +184,6 @@ def _existing(file: Path) -> bytes | None:
         step = "Choose another name: pflow mcp lock FILE"
         raise storage.StoreError(file, "is not a lock file, so it is not overwritten", suggestion=step)
     return content
-
-
-def _refusal(subject: str, problems: Sequence[Problem]) -> PflowError:
-    if len(problems) > 1:
-        return PflowError(f"{subject}: {len(problems)} problems", problems=tuple(problems), kind="validation")
-    (only,) = problems
-    steps = (only.suggestion,) if only.suggestion else ()
-    message = f"{subject}: {only.message}"
-    return PflowError(message, suggestions=steps, problems=(only,), kind="validation")
 
 
 def _data(file: Path, locked: lock_file.LockedServers) -> dict[str, object]:

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import printable_text
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Kind
     from pflow_mcp_plugin.contract.json_types import JSONObject
 
 Check = Callable[[str, JSON], Iterator[Problem]]
@@ -310,7 +311,9 @@ def _not_string(path: str, value: JSON) -> Iterator[Problem]:
     yield fault(path, f"Must be a string, not {kind_of(value)}", step)
 
 
-def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
+def refusal(
+    subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
+) -> McpError:
     """Return the error that reports problems of `subject`; a single one is part of its message."""
     message, step = f"{subject}: {len(problems)} problems", ""
     if len(problems) == 1:
@@ -318,7 +321,7 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> M
         place = f" ({problem.path})" if problem.path else ""
         message, step = f"{subject}: {problem.message}{place}", problem.suggestion
     where = Where(server=server, phase="config")
-    return McpError(message, where=where, next_step=step, problems=tuple(problems), kind="config")
+    return McpError(message, where=where, next_step=step, problems=tuple(problems), kind=kind)
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:

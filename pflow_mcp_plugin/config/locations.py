@@ -53,16 +53,6 @@ def stderr_folder(paths: Paths) -> Path:
     return paths.state / "stderr"
 
 
-def stamp(config: Path, folder: Path) -> str:
-    """Return a stamp of the files at these paths; it changes when the server config or a tool file does."""
-    try:
-        status = config.stat()
-        about_config = f"{status.st_mtime_ns} {status.st_size}"
-    except FileNotFoundError:
-        about_config = ""
-    return f"{about_config} {sorted(tool_files(folder))}"
-
-
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
     """Return name, time of the last change and size of each tool file in a folder, unsorted."""
     try:

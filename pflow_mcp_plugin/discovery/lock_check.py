@@ -132,9 +132,7 @@ def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
     if not problems:
         return None
     subject = f"Server {server} differs from the lock file, so nothing was stored for it"
-    error = refusal(subject, problems, server=server)
-    error.kind = "validation"
-    return error
+    return refusal(subject, problems, server=server, kind="validation")
 
 
 def list_locked(list_tools: ListTools, lock: LockFile, store: ServerStore, launch: Launch) -> Listing:

@@ -7,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config.locations import (
     approvals_file,
     pin_folder,
     project_file,
     server_file,
-    stamp,
+    tool_files,
     tool_folder,
 )
 from pflow_mcp_plugin.contract import NodeSource
@@ -46,14 +47,13 @@ class LazyToolSource(NodeSource):
         self._may_be_answered = may_be_answered
         self._settings = settings
         self._report = report
-        self._config, self._folder = server_file(paths), tool_folder(paths)
 
     @property
     def files(self) -> dict[Path, str]:  # type: ignore[override]  # computed when asked
         """The source's files with their roles, for `config path`; those of projects only if there is one."""
         found = {
-            self._config: "servers",
-            self._folder: "tools of synced servers",
+            server_file(self._paths): "servers",
+            tool_folder(self._paths): "tools of synced servers",
             pin_folder(self._paths): "approved tools of servers",
         }
         project = project_file(self._paths).absolute()
@@ -66,11 +66,13 @@ class LazyToolSource(NodeSource):
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint without loading it; calls stat only, unless in a project."""
+        tools = sorted(tool_files(tool_folder(self._paths)))
+        found = f"{storage.file_stamp(server_file(self._paths))} {tools}"
         if not project_file(self._paths).exists():
-            return stamp(self._config, self._folder)
+            return found
         from pflow_mcp_plugin.config.project_file import ProjectFile
 
-        return stamp(self._config, self._folder) + ProjectFile(self._paths).stamp()
+        return found + ProjectFile(self._paths).stamp()
 
     def get(self, node_type: str) -> Entry | None:
         """Return the entry of a node type or alias, loading the source on first use."""

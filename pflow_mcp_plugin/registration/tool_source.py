@@ -1,4 +1,4 @@
-"""The `NodeSource` of the tools of every configured and synced server."""
+"""The tools of every configured and synced server as nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.field_checks import nearest
-from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import (
     UNKNOWN,
     Entry,
-    NodeSource,
     NodeUse,
     PflowError,
     Problem,
@@ -34,14 +32,11 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 
-class ToolSource(NodeSource):
-    """The node source of all tools: the results of the last syncs, filtered by the current config.
+class ToolSource:
+    """What the node source of all tools answers: the results of the last syncs, filtered by the config.
 
     Without `settings`, nothing can be asked about the use of entries.
     """
-
-    name = SOURCE
-    prefixes: tuple[str, ...] = (naming.PREFIX,)
 
     def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
         self._settings = settings
@@ -51,11 +46,6 @@ class ToolSource(NodeSource):
         )
         self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._judges: dict[tuple[str, ...], ToolUse] = {}
-
-    def fingerprint(self) -> str:
-        """Return the source's fingerprint, which changes when a tool file or the config does."""
-        project = self._store.project
-        return stamp(self._store.path, self._catalog.folder) + (project.stamp() if project else "")
 
     def get(self, node_type: str) -> Entry | None:
         """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
