@@ -23,6 +23,7 @@ from pflow_mcp_plugin.types import Server
 _DIGEST = re.compile(r"secret:[0-9a-f]{64}")
 """A secret in an identity. Not `sha256:`, which names a version in arguments such as `image@sha256:...`."""
 _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
+_WRITTEN = ("transport", "command", "args", "cwd", "path", "url")
 _ADDED = ("env", "variables")
 """The parts that identities of older versions lack."""
 
@@ -33,7 +34,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
     References such as `${TOKEN}` stay references, and a secret that is written out becomes its hash.
     `variables` are those that decide what is started; None if their values are not known here.
     """
-    written = _identity(server.transport, server.command, server.args, server.cwd, server.path, server.url)
+    written = _identity(_values(server))
     added: dict[str, Any] = {"env": {}}
     if server.env and server.transport not in ("http", "sse"):
         from pflow_mcp_plugin.config.display import decides_code
@@ -48,7 +49,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
 def is_launch_of(launch: JSONObject, server: Server, variables: Mapping[str, str] | None = None) -> bool:
     """Whether this is the identity of a server's launch; `variables` is as for `launch_identity`."""
     # Without secrets in it, the identity is what the config says; this look-up needs to import nothing more.
-    written = _written(server.transport, server.command, server.args, server.cwd, server.path, server.url)
+    written = _written(_values(server))
     if not server.env and variables is None and not launch.get("env") and _without_added(launch) == written:
         return True
     return same(launch, launch_identity(server, variables))
@@ -116,14 +117,18 @@ def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
     return before, after
 
 
+def _values(server: Server) -> tuple[Any, ...]:
+    """Return the values of the fields in `_WRITTEN`."""
+    return tuple(getattr(server, key) for key in _WRITTEN)
+
+
 @lru_cache(maxsize=64)
-def _identity(
-    transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
-) -> JSONObject:
+def _identity(values: tuple[Any, ...]) -> JSONObject:
     from pflow_mcp_plugin.config import display
 
-    address = display.url(_USER_INFO.sub("", url), _hidden)
-    return _written(transport, command, display.arguments(args, _hidden, command=command), cwd, path, address)
+    transport, command, args, cwd, path, url = values
+    args = display.arguments(args, _hidden, command=command)
+    return _written((transport, command, args, cwd, path, display.url(_USER_INFO.sub("", url), _hidden)))
 
 
 def _hashed(written: JSONObject) -> JSONObject:
@@ -152,18 +157,9 @@ def _kept(name: str, value: str) -> str:
     return display.url(value, _hidden, widely=True)
 
 
-def _written(
-    transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
-) -> JSONObject:
-    found: dict[str, object] = {
-        "transport": transport,
-        "command": command,
-        "args": [*args],
-        "cwd": cwd,
-        "path": path,
-        "url": url,
-    }
-    return cast("JSONObject", {key: value for key, value in found.items() if value})
+def _written(values: tuple[Any, ...]) -> JSONObject:
+    found = zip(_WRITTEN, values, strict=True)
+    return {key: [*value] if key == "args" else value for key, value in found if value}
 
 
 def _hidden(secret: str) -> str:

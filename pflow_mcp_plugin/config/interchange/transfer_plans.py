@@ -319,17 +319,17 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:
     """Return the file that the export would write: the existing content with the servers put in."""
-    before = document_text.load(path)
-    if before is None and not path.exists():
+    content = storage.read_bytes(path, document_text.LARGEST)
+    if content is None:
         return ExportedFile(text=document_text.dump(made.document({}), made.client.form))
     if document_text.form_of(path) != made.client.form:
         message = f"{path} exists and is no {made.client.form.upper()} file, as {made.client.title} has"
         raise PflowError(message, kind="usage")
-    there = {} if before is None else before
+    there = document_text.parse(path, content)
+    there = {} if there is None else there
     if not isinstance(there, Mapping):
         raise PflowError(f"{path} does not contain a table", kind="usage")
     document = made.document(there)
-    content = storage.read_bytes(path) or b""
     text = content.decode("utf-8-sig")
     if document == there:
         return ExportedFile(text=content.decode(), before=content, replaced=tuple(made.written))
