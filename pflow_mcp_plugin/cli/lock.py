@@ -15,14 +15,13 @@ from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.server.served_tool import runner_of
+from pflow_mcp_plugin.server.served_tool import found_workflow, runner_of
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
@@ -95,27 +94,13 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
     """Return the tools that workflows use; refuse one with mistakes, such as a server that is not synced."""
     types: dict[str, None] = {}
     for word in workflows:
-        library = host.library
-        if library is not None and word in library.names():
-            workflow = library.get(word)
-        else:
-            workflow = _workflow_in(host, word)
+        workflow, _ = found_workflow(host, word)
         problems = runner_of(host).validate(workflow)
         if errors := errors_in(problems):
             raise refusal(f"Workflow {word}", errors, kind="validation")
         nodes: Any = runner_of(host).normalise(workflow).get("nodes", ())  # valid, as was just checked
         types |= dict.fromkeys(node["type"] for node in nodes if "type" in node)
     return _used(host, host.registry.describe(types))
-
-
-def _workflow_in(host: Host, word: str) -> JSONObject:
-    try:
-        text = storage.read_regular(Path(word)).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        message = f"{word} is neither the name of a saved workflow nor a file that can be read: {reason}"
-        raise PflowError(message, suggestions=("See: pflow workflow list",), kind="not_found") from error
-    return runner_of(host).read(text, word)
 
 
 def _all_tools(host: Host, known: Servers) -> Used:

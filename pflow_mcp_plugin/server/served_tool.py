@@ -219,6 +219,17 @@ def traces_of(host: Host) -> Traces:
     return _present(host.traces, "write traces")
 
 
+def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
+    """Return the workflow that a user names, saved or in a file, and whether it is saved under the name."""
+    if host.library is not None and word in host.library.names():
+        return host.library.get(str(word)), True
+    path = Path(word)
+    if not path.is_file():
+        message = f"{path} is neither the name of a saved workflow nor a file"
+        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
+    return runner_of(host).read_file(path), False
+
+
 def _present(part: _Part | None, purpose: str) -> _Part:
     if part is None:
         raise PflowError(f"This pflow does not {purpose}", kind="usage")

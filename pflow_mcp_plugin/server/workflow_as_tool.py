@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.server.pflow_server import CallHandler, call_handler, declaration
 from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
-from pflow_mcp_plugin.server.served_tool import ServedTool, runner_of
+from pflow_mcp_plugin.server.served_tool import ServedTool, found_workflow
 
 
 class WorkflowTool(Tool):
@@ -106,16 +106,9 @@ def _given(host: Host, workflow: str | Path | JSONObject, tool: str, description
             hint = 'Pass it as as_tool(workflow, name="my-tool")'
             raise PflowError("A workflow itself needs a name as a tool", kind="usage", suggestions=(hint,))
         return ToolWorkflow(name=tool, workflow=workflow, saved=False, description=description)
-    library = host.library
-    if library is not None and workflow in library.names():
-        found = library.get(str(workflow))
-        return ToolWorkflow(name=str(workflow), workflow=found, tool=tool, description=description)
-    path = Path(workflow)
-    if not path.is_file():
-        message = f"{path} is neither the name of a saved workflow nor a file"
-        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
-    read = runner_of(host).read_file(path)
-    return ToolWorkflow(name=path.stem, workflow=read, saved=False, tool=tool, description=description)
+    found, saved = found_workflow(host, workflow)
+    name = str(workflow) if saved else Path(workflow).stem
+    return ToolWorkflow(name=name, workflow=found, saved=saved, tool=tool, description=description)
 
 
 def _declared(served: ServedTool) -> types.Tool:
