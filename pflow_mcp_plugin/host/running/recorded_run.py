@@ -28,9 +28,7 @@ from pflow_mcp_plugin.storage import StoreError
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Host
     from pflow_mcp_plugin.host.running.trace_recorder import Recorder
-    from pflow_mcp_plugin.redaction import Redactor
 
-_NO_LIMITS: Mapping[str, Mapping[str, int]] = {}
 _NAMED = 5
 """How many steps a message names."""
 _LONGEST_SHOWN = 2_000
@@ -45,59 +43,45 @@ def current_step() -> StepOfRun | None:
 
 
 class RecordedRun:
-    """Records the steps of one run, and knows those of its earlier parts.
+    """Records the steps of one run, and knows those of its earlier parts, which a `record` has.
 
-    Args:
-        run_id: The id of the run.
-        compiled: Its workflow.
-        head: What its record says of the run as a whole; a value that is not JSON leaves the run unrecorded.
-        record: The record of the earlier parts of the run; None for a new one.
-        only_failed: Whether failed items of batches run again.
-        limits: How many calls the run may make, by node type and key.
-        kept: Whether it is recorded at all; if not, its calls are counted only.
-
-    Attributes:
-        refusal: Why something in it must not be done, which ends the run; None if nothing was refused.
-        question: What somebody has to answer before the run goes on; None if nothing is asked.
-        limits: Counts its calls.
-        kept: Whether it is recorded.
-        resuming: The command that goes on with it.
+    The `head` is what its record says of the run as a whole; unless that is JSON, the run is not recorded. One
+    that is not `kept` only has its calls counted, against the `limits` by node type and key.
     """
 
     def __init__(  # noqa: PLR0913 - a run, and what its record shows
         self,
-        run_id: str,
         compiled: Compiled,
         head: JSONObject,
         host: Host,
-        *,
         recorder: Recorder,
-        redactor: Redactor,
-        record: RunRecord | None = None,
-        only_failed: bool = False,
-        limits: Mapping[str, Mapping[str, int]] = _NO_LIMITS,
-        kept: bool = True,
+        *,
+        record: RunRecord | None,
+        only_failed: bool,
+        limits: Mapping[str, Mapping[str, int]],
+        kept: bool,
     ) -> None:
-        self.run_id = run_id
+        self.run_id = recorder.run_id
         self._host = host
         self._recorder = recorder
-        self._redactor = redactor
+        self._redactor = recorder.redactor
         self._head = head
         self._record = record
         self._lock = threading.Lock()
         self._passes: Counter[str] = Counter()
         self._lacking = not (kept and _is_json(head))
         self.kept = kept
-        self.resuming = f"pflow resume {run_id}" if kept else "run it again with"
+        # The command that goes on with the run.
+        self.resuming = f"pflow resume {self.run_id}" if kept else "run it again with"
         self._warned = False
         steps = record.steps() if record else []
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
-        self.question: PflowError | None = None
         self._asked = {step.place: step.number for step in steps if step.type == ASK}
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
-        self.refusal: PflowError | None = None
+        self.question: PflowError | None = None  # what somebody has to answer before the run goes on
+        self.refusal: PflowError | None = None  # why something in it must not be done, which ends the run
         if record:
             record.begin_again(head)
 
@@ -268,18 +252,7 @@ class RecordedRun:
 
 
 class StepOfRun(RunStep):
-    """A step of a run, as its node and its record know it.
-
-    Attributes:
-        recorded: What the record has of it.
-        planned: Its node.
-        params: The params of the node.
-        run: What records it.
-        earlier: The step of an earlier part of the run that did the same.
-        replaced: The step of an earlier part of the run that this one does again.
-        given_key: The value that its node was given as idempotency key.
-        refusal: Why it must not act, so that the run ends.
-    """
+    """A step of a run, as its node and its record know it."""
 
     def __init__(
         self,
@@ -290,14 +263,14 @@ class StepOfRun(RunStep):
         *,
         is_item: bool,
     ) -> None:
+        self.run: RecordedRun = run
         self.recorded = recorded
         self.planned = planned
-        self.earlier: RecordedStep | None = None
-        self.replaced: RecordedStep | None = None
-        self.given_key: object = None
-        self.refusal: PflowError | None = None
-        self._run = self.run = run
         self.params = params
+        self.earlier: RecordedStep | None = None  # of an earlier part of the run, which did the same
+        self.replaced: RecordedStep | None = None  # of an earlier part, which this one does again
+        self.given_key: object = None  # the value that its node was given as idempotency key
+        self.refusal: PflowError | None = None  # why it must not act, so that the run ends
         self._is_item = is_item
         self._has_begun = False
         self._was_sent = self._is_counted = False
@@ -309,18 +282,14 @@ class StepOfRun(RunStep):
 
     def sending(self, *others: RunStep) -> None:
         """Record that the step, and others of the run, are about to act; raise if they must not."""
-        for step in (self, *others):
-            if isinstance(step, StepOfRun):
-                step._was_sent = True  # noqa: SLF001 - another of this class
-        steps = [step.recorded for step in (self, *others) if isinstance(step, StepOfRun)]
-        harmful = [step for step in steps if not step.safe]
-        if not harmful:
-            return
-        for step in (self, *others):
-            if isinstance(step, StepOfRun):
-                step.recorded.shown = self._run.shown(step.params)
+        steps = [step for step in (self, *others) if isinstance(step, StepOfRun)]
+        harmful = [step.recorded for step in steps if not step.recorded.safe]
+        for step in steps:
+            step._was_sent = True  # noqa: SLF001 - another of this class
+            if harmful:
+                step.recorded.shown = self.run.shown(step.params)
                 step._has_begun = True  # noqa: SLF001 - another of this class
-        record = self._run.record()
+        record = self.run.record() if harmful else None
         if record is None:
             return
         try:
@@ -328,30 +297,29 @@ class StepOfRun(RunStep):
         except StoreError as error:
             refusal = PflowError(
                 f"It was not begun, because the record of the run cannot be written: {error.message}",
-                suggestions=(f"Free some space, then: pflow resume {self._run.run_id}",),
+                suggestions=(f"Free some space, then: pflow resume {self.run.run_id}",),
                 ran="not ran",
             )
-            for step in (self, *others):
-                if isinstance(step, StepOfRun):
-                    step.refusal = refusal
-            raise self._run.refuse(refusal) from error
+            for step in steps:
+                step.refusal = refusal
+            raise self.run.refuse(refusal) from error
 
     def idempotency_key(self) -> str:
         """Return the key of the step: that of an earlier part of the run, the given one, or a new one."""
         recorded = self.recorded
         takes_one = self.planned.ref.entry.idempotency_argument and self.given_key in (None, "")
         if takes_one and not recorded.key:
-            recorded.key = self._run.new_key(recorded)
+            recorded.key = self.run.new_key(recorded)
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
         """Return the earlier step that did the same, and write what it wrote; None if the step is to run."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
-            self._run.refuse_unmatched(self.recorded, self.params)
+            self.run.refuse_unmatched(self.recorded, self.params)
             if self.replaced and self.replaced.state in UNDECIDED and not self._has_same_key(self.replaced):
-                raise self._run.refuse(_without_key(self._run.run_id, self.replaced))
-        record = self._run.record() if earlier else None
+                raise self.run.refuse(_without_key(self.run.run_id, self.replaced))
+        record = self.run.record() if earlier else None
         if earlier is None or record is None:
             return None
         if earlier.state != "skipped":
@@ -359,7 +327,7 @@ class StepOfRun(RunStep):
                 store.update(record.outputs(earlier))
             except PflowError as lost:
                 if not self.recorded.safe:
-                    raise self._run.refuse(lost) from lost
+                    raise self.run.refuse(lost) from lost
                 self.recorded.number = earlier.number
                 return None
             if self._is_item and record.is_large(earlier):
@@ -375,22 +343,22 @@ class StepOfRun(RunStep):
         if self.planned.sub is not None or not is_call(entry):
             return
         self._was_sent = False
-        if (limit := self._run.limits.take(entry)) is not None:
-            self.refusal = self._run.refuse(reached(self.place, limit, self._run.resuming))
+        if (limit := self.run.limits.take(entry)) is not None:
+            self.refusal = self.run.refuse(reached(self.place, limit, self.run.resuming))
             raise self.refusal
         self.recorded.attempts += 1
         self._is_counted = True
 
     def asks(self, question: PflowError) -> bool:
         """Record that the step waits for an answer, without which the run ends; False if it has no record."""
-        record, recorded = self._run.record(), self.recorded
+        record, recorded = self.run.record(), self.recorded
         if record is None:
             return False
-        recorded.state, recorded.shown = "asked", self._run.shown(self.params)
-        recorded.number = recorded.number or self._run.asked_before(recorded.place)
+        recorded.state, recorded.shown = "asked", self.run.shown(self.params)
+        recorded.number = recorded.number or self.run.asked_before(recorded.place)
         record.ended(recorded)
-        self.refusal = self._run.refuse(question)
-        self._run.question = self._run.question or question
+        self.refusal = self.run.refuse(question)
+        self.run.question = self.run.question or question
         return True
 
     def ended(
@@ -401,12 +369,12 @@ class StepOfRun(RunStep):
         if self.refusal is not None:
             raise self.refusal
         if self.planned.sub is not None:
-            if failure is not None and self._run.refusal is not None:
-                raise self._run.refusal  # of a step inside
+            if failure is not None and self.run.refusal is not None:
+                raise self.run.refusal  # of a step inside
             return
         if self._is_counted and not self._was_sent:
             recorded.attempts -= 1
-            self._run.limits.give_back(self.planned.ref.entry)
+            self.run.limits.give_back(self.planned.ref.entry)
         self._is_counted = False
         recorded.action, recorded.state, recorded.error = action, "done", ""
         recipe, recorded.recipe = recorded.recipe, ""
@@ -416,15 +384,15 @@ class StepOfRun(RunStep):
             batch = self.planned.constructs.batch
             goes_on = self._is_item and batch is not None and batch.goes_on
             recorded.routed = goes_on or action in self.planned.routed
-            recorded.error = self._run.redacted(reason or "")
+            recorded.error = self.run.redacted(reason or "")
         # What failed before it had begun is run again, unless the run goes on; its calls count.
-        is_counted = recorded.attempts and self._run.limits.are_set
+        is_counted = recorded.attempts and self.run.limits.are_set
         is_kept = failure is None or recorded.routed or self._has_begun or is_counted
-        record = self._run.record() if is_kept else None
+        record = self.run.record() if is_kept else None
         if record is None:
             return
         if not (recorded.shown or recorded.safe):
-            recorded.shown = self._run.shown(self.params)
+            recorded.shown = self.run.shown(self.params)
         self._record(record, store, has_returned=failure is None)
 
     def _record(self, record: RunRecord, store: NodeAwareSharedStore, *, has_returned: bool) -> None:
@@ -437,9 +405,9 @@ class StepOfRun(RunStep):
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)
-                self._run.warn(f"The run cannot be resumed past {recorded.place}: {inexact}")
+                self.run.warn(f"The run cannot be resumed past {recorded.place}: {inexact}")
         except PflowError as error:
-            self._run.warn(f"The run cannot be resumed past {recorded.place}: {error.message}")
+            self.run.warn(f"The run cannot be resumed past {recorded.place}: {error.message}")
 
 
 def runs_folder(host: Host) -> Path:

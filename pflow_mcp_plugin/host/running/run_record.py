@@ -55,41 +55,23 @@ CREATE TABLE entry (number INTEGER PRIMARY KEY, parent INTEGER, item INTEGER, co
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class RecordedStep:
-    """A step in the record of a run.
+    """A step in the record of a run."""
 
-    Attributes:
-        place: Its node, with the nodes, items and passes around it: `outer/send[3]#2`.
-        node: The id of the node, with those of the nodes around it.
-        type: The node type: what is done.
-        identity: Tells it from steps that do something else; empty if nothing does.
-        safe: Whether it may be run again without harm.
-        shown: Its params, shortened and redacted, for people.
-        number: Its number in the record; None while it is not there.
-        state: How far it has come.
-        action: The action that it returned.
-        routed: Whether the run went on after its failure.
-        error: Why it failed.
-        key: Its idempotency key: what is sent again with it is done once. Empty if it takes none.
-        reruns: How often somebody asked for it to be done again, with another key.
-        attempts: How many calls it has made.
-        recipe: What finds out whether it happened, as JSON; empty if nothing does.
-    """
-
-    place: str
-    node: str
-    type: str
-    identity: str
-    safe: bool
-    shown: str
-    number: int | None = None
+    place: str  # its node, with the nodes, items and passes around it: `outer/send[3]#2`
+    node: str  # the id of the node, with those of the nodes around it
+    type: str  # the node type: what is done
+    identity: str  # tells it from steps that do something else; empty if nothing does
+    safe: bool  # it may be run again without harm
+    shown: str  # its params, shortened and redacted, for people
+    number: int | None = None  # None while it is not in the record
     state: State = "sent"
     action: str = ""
-    routed: bool = False
+    routed: bool = False  # the run went on after its failure
     error: str = ""
-    key: str = ""
-    reruns: int = 0
-    attempts: int = 0
-    recipe: str = ""
+    key: str = ""  # its idempotency key: what is sent again with it is done once; empty if it takes none
+    reruns: int = 0  # how often somebody asked for it to be done again, with another key
+    attempts: int = 0  # the calls that it has made
+    recipe: str = ""  # what finds out whether it happened, as JSON; empty if nothing does
 
     @property
     def undecided(self) -> bool:
@@ -103,29 +85,19 @@ class RecordedStep:
 
     def to_dict(self) -> dict[str, object]:
         """Return it as `--json` shows it."""
-        shown: dict[str, object] = {"step": self.place, "type": self.type, "state": self.state}
-        return {
-            **shown,
-            "params": json.loads(self.shown or "null"),
-            **({"error": self.error} if self.error else {}),
-        }
+        shown = {"step": self.place, "type": self.type, "state": self.state}
+        error = {"error": self.error} if self.error else {}
+        return {**shown, "params": json.loads(self.shown or "null"), **error}
 
 
 @attrs.frozen(kw_only=True)
 class TraceEntry:
-    """What the trace of a run shows of one step, secrets redacted.
-
-    Attributes:
-        number: Its number in the record.
-        parent: The number of the step inside which it ran; None for none.
-        item: The index of an item of the parent's batch; None for a step.
-        content: What is shown, in the form of a trace file; a step that has not ended has no `milliseconds`.
-    """
+    """What the trace of a run shows of one step, secrets redacted."""
 
     number: int | None
-    parent: int | None
-    item: int | None
-    content: dict[str, Any]
+    parent: int | None  # the number of the step inside which it ran
+    item: int | None  # the index of an item of the parent's batch
+    content: dict[str, Any]  # in the form of a trace file; a step that has not ended has no `milliseconds`
 
 
 _FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
@@ -146,12 +118,7 @@ _Row = tuple[Any, ...]
 
 
 class RunRecord:
-    """The record of one run; safe to use from any thread.
-
-    Args:
-        path: The file.
-        connection: A connection to it, which holds it exclusively.
-    """
+    """The record of one run, through a connection that holds its file; safe to use from any thread."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path

@@ -336,12 +336,10 @@ class WorkflowRunner(Runner):
             "trace": {**run.recorder.head(), "inputs": run.recorder.sample(values)},
         }
         return RecordedRun(
-            run.run_id,
             compiled,
             head,
             self._host,
-            recorder=run.recorder,
-            redactor=run.redactor,
+            run.recorder,
             record=resumed.record if resumed else None,
             only_failed=resumed is not None and resumed.only_failed,
             limits=limits,

@@ -211,10 +211,10 @@ class Recorder:
         self.steps: list[Step] = []
         self.preparations: list[Preparation] = []
         self._watcher = watcher or RunWatcher()
-        self._run_id = run_id
+        self.run_id = run_id
         self._owner = owner
         self._workflow = workflow
-        self._redactor = redactor
+        self.redactor = redactor
         self._inputs: object = {}
         self._outputs: object = {}
         self._room = iter(range(MOST_STEPS))
@@ -258,7 +258,7 @@ class Recorder:
         """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
         step.params = self.excerpt(step.params, most)
         step.outputs = self.excerpt(step.outputs, most)
-        step.error = self._redactor.text(step.error) if step.error else step.error
+        step.error = self.redactor.text(step.error) if step.error else step.error
         step.details = self.excerpt(step.details)
         for inner in step.steps:
             self._copy(inner)
@@ -302,14 +302,14 @@ class Recorder:
     def prepare(self, label: str, node_ids: Iterable[str]) -> Callable[[str], None]:
         """Record that something begins which nodes wait for; call what this returns once it has ended."""
         begun = Preparation(
-            self._redactor.text(label)[:LONGEST_NAME], frozenset(node_ids), _since(self._began)
+            self.redactor.text(label)[:LONGEST_NAME], frozenset(node_ids), _since(self._began)
         )
         self.preparations.append(begun)
         self._watcher.preparing(begun)
 
         def end(error: str) -> None:
             begun.milliseconds = round(_since(self._began) - begun.offset, 3)
-            begun.error = self._redactor.text(error)[:LONGEST_TEXT] or None
+            begun.error = self.redactor.text(error)[:LONGEST_TEXT] or None
             self._watcher.prepared(begun)
 
         return end
@@ -326,7 +326,7 @@ class Recorder:
         # A batch has each result twice, with its item and without.
         repeated = "items" if "batch" in step.details else ""
         step.outputs = self.excerpt(step.outputs, repeated=repeated)
-        step.error = self._redactor.text(step.error) if step.error else step.error
+        step.error = self.redactor.text(step.error) if step.error else step.error
         if step.number is not None:
             self._enter(step, step.own())
         self._watcher.step_ended(step)
@@ -378,11 +378,11 @@ class Recorder:
 
         What is under the key `repeated` has no file, as it repeats what others hold.
         """
-        return Excerpt(self._redactor, most, self.files, repeated=repeated).of(value)
+        return Excerpt(self.redactor, most, self.files, repeated=repeated).of(value)
 
     def sample(self, value: object) -> Any:
         """Return what the trace would show of `value`, without a file for what is left out."""
-        return Excerpt(self._redactor, LARGEST_STEP).of(value)
+        return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
         """Return a value as those who asked for the run should see it: large members of it as excerpts.
@@ -398,23 +398,23 @@ class Recorder:
             whole = self.files is None or self.files.named(value) is None
         else:
             whole = not is_larger(value, LARGEST_SHOWN)
-        return value if whole else Excerpt(self._redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
+        return value if whole else Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return what each recorded node wrote when it last ran, by node id, shortened and redacted."""
         written = {step.node.id: step.outputs for step in self.steps if step.outputs}
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.
-        shown: dict[str, Any] = self._redactor.value(written)
+        shown: dict[str, Any] = self.redactor.value(written)
         longest = LONGEST_TEXT + _LONGEST_NOTE  # the texts were cut before
         return {
-            node_id: Excerpt(self._redactor, most, longest=longest).of(outputs)
+            node_id: Excerpt(self.redactor, most, longest=longest).of(outputs)
             for node_id, outputs in shown.items()
         }
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
         """Write the recorded trace into `folder` and return its path."""
-        path = folder / f"{self._run_id}.json"
+        path = folder / f"{self.run_id}.json"
         if self.files is not None:
             self.files.redact_again()
         content = {
@@ -428,16 +428,16 @@ class Recorder:
             "steps": [step.to_dict() for step in self.steps],
         }
         # Redacted again as a whole: a secret may have become known after a step was recorded.
-        write_trace(path, {**self.head(), **self._redactor.value(content)})
+        write_trace(path, {**self.head(), **self.redactor.value(content)})
         return path
 
     def head(self) -> dict[str, Any]:
         """Return what stands first in the file, where `trace_files` finds the owner without the rest."""
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
-            "run_id": self._run_id,
+            "run_id": self.run_id,
             **({"owner": self._owner} if self._owner else {}),
-            "workflow": self._redactor.text(self._workflow),
+            "workflow": self.redactor.text(self._workflow),
             "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
         }
 
