@@ -45,18 +45,18 @@ _LONGEST = 200
 class CurrentRun(Run):
     """The embedded host's handle on its current run.
 
-    `expected` is the number of nodes that run if each takes its default action, by default of those that are
-    certain to run. `control` receives the progress and can cancel the run; `watcher` shows it while it lasts.
-    `run_id` is that of a run that is resumed.
+    `expected` is the number of nodes that run if each takes its default action. `control` receives the
+    progress and can cancel the run; `watcher` shows it while it lasts. `run_id` is that of a resumed run.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - all but the first two are rarely given
+    def __init__(  # noqa: PLR0913 - all but the first two are rarely given
         self,
         host: Host,
         workflow: Workflow,
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
-        expected: int | None = None,
+        *,
+        expected: int,
         watcher: RunWatcher | None = None,
         run_id: str = "",
     ) -> None:
@@ -82,7 +82,6 @@ class CurrentRun(Run):
             origin.owner,
             self.watcher,
         )
-        expected = sum("/" not in node_id for node_id in workflow.certain) if expected is None else expected
         self.progress = RunProgress(expected, self._tell)
         self._is_told = True  # until a listener fails
         self._lock = threading.Lock()

@@ -45,8 +45,8 @@ def current_step() -> StepOfRun | None:
 class RecordedRun:
     """Records the steps of one run, and knows those of its earlier parts, which a `record` has.
 
-    The `head` is what its record says of the run as a whole; unless that is JSON, the run is not recorded. One
-    that is not `kept` only has its calls counted, against the `limits` by node type and key.
+    The `head` is what its record says of the run as a whole: unless that is JSON, the run is not recorded.
+    One that is not `kept` only has its calls counted, against the `limits` by node type and key.
     """
 
     def __init__(  # noqa: PLR0913 - a run, and what its record shows

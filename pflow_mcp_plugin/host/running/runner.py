@@ -173,10 +173,7 @@ class WorkflowRunner(Runner):
     ) -> Outcome:
         """Compile a workflow, run it and write its trace; errors are those of `compile`, nothing has run."""
         compiled = self.compile(workflow, name or "workflow", inputs)
-        run = CurrentRun(
-            self._host, compiled.workflow, origin, control, expected=len(compiled.graph.certain())
-        )
-        return self.run_compiled(compiled, inputs, trace=trace, run=run)
+        return self.run_compiled(compiled, inputs, trace=trace, origin=origin, control=control)
 
     def resume(
         self,
@@ -205,44 +202,53 @@ class WorkflowRunner(Runner):
             resumed = earlier.resumed()
             values = {**earlier.inputs(earlier.workflow), **inputs}
             compiled = runner.compile(earlier.workflow, earlier.place.name, values)
-            run = CurrentRun(
-                self._host,
-                compiled.workflow,
-                origin or resumed.origin,
-                control,
-                expected=compiled.size,
-                run_id=run_id,
-            )
-            return runner.run_compiled(compiled, values, run=run, resumed=resumed)
+            return runner.run_compiled(compiled, values, origin=origin, control=control, resumed=resumed)
 
-    def run_compiled(  # noqa: PLR0913 - a run, or what makes one
+    def run_compiled(  # noqa: PLR0913 - what makes a run
         self,
         compiled: Compiled,
         inputs: Mapping[str, object],
         *,
         trace: bool = True,
-        run: CurrentRun | None = None,
-        watcher: RunWatcher | None = None,
+        origin: RunOrigin | None = None,
         control: RunControl | None = None,
+        watcher: RunWatcher | None = None,
         resumed: Resumed | None = None,
     ) -> Outcome:
         """Run a workflow compiled for these inputs, and write the trace.
 
         An error is raised if the run would certainly come to a node that this machine lacks something for.
-        `run` is a run that has begun; without one, `watcher` and `control` are those of the new run, which
-        goes on where the `resumed` one has ended.
+        The run goes on where the `resumed` one has ended, and has its origin by default.
         """
-        self._report_findings(compiled)
-        run_id = resumed.record.path.stem if resumed else ""
-        run = run or CurrentRun(
+        origin = origin or (resumed.origin if resumed else THE_USER)
+        run = CurrentRun(
             self._host,
             compiled.workflow,
-            resumed.origin if resumed else THE_USER,
+            origin,
+            control,
+            expected=compiled.size,
             watcher=watcher,
-            control=control,
-            run_id=run_id,
+            run_id=resumed.record.path.stem if resumed else "",
         )
-        values = self._begin(run, compiled, inputs, resumed, trace=trace)
+        return self._performed(run, compiled, inputs, resumed, trace=trace)
+
+    def _performed(
+        self,
+        run: CurrentRun,
+        compiled: Compiled,
+        inputs: Mapping[str, object],
+        resumed: Resumed | None = None,
+        *,
+        trace: bool = True,
+    ) -> Outcome:
+        self._report_findings(compiled)
+        values, _ = bind_inputs(compiled.document, inputs)
+        run.add_secrets(secret_values(compiled.document, values))
+        if not trace:
+            run.recorder.files = None  # nothing shows its values
+        run.recorder.given(values)
+        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        run.recorder.enter = run.record.enter if run.record else None
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
@@ -272,25 +278,6 @@ class WorkflowRunner(Runner):
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace, left=left)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
-
-    def _begin(
-        self,
-        run: CurrentRun,
-        compiled: Compiled,
-        inputs: Mapping[str, object],
-        resumed: Resumed | None,
-        *,
-        trace: bool,
-    ) -> Mapping[str, Any]:
-        """Let a run record what it is going to do; return the values of its inputs."""
-        values, _ = bind_inputs(compiled.document, inputs)
-        run.add_secrets(secret_values(compiled.document, values))
-        if not trace:
-            run.recorder.files = None  # nothing shows its values
-        run.recorder.given(values)
-        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
-        run.recorder.enter = run.record.enter if run.record else None
-        return values
 
     def _report_findings(self, compiled: Compiled) -> None:
         """Report the warnings about a plan; raise if it certainly comes to a node that lacks something."""
@@ -418,8 +405,10 @@ class WorkflowRunner(Runner):
         node |= {EXTRA: True} if allow_extra else {}
         with unwritten(f"Node {entry.node}"):
             compiled = self.compile({"nodes": [node]}, node_type, {}).typed()
-        run = CurrentRun(self._host, compiled.workflow, origin, control, watcher=watcher)
-        outcome = self.run_compiled(compiled, {}, run=run)
+        run = CurrentRun(
+            self._host, compiled.workflow, origin, control, expected=compiled.size, watcher=watcher
+        )
+        outcome = self._performed(run, compiled, {})
         structure = sampled(dict(outcome.outputs), run.recorder.sample)
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
