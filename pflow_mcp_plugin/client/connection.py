@@ -37,7 +37,6 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.session import (
-    Ask,
     Session,
     describe,
     has_resources,
@@ -87,7 +86,6 @@ class Connection:
         launch: Launch,
         process: ProcessGroup | None,
         warn: Callable[[str], None],
-        ask: Ask | None = None,
         stderr_folder: Path | None = None,
     ) -> None:
         self.info = ServerInfo()  # the server's description of itself, empty before the handshake
@@ -97,7 +95,6 @@ class Connection:
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._ask = ask
         self._explainer = Explainer(launch, process, stderr_folder)
         self._state = _State.STARTING
         self._session: Session | None = None
@@ -378,7 +375,7 @@ class Connection:
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._transport() as streams:
             redactor = self._launch.redactor
-            session = Session(streams, redactor, self._ask, self._warn, self._note_changed_list)
+            session = Session(streams, redactor, self._warn, self._note_changed_list)
             async with session:
                 self._timings["start"], handshake = _since(started), time.perf_counter()
                 self._state = _State.SHAKING_HANDS

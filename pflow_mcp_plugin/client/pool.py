@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection, OnProgress
-    from pflow_mcp_plugin.client.session import Ask
     from pflow_mcp_plugin.contract import RunStep
 
     OnCall = Callable[[Future[Any]], None]
@@ -58,7 +57,6 @@ class Pool:
 
     Args:
         warn: Called with each warning for the user.
-        ask: Answers what servers ask during a call; see `session.Ask`. None declines.
         stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
             of it; None saves nothing.
         sign_in_folder: Where sign-ins at servers are kept; None for the usual folder.
@@ -70,7 +68,6 @@ class Pool:
     def __init__(
         self,
         warn: Callable[[str], None],
-        ask: Ask | None = None,
         *,
         stderr_folder: Path | None = None,
         sign_in_folder: Path | None = None,
@@ -81,7 +78,6 @@ class Pool:
         self._free_starts: float = math.inf if starts_at_once is None else starts_at_once
         self._prepared: deque[Supervisor] = deque()
         self._on_start = on_start
-        self._answer_questions = ask
         self._sign_in_folder = sign_in_folder
         self._stderr_folder = stderr_folder
         self._pid = os.getpid()
@@ -325,7 +321,6 @@ class Pool:
                     attrs.evolve(launch, sign_in_folder=self._sign_in_folder),
                     self._spawn,
                     self._tell,
-                    self._answer_questions,
                     self._stderr_folder,
                     self._on_start,
                 )

@@ -24,8 +24,6 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestParams,
     ElicitResult,
     ErrorData,
     Implementation,
@@ -78,12 +76,6 @@ _MANY = 8
 _MOMENT = 0.005
 """How long it waits, in seconds: less than pflow needs to make so many calls."""
 
-
-Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
-"""Takes a question and the JSON Schema of its form; returns fields, or None to decline.
-
-It may block: it runs in its own thread. Fields that it leaves out get the schema's default.
-"""
 
 _LONGEST_QUESTION = 4000
 """Characters of a question that go into a warning."""
@@ -188,17 +180,16 @@ class Dispatcher(ScreeningDispatcher):
 
 
 class Session(OpenSession):
-    """The session with one server: answers its questions and reports changes of its tool list.
+    """The session with one server: declines its questions and reports changes of its tool list.
 
-    A run without a person declines questions as the protocol provides, and the call goes on. Servers ask in
-    requests, and in `input_required` results.
+    It declines as the protocol provides, and the call goes on. Servers ask in requests, and in results
+    (`input_required`).
     """
 
     def __init__(
         self,
         streams: tuple[Any, Any],
         redactor: Redactor,
-        ask: Ask | None,
         warn: Callable[[str], None],
         on_list_changed: Callable[[], None],
     ) -> None:
@@ -207,12 +198,9 @@ class Session(OpenSession):
         super().__init__(
             dispatcher=self.dispatcher,
             client_info=Implementation(name="pflow-mcp", version=version("pflow-mcp")),
-            # Passed only if someone answers: a server may rely on a capability that it was offered.
-            elicitation_callback=self._elicit if ask is not None else None,
             message_handler=self._on_message,
         )
         self._redactor = redactor
-        self._ask = ask
         self._warn = warn
         self._warned = False
         self._on_list_changed = on_list_changed
@@ -237,31 +225,13 @@ class Session(OpenSession):
     ) -> InputResponse | ErrorData:
         """Answer a question, or return an error where the protocol has no other way to refuse."""
         if isinstance(request, ElicitRequest):
-            return await self._elicit(None, request.params)
+            # Servers are not told that there is elicitation, and some ask all the same.
+            self._decline(f"input: {self._redactor.shortened(request.params.message, _LONGEST_QUESTION)!r}")
+            return ElicitResult(action="decline")
         if isinstance(request, ListRootsRequest):
             return ListRootsResult(roots=[])
         self._decline("the use of a language model")
         return ErrorData(code=_REJECTED, message="Sampling is declined: this client has no language model")
-
-    async def _elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
-        """Return the answer to a form with defaults filled in, or decline it."""
-        # The other mode, `url`, wants a browser opened at an address that the server chooses.
-        if self._ask is None or not isinstance(params, ElicitRequestFormParams):
-            self._decline(f"input: {self._redactor.shortened(params.message, _LONGEST_QUESTION)!r}")
-            return ElicitResult(action="decline")
-        schema = params.requested_schema
-        question, form = self._redactor.piece(params.message), self._redactor.value(schema)
-        given = await asyncio.to_thread(self._ask, question, form)
-        if given is None:
-            return ElicitResult(action="decline")
-        properties = schema.get("properties")
-        fields = properties.items() if isinstance(properties, Mapping) else ()
-        content = {
-            name: field["default"]
-            for name, field in fields
-            if isinstance(field, Mapping) and "default" in field
-        }
-        return ElicitResult(action="accept", content={**content, **given})
 
     def _decline(self, what: str) -> None:
         if not self._warned:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.session import Ask
 
 OnStart = Callable[[str], Callable[[str], object]]
 _UNFINISHED = "the run ended first"
@@ -59,14 +58,12 @@ class Supervisor:
         launch: Launch,
         spawn: Callable[[Launch], ProcessGroup | None],
         warn: Callable[[str], None],
-        ask: Ask | None,
         stderr_folder: Path | None,
         on_start: OnStart,
     ) -> None:
         self.launch = launch  # later with the era of the last connection
         self._start_process = spawn
         self._tell = warn
-        self._ask = ask
         self._stderr_folder = stderr_folder
         self._on_start = on_start
         self._end_start: Callable[[str], object] | None = None
@@ -243,7 +240,7 @@ class Supervisor:
             self._taken = True  # prevents a second start by `start`
             process, self._process = self._process, None
             process = process or self._spawn()
-        return Connection(launch, process, self._warn, self._ask, self._stderr_folder)
+        return Connection(launch, process, self._warn, self._stderr_folder)
 
     def _warn(self, text: str) -> None:
         self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))

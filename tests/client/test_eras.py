@@ -75,11 +75,6 @@ def told(result: CallResult) -> Any:
     return json.loads(result.content[0]["text"])
 
 
-def red(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fill in the size; leave the colour to its default."""
-    return {"size": 3}
-
-
 # What `protocol` settles.
 
 
@@ -228,26 +223,10 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warning
     ]
 
 
-def test_someone_who_answers_gets_the_form_and_its_defaults_are_filled_in(scripted: Scripted) -> None:
-    with Pool(print, ask=red) as pool:
-        answers, _ = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
-        by_request = told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))
-    for answer in (answers["q"], by_request):
-        assert answer["action"] == "accept"
-        assert answer["content"] == {"colour": "red", "size": 3}
-
-
-def test_someone_who_answers_may_decline(scripted: Scripted) -> None:
-    with Pool(print, ask=lambda message, schema: None) as pool:
-        assert told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))["action"] == "decline"
-
-
-@pytest.mark.parametrize("ask", [None, red])
-def test_servers_are_told_of_elicitation_only_if_someone_answers(ask: Any) -> None:
+def test_servers_are_not_told_of_elicitation(pool: Pool) -> None:
     script = "reply({'content': [], 'structuredContent': params['_meta']})"
-    with Pool(print, ask=ask) as pool:
-        meta = act(pool, modern(script)).structured
-    assert ("elicitation" in meta["io.modelcontextprotocol/clientCapabilities"]) is (ask is not None)
+    meta = act(pool, modern(script)).structured
+    assert "elicitation" not in meta["io.modelcontextprotocol/clientCapabilities"]
 
 
 def test_a_question_for_roots_gets_none(scripted: Scripted, pool: Pool) -> None:

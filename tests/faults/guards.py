@@ -54,6 +54,7 @@ _BLIND_CONTEXT = f"""
 context.verify_mode = ssl.CERT_NONE
 return context
 """
+_ACCEPTED = 'return ElicitResult(action="accept", content={})'
 _EMPTIED = "target.write_bytes(b''); temporary.replace(target)"
 _SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_schema.SERVERS, {}))}"
 
@@ -96,7 +97,7 @@ GUARDS = (
     Guard(27, "Connection._note_changed_list", drop("list_changed")),
     Guard(28, "_from_rpc", never("says_tool_is_gone")),
     Guard(29, "_decline", drop("_warn")),
-    Guard(29, "Session._elicit", never("_ask", "ElicitRequestFormParams")),
+    Guard(29, "Session.dispatch_input_request", instead("ElicitResult", code=_ACCEPTED)),
     Guard(30, "main", bare("end_groups")),
     Guard(30, "main", drop("end_marked")),
     Guard(31, "RestartLimit.start", never("_MOST_STARTS")),

@@ -22,6 +22,7 @@ if kind == "resource_link":
     return open(block["uri"].removeprefix("file://")).read()
 return dict(block)
 """
+_ACCEPTED = 'return ElicitResult(action="accept", content={})'
 _ROOTS_TOLD = 'return ListRootsResult(roots=[{"uri": "file:///home"}])'
 _ANY_AUDIENCE = """
 claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.issuer, leeway=_LEEWAY,
@@ -60,7 +61,7 @@ GUARDS = (
     Guard(10, "_ContentReader._block", instead("dict", code=_LINKS_READ)),
     Guard(11, "Recorder._shown_member", instead("named", code="whole = True")),
     Guard(12, "Session.dispatch_input_request", instead("ListRootsResult", "roots", code=_ROOTS_TOLD)),
-    Guard(13, "Session._elicit", never("_ask", "ElicitRequestFormParams")),
+    Guard(13, "Session.dispatch_input_request", instead("ElicitResult", code=_ACCEPTED)),
     Guard(14, "marked_processes", always("isdecimal", "getpid")),
     Guard(15, "child_environment", always("_NAMES")),
     Guard(16, "egress.refusal_of_url", always("insecure", "canonical")),
