@@ -62,6 +62,7 @@ from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwr
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError, decode_json
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
@@ -220,35 +221,7 @@ class WorkflowRunner(Runner):
         An error is raised if the run would certainly come to a node that this machine lacks something for.
         The run goes on where the `resumed` one has ended, and has its origin by default.
         """
-        origin = origin or (resumed.origin if resumed else THE_USER)
-        run = CurrentRun(
-            self._host,
-            compiled.workflow,
-            origin,
-            control,
-            expected=compiled.size,
-            watcher=watcher,
-            run_id=resumed.record.path.stem if resumed else "",
-        )
-        return self._performed(run, compiled, inputs, resumed, trace=trace)
-
-    def _performed(
-        self,
-        run: CurrentRun,
-        compiled: Compiled,
-        inputs: Mapping[str, object],
-        resumed: Resumed | None = None,
-        *,
-        trace: bool = True,
-    ) -> Outcome:
-        self._report_findings(compiled)
-        values, _ = bind_inputs(compiled.document, inputs)
-        run.add_secrets(secret_values(compiled.document, values))
-        if not trace:
-            run.recorder.files = None  # nothing shows its values
-        run.recorder.given(values)
-        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
-        run.recorder.enter = run.record.enter if run.record else None
+        run, values = self._begun(compiled, inputs, origin, control, watcher, resumed, trace=trace)
         reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
@@ -278,6 +251,37 @@ class WorkflowRunner(Runner):
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace, left=left)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
+
+    def _begun(  # noqa: PLR0913 - what makes a run
+        self,
+        compiled: Compiled,
+        inputs: Mapping[str, object],
+        origin: RunOrigin | None,
+        control: RunControl | None,
+        watcher: RunWatcher | None,
+        resumed: Resumed | None,
+        *,
+        trace: bool,
+    ) -> tuple[CurrentRun, Mapping[str, Any]]:
+        """Return a run that has recorded what it is going to do, and the values of its inputs."""
+        self._report_findings(compiled)
+        run = CurrentRun(
+            self._host,
+            compiled.workflow,
+            origin or (resumed.origin if resumed else THE_USER),
+            control,
+            expected=compiled.size,
+            watcher=watcher,
+            run_id=resumed.record.path.stem if resumed else "",
+        )
+        values, _ = bind_inputs(compiled.document, inputs)
+        run.add_secrets(secret_values(compiled.document, values))
+        if not trace:
+            run.recorder.files = None  # nothing shows its values
+        run.recorder.given(values)
+        run.record = self._recorded(run, compiled, values, resumed, trace=trace)
+        run.recorder.enter = run.record.enter if run.record else None
+        return run, values
 
     def _report_findings(self, compiled: Compiled) -> None:
         """Report the warnings about a plan; raise if it certainly comes to a node that lacks something."""
@@ -395,7 +399,7 @@ class WorkflowRunner(Runner):
         `${...}` in its params is text, not a template. If they are invalid, the error has every problem.
         """
         from pflow_mcp_plugin.contract import NodeOutcome
-        from pflow_mcp_plugin.host.running.value_excerpt import sampled
+        from pflow_mcp_plugin.host.running.value_excerpt import LONGEST_TEXT, Excerpt, sampled
 
         entry = self._host.registry.get(node_type)
         values = _checked_params(opened(entry) if allow_extra else entry, params)
@@ -405,11 +409,10 @@ class WorkflowRunner(Runner):
         node |= {EXTRA: True} if allow_extra else {}
         with unwritten(f"Node {entry.node}"):
             compiled = self.compile({"nodes": [node]}, node_type, {}).typed()
-        run = CurrentRun(
-            self._host, compiled.workflow, origin, control, expected=compiled.size, watcher=watcher
-        )
-        outcome = self._performed(run, compiled, {})
-        structure = sampled(dict(outcome.outputs), run.recorder.sample)
+        control = control or RunControl()
+        outcome = self.run_compiled(compiled, {}, origin=origin, control=control, watcher=watcher)
+        redactor = Redactor(control.secrets)
+        structure = sampled(dict(outcome.outputs), lambda it: Excerpt(redactor, LONGEST_TEXT).of(it))
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
