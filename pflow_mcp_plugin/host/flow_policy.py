@@ -24,6 +24,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.entries import Effect
+from pflow_mcp_plugin.contract.problems import fault
 from pflow_mcp_plugin.storage import StoreError, read_regular
 from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
@@ -109,19 +110,24 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
         raise StoreError(path, error.strerror or str(error)) from error
 
 
+def policy_table(config: Path, name: str) -> Any:
+    """Return a table of the policy's file, whatever is written there; an empty one if nothing is."""
+    return (read_toml(config / POLICY_FILE) or {}).get(name, {})
+
+
 def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _unknown(document, ("flows", "limits", "traces"), "")  # others check the latter
     flows = document.get("flows", {"deny": []})
     if not isinstance(flows, dict):
-        yield _mistake("flows", "Must be a table", f"Write [flows]. {_EXAMPLE}")
+        yield fault("flows", "Must be a table", f"Write [flows]. {_EXAMPLE}")
         return
     yield from _unknown(flows, ("deny", "allow"), "flows")
     if "deny" not in flows:
-        yield _mistake("flows", "deny is missing", f"Write deny = [...]. {_EXAMPLE}")
+        yield fault("flows", "deny is missing", f"Write deny = [...]. {_EXAMPLE}")
     for key in ("deny", "allow"):
         rules = flows.get(key, [])
         if not isinstance(rules, list):
-            yield _mistake(f"flows.{key}", "Must be a list", _EXAMPLE)
+            yield fault(f"flows.{key}", "Must be a list", _EXAMPLE)
             continue
         for index, rule in enumerate(rules):
             yield from _check_rule(rule, f"flows.{key}[{index}]")
@@ -129,15 +135,15 @@ def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_rule(rule: object, path: str) -> Iterator[Problem]:
     if not isinstance(rule, dict):
-        yield _mistake(path, "Must be a table", _EXAMPLE)
+        yield fault(path, "Must be a table", _EXAMPLE)
         return
     yield from _unknown(rule, ("from", "to"), path)
     for key in ("from", "to"):
         where = f"{path}.{key}"
         if key not in rule:
-            yield _mistake(path, f"{key} is missing", _EXAMPLE)
+            yield fault(path, f"{key} is missing", _EXAMPLE)
         elif not isinstance(rule[key], str):
-            yield _mistake(where, "Must be a string", _EXAMPLE)
+            yield fault(where, "Must be a string", _EXAMPLE)
         else:
             yield from _check_word(rule[key], where, key)
 
@@ -145,12 +151,12 @@ def _check_rule(rule: object, path: str) -> Iterator[Problem]:
 def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
     step = f"Write a node type, a glob over node types such as files-*, or {' or '.join(RESERVED)}"
     if not word.strip():
-        yield _mistake(path, "Is empty", step)
+        yield fault(path, "Is empty", step)
     elif word == INPUTS and key == "to":
-        yield _mistake(path, "Data cannot flow to the inputs of a run", step)
+        yield fault(path, "Data cannot flow to the inputs of a run", step)
     elif stray := _STRAY.search(_CLASS.sub("", word)):
         step = "Globs have only *, ? and [...]; write one rule for each node type"
-        yield _mistake(path, f"{word!r} contains {stray[0]!r}, so it would match nothing", step)
+        yield fault(path, f"{word!r} contains {stray[0]!r}, so it would match nothing", step)
     elif word not in RESERVED and not set(word) & set("*?["):
         # It would be taken for a node type, and the rule would never match. It is misspelt, or only a part.
         spelt = word.lower().replace("-", "_")
@@ -158,15 +164,11 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
         if meant := next(within, "") or next(iter(closest(spelt, RESERVED, 0.8)), ""):
             spelled = f"[{word[0]}]{word[1:]}"
             step = f"Did you mean {meant}? For a node type of that name write {spelled}"
-            yield _mistake(path, f"Unknown word {word}", step)
+            yield fault(path, f"Unknown word {word}", step)
 
 
 def _unknown(table: Mapping[str, Any], known: tuple[str, ...], path: str) -> Iterator[Problem]:
     for key in table:
         if key not in known:
             step = did_you_mean(key, known, f"Known here: {', '.join(known)}", cutoff=0.8)
-            yield _mistake(f"{path}.{key}" if path else key, f"Unknown key {key}", step)
-
-
-def _mistake(path: str, message: str, suggestion: str) -> Problem:
-    return Problem(message=message, path=path, suggestion=suggestion, kind="config")
+            yield fault(f"{path}.{key}" if path else key, f"Unknown key {key}", step)

@@ -19,7 +19,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.problems import fault
-from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
 
 SETTING = "PFLOW_TRACE_DAYS"
 """The environment variable, or else the setting, with the days that files are kept; 0 keeps them all."""
@@ -54,9 +54,9 @@ class Removed:
 def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
     """Return what is kept; forever, if that cannot be read. `check_retention` finds the mistakes."""
     try:
-        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+        table = policy_table(config, TABLE)
         days = os.environ.get(SETTING) or setting(SETTING)
-        if any(_mistakes(table)):
+        if any(_mistakes(table, "")):
             return Retention(days=0)
         return Retention(runs=table.get("keep"), days=max(float(days or table.get("days", DAYS)), 0.0))
     except (ValueError, PflowError):
@@ -65,30 +65,24 @@ def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
 
 def check_retention(config: Path) -> Iterator[Problem]:
     """Yield the mistakes in the table of `pflow.toml` about traces, if the file can be read."""
-    try:
-        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
-    except PflowError:
-        return
-    source = str(config / POLICY_FILE)
-    for path, message, step in _mistakes(table):
-        yield fault(path, message, step, source=source)
+    with suppress(PflowError):
+        yield from _mistakes(policy_table(config, TABLE), str(config / POLICY_FILE))
 
 
-def _mistakes(table: object) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each mistake, what is wrong there, and what to write."""
+def _mistakes(table: object, source: str) -> Iterator[Problem]:
     if not isinstance(table, dict):
-        yield TABLE, "Must be a table", f"Write [{TABLE}]"
+        yield fault(TABLE, "Must be a table", f"Write [{TABLE}]", source=source)
         return
     step = "Write keep = 200, or days = 30"
     for key, value in table.items():
         path = f"{TABLE}.{key}"
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if key not in ("keep", "days"):
-            yield path, f"Unknown key {key}", step
+            yield fault(path, f"Unknown key {key}", step, source=source)
         elif key == "keep" and not (number and isinstance(value, int) and value > 0):
-            yield path, "Must be a whole number above 0", step
+            yield fault(path, "Must be a whole number above 0", step, source=source)
         elif key == "days" and not (number and value >= 0):
-            yield path, "Must be a number of days, 0 or more", step
+            yield fault(path, "Must be a number of days, 0 or more", step, source=source)
 
 
 def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:

@@ -15,11 +15,10 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
 from pflow_mcp_plugin.contract.problems import advice, fault
-from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -99,7 +98,8 @@ def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowErro
 
 def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
     """Return the limits of a run, by node type and key, its options first; refuse mistakes in the table."""
-    mistakes = tuple(check_limits(config, strict=True))
+    table = policy_table(config, TABLE)
+    mistakes = tuple(_mistakes(table, TABLE, str(config / POLICY_FILE)))
     if mistakes:
         raise PflowError(
             f"{config / POLICY_FILE}: {mistakes[0]}",
@@ -107,7 +107,6 @@ def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
             suggestions=(mistakes[0].suggestion,),
             kind="config",
         )
-    table: Mapping[str, Any] = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
     limits = {of: dict(it) for of, it in table.items() if isinstance(it, dict)}
     given = {key: getattr(options, key) for key in _KEYS}
     of_run = {key: it if it is not None else table.get(key) for key, it in given.items()}
@@ -115,37 +114,30 @@ def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
     return {of: it for of, it in limits.items() if it}
 
 
-def check_limits(config: Path, known: Collection[str] = (), *, strict: bool = False) -> Iterator[Problem]:
-    """Yield the mistakes in the table, if the file can be read; raise if it cannot and that is `strict`.
-
-    If node types are given as `known`, it warns of limits for others.
-    """
+def check_limits(config: Path, known: Collection[str]) -> Iterator[Problem]:
+    """Yield the mistakes in the table, if the file can be read, and warnings of limits for no node type."""
     try:
-        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+        table = policy_table(config, TABLE)
     except PflowError:
-        if strict:
-            raise
         return
     source = str(config / POLICY_FILE)
-    for path, message, step in _mistakes(table, TABLE):
-        yield fault(path, message, step, source=source)
-    for of, limits in table.items() if known and isinstance(table, dict) else ():
+    yield from _mistakes(table, TABLE, source)
+    for of, limits in table.items() if isinstance(table, dict) else ():
         if isinstance(limits, dict) and of not in known:
             message = f"There is no node type {of}, so the limit has no effect"
             step = did_you_mean(of, known, "See: pflow registry list")
             yield advice(f"{TABLE}.{of}", message, step, source=source)
 
 
-def _mistakes(table: object, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each mistake, what is wrong there, and what to write."""
+def _mistakes(table: object, path: str, source: str) -> Iterator[Problem]:
     if not isinstance(table, dict):
-        yield path, "Must be a table", f"Write [{TABLE}]"
+        yield fault(path, "Must be a table", f"Write [{TABLE}]", source=source)
         return
     for key, value in table.items():
         where = f"{path}.{key}"
         if isinstance(value, dict) and path == TABLE and key not in _KEYS:
-            yield from _mistakes(value, where)
+            yield from _mistakes(value, where, source)
         elif key not in _KEYS:
-            yield where, f"Unknown key {key}", did_you_mean(key, _KEYS, _STEP)
+            yield fault(where, f"Unknown key {key}", did_you_mean(key, _KEYS, _STEP), source=source)
         elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            yield where, "Must be a whole number, 0 or more", f"Write {key} = 20"
+            yield fault(where, "Must be a whole number, 0 or more", f"Write {key} = 20", source=source)

@@ -35,6 +35,9 @@ class CertificatesUnreadable(Exception):
     reason: str  # the file or folder, and why it cannot be read
     setting: str  # the field or variables that name it
 
+    def __str__(self) -> str:
+        return f"{self.what} cannot be read: {self.reason}"
+
 
 @attrs.define(slots=False)
 class KeyNotPinned(Exception):
@@ -42,6 +45,9 @@ class KeyNotPinned(Exception):
 
     host: str
     pin: str
+
+    def __str__(self) -> str:
+        return f"the key of {self.host} has the pin {self.pin}, none of its tls_pins"
 
 
 def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -21,6 +22,11 @@ def retry_after(text: str) -> float | None:
     if date.tzinfo is None:  # the zone `-0000`: UTC of unknown origin
         date = date.replace(tzinfo=UTC)
     return max(0.0, (date - datetime.now(UTC)).total_seconds())
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """Return the media type in the headers of an answer, without parameters; empty if they have none."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def next_link(text: str) -> str:

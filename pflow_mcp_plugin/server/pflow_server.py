@@ -218,11 +218,10 @@ class _Handlers:
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
             names = [tool.name for tool in offered]
-            close = nearest(params.name, names)
             unknown = PflowError(
                 f"There is no tool {shown(params.name)}",
                 kind="not_found",
-                suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
+                suggestions=(nearest(params.name, names, "See tools/list"),),
                 details={"tools": names[:50]},
             )
             return result(envelopes.failure(unknown), self._secrets.redactor())

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.contract import (
 from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 
 @attrs.frozen(kw_only=True)
@@ -106,12 +107,11 @@ def shown(name: str) -> str:
     return abbreviated(name, _SHOWN)
 
 
-def nearest(name: str, names: Collection[str]) -> str:
-    """Return the existing name that is most similar to a given one; empty if none is."""
-    from difflib import get_close_matches
-
+def nearest(name: str, names: Collection[str], otherwise: str = "") -> str:
+    """Return a suggestion: the existing name that is most similar to a given one, in any case."""
     lowered = {known.lower(): known for known in names}
-    return next((lowered[close] for close in get_close_matches(name[:_COMPARED].lower(), lowered, 1)), "")
+    close = closest(name[:_COMPARED].lower(), lowered)
+    return f"Did you mean {lowered[close[0]]}?" if close else otherwise
 
 
 _Schema = Mapping[str, Any]
@@ -143,9 +143,7 @@ def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem
         if name in properties:
             yield from _wrong_type(f"$.{name}", name, properties[name], value)
         elif schema.get("additionalProperties") is False:
-            close = nearest(name, properties)
-            hint = f"Did you mean {close}?" if close else ""
-            unknown = shown(name)
+            unknown, hint = shown(name), nearest(name, properties)
             yield Problem(message=f"there is no argument {unknown}", path=f"$.{unknown}", suggestion=hint)
 
 
@@ -178,8 +176,7 @@ def selected(
     names = [tool.name for tool in tools]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            close = nearest(pattern, names)
-            hint = f"Did you mean {close}?" if close else f"The tools: {', '.join(names)}"
+            hint = nearest(pattern, names, f"The tools: {', '.join(names)}")
             raise PflowError(f"There is no tool {pattern}", kind="usage", suggestions=(hint,))
     return matching(tools, patterns, read_only=read_only)
 

@@ -70,8 +70,7 @@ def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     key, settings = arguments["key"], settings_of(request.host)
     value = settings.get(key)
     if value is None:
-        close = nearest(key, list(settings.names()))
-        hint = f"Did you mean {close}?" if close else "Save it with settings_set"
+        hint = nearest(key, list(settings.names()), "Save it with settings_set")
         raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=(hint,))
     visible = value if request.show_secrets or key in settings.plain() else mask(value)
     return success({"key": key, "value": visible, "masked": visible != value})

@@ -11,7 +11,7 @@ def test_a_long_name_is_shortened():
 
 
 def test_the_nearest_name_is_found_whatever_its_case():
-    assert nearest("Trace_Raed", ("registry_run", "trace_read")) == "trace_read"
+    assert nearest("Trace_Raed", ("registry_run", "trace_read")) == "Did you mean trace_read?"
 
 
 def test_no_name_is_suggested_where_none_is_similar():

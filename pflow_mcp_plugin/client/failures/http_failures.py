@@ -33,7 +33,7 @@ from pflow_mcp_plugin.config.auth import is_machine
 from pflow_mcp_plugin.errors import STATUS_ACTIONS, DeadlineExceeded, McpError
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
-from pflow_mcp_plugin.network.http_headers import retry_after
+from pflow_mcp_plugin.network.http_headers import media_type, retry_after
 from pflow_mcp_plugin.secret_detection import in_arguments, is_secret
 from pflow_mcp_plugin.types import Server
 
@@ -185,7 +185,7 @@ def _redirected(evidence: Evidence) -> McpError:
 
 
 def _wrong_kind(evidence: Evidence) -> McpError:
-    kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(evidence.exchange.headers)
     url = evidence.url
     what = kind[:_SNIPPET] or f"nothing (HTTP {evidence.exchange.status})"
     step = "check the path of its url; it often ends in /mcp"
@@ -332,8 +332,7 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
         message = f"Server {name} at {evidence.url} names {wrong}"
         return failure(message, evidence, ran="not ran", next_step=step)
     if isinstance(error, CertificatesUnreadable):
-        message = f"Server {name}: {error.what} cannot be read: {error.reason}"
-        return failure(message, evidence, next_step=f"correct {error.setting}")
+        return failure(f"Server {name}: {error}", evidence, next_step=f"correct {error.setting}")
     return _from_checks(error, evidence)
 
 

@@ -95,12 +95,8 @@ async def _why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str
         return "the rules for the network cannot be read from the config"
     try:
         await _revoke(server, sign_in, sign_in.tokens)
-    except (NoAccessToken, HostRefused) as failure:
+    except (NoAccessToken, HostRefused, KeyNotPinned, CertificatesUnreadable) as failure:
         return str(failure)
-    except KeyNotPinned as failure:
-        return f"{failure.host} has none of the keys in tls_pins"
-    except CertificatesUnreadable as failure:
-        return f"{failure.what} cannot be read: {failure.reason}"
     return ""
 
 

@@ -28,6 +28,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
 from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
+from pflow_mcp_plugin.network.http_headers import media_type
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -200,11 +201,6 @@ def read_value(text: bytes | str) -> JSON:
         return read_json(whole.encode())
     except ValueError as error:
         raise RequestFailed(Exchange(error=InvalidJson(whole[:_BODY_KEPT], str(error)))) from error
-
-
-def media_type(headers: Mapping[str, str]) -> str:
-    """Return the media type in the headers of an HTTP answer, without parameters."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def is_event_stream(response: httpx2.Response) -> bool:

@@ -44,7 +44,6 @@ from pflow_mcp_plugin.client.transport.http_requests import (
     RequestAuth,
     is_event_stream,
     is_message,
-    media_type,
     read_beginning,
     read_events,
     read_value,
@@ -54,6 +53,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message, read_json
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.egress import is_same_origin
+from pflow_mcp_plugin.network.http_headers import media_type
 from pflow_mcp_plugin.types import Server
 
 _ACCEPTED = f"application/json, {EVENTS}"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import click
 
+from pflow_mcp_plugin.terminal.similar_names import closest
+
 _MOST = 5
 _SHOW = "show"
 """The meaning of the command for a word that is no command, but the name of something."""
@@ -22,8 +24,6 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
     it that are only spelled alike.
     """
-    from difflib import get_close_matches
-
     branch, path, word = ctx.command, ctx.command_path, words[0]
     commands = _visible(branch)
     meant = same_meaning(word, commands)
@@ -32,7 +32,7 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     joined = [begun] if begun in commands else []
     if begun in commands and isinstance(commands[begun], click.Group):
         joined = [f"{begun} {rest}"] if rest in _visible(commands[begun]) else []
-    close = get_close_matches(word, commands)
+    close = closest(word, commands)
     # A group is also known by what its help says it is about, such as servers.
     about = [
         name

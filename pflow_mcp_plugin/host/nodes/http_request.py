@@ -30,7 +30,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAF
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
 from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
-from pflow_mcp_plugin.network.http_headers import next_link, retry_after
+from pflow_mcp_plugin.network.http_headers import media_type, next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
@@ -450,10 +450,10 @@ class _Exchange:
             message, step = refusal.message, refusal.next_step[:1].upper() + refusal.next_step[1:]
             more = {"kind": "config", "details": {"host": refusal.host, "address": refusal.address}}
         elif isinstance(error, KeyNotPinned):
-            message = f"{what}: the key of {error.host} has the pin {error.pin}, none of its tls_pins"
+            message = f"{what}: {error}"
             step = "Add the pin, if the key was changed on purpose"
         elif isinstance(error, CertificatesUnreadable):
-            message, step = f"{error.what} cannot be read: {error.reason}", f"Correct {error.setting}"
+            message, step = str(error), f"Correct {error.setting}"
             more = {"kind": "config"}
         elif isinstance(error, httpx2.DecodingError):
             message, more = f"the answer to {what} cannot be decompressed: {reason}", {}
@@ -478,18 +478,14 @@ def _is_about_certificate(error: BaseException) -> bool:
     return "CERTIFICATE" in str(error)
 
 
-def _media_type(headers: Mapping[str, str]) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 def _is_json(headers: Mapping[str, str]) -> bool:
-    kind = _media_type(headers)
+    kind = media_type(headers)
     return kind == "application/json" or kind.endswith("+json")
 
 
 def _decoded(content: bytes, headers: Mapping[str, str]) -> tuple[str, str]:
     """Return the text of a body, and what is wrong with it: `no text`, or that of its charset."""
-    kind, charset = _media_type(headers), _charset(headers)
+    kind, charset = media_type(headers), _charset(headers)
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), charset or "utf-8")
     try:
         is_none = codecs.lookup(encoding).name in _NO_CHARSETS

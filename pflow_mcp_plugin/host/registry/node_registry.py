@@ -24,6 +24,7 @@ from pflow_mcp_plugin.host.registry.node_sources import (
     collect_sources,
 )
 from pflow_mcp_plugin.host.shared_parts import shared_part
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Host, NodeUse, Paths, Suggestion
@@ -167,14 +168,12 @@ class NodeRegistry(Registry):
                         self._report(problem)
 
     def nearest(self, node_type: str) -> list[str]:
-        """Return the three names closest to an unknown one, closest first."""
-        from difflib import get_close_matches
-
+        """Return the names that may be meant by an unknown one, closest first."""
         names = self._opened().names()
         # Comparing takes time for each name, so the search index narrows them down first.
         if len(names) > _FEW:
             names = [row.node for row in self._opened().search(node_type, 200)]
-        return get_close_matches(node_type, names)
+        return closest(node_type, names)
 
     def missing(self, node_type: str) -> Problem:
         """Return why the registry does not know a node type, and what to do about it."""

@@ -235,12 +235,10 @@ class AuthorizationServer:
                             )
         except TimeoutError as error:
             raise KeysUnavailable(f"{self.issuer} does not answer") from error
-        except NoAccessToken as error:
-            raise KeysUnavailable(str(error)) from error
         except HostRefused as error:
             raise KeysUnavailable(f"{error}; {error.refusal.next_step}") from error
-        except CertificatesUnreadable as error:
-            raise KeysUnavailable(f"{error.what} cannot be read: {error.reason}") from error
+        except (NoAccessToken, CertificatesUnreadable) as error:
+            raise KeysUnavailable(str(error)) from error
         raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
 
     def _key_url(self, metadata: Mapping[str, Any]) -> str:
