@@ -32,7 +32,7 @@ from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import cut
-from pflow_mcp_plugin.host.workflow.templates import follow, resolve
+from pflow_mcp_plugin.host.workflow.templates import follow, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import (
     is_descriptor,
@@ -346,7 +346,7 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
     def filled(node: PlannedNode, value: object) -> Any:
         if node.ref.id not in outermost:
             return value  # names in it are those of other inputs
-        return resolve(value, lambda reference: follow(inputs, reference.path), keep_missing=True)
+        return resolve(value, or_text(lambda reference: follow(inputs, reference.path)))
 
     nodes, rows = [], []
     for node in compiled.every():

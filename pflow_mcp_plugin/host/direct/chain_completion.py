@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -12,7 +13,7 @@ from pflow_mcp_plugin.host.direct.link_words import (
     OPTIONS,
     PARAM,
     SEPARATORS,
-    FlagNames,
+    flag_field,
     flag_of,
     is_list,
     is_switch,
@@ -57,12 +58,12 @@ def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: 
 
 def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str) -> Iterator[Suggestion]:
     """Yield what may follow the words of the last node of a chain, of which `last` is the last one typed."""
-    names = FlagNames(entry)
+    find = partial(flag_field, entry.interface)
     flag, equals, value = incomplete.partition("=")
-    named = names.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
+    named = find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
     # A flag without its value: what follows is the value, unless it is a switch.
     bare = words[-1].removeprefix("--") if words and words[-1].startswith("--") else ""
-    field = names.find(bare) if bare and "=" not in bare else None
+    field = find(bare) if bare and "=" not in bare else None
     if last in _WITH_VALUE:
         for param in entry.interface.params:
             if last == _INPUT:
@@ -77,17 +78,16 @@ def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str)
     else:
         if not incomplete.startswith("-"):
             yield Suggestion(value="then", help="Run another node on the result")
-        yield from _flags(entry, names, words, underscores="_" in incomplete)
+        yield from _flags(entry, words, underscores="_" in incomplete)
         if incomplete.startswith("-"):
             yield from (Suggestion(value=option, help=about) for option, about in _ABOUT.items())
 
 
-def _flags(
-    entry: Entry, names: FlagNames, words: Sequence[str], *, underscores: bool
-) -> Iterator[Suggestion]:
+def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator[Suggestion]:
     """Yield the flags of the node, without those that are given and may not be repeated."""
+    find = partial(flag_field, entry.interface)
     typed = (word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--"))
-    found = (names.find(name) or names.find(name.removeprefix("no-")) for name in typed)
+    found = (find(name) or find(name.removeprefix("no-")) for name in typed)
     given = {field.key for field in found if field is not None and not is_list(field)}
     for field in entry.interface.params:
         flag = f"--{field.key}" if underscores else flag_of(field)

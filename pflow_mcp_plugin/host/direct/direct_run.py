@@ -21,6 +21,7 @@ from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink,
 from pflow_mcp_plugin.host.direct.link_words import (
     OPTIONS,
     Chain,
+    flag_field,
     flag_of,
     flag_with,
     is_list,
@@ -136,7 +137,6 @@ class DirectRun:
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
     """Read the links of a chain; raises one error with all that is wrong with the line."""
     problems = list(chain.problems)
-    readers: list[FlagReader] = []
     links: list[NodeLink] = []
     unknown = ""
     for place, link in enumerate(chain.links):
@@ -149,12 +149,12 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
         entry = opened(entry) if entry and chain.allows_extra else entry
         if entry is not None:
             # The first node has nothing before it to refer to: `${` is text there.
-            readers.append(FlagReader(entry, templates=place > 0))
-            given = readers[-1].read(link.words)
-            links.append(NodeLink(entry=entry, given=given, is_whole=not readers[-1].problems))
-            problems += readers[-1].problems
+            reader = FlagReader(entry, templates=place > 0)
+            given = reader.read(link.words)
+            links.append(NodeLink(entry=entry, given=given, is_whole=not reader.problems))
+            problems += reader.problems
     if len(links) == len(chain.links):
-        links, lacking = _with_inputs(links, readers, chain.inputs)
+        links, lacking = _with_inputs(links, chain.inputs)
         problems += lacking
         for option, value in (("--input", chain.inputs), ("--description", chain.description)):
             if value and not chain.is_kept:
@@ -201,9 +201,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
     )
 
 
-def _with_inputs(
-    links: Sequence[NodeLink], readers: Sequence[FlagReader], names: Sequence[str]
-) -> tuple[list[NodeLink], list[Problem]]:
+def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
     """Return the links with the flags that become inputs of the workflow, and a problem for each unknown one.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first that
@@ -214,8 +212,8 @@ def _with_inputs(
     for name in names:
         node, _, flag = name.rpartition(".")
         found: list[tuple[int, str]] = []
-        for place, (link, reader) in enumerate(zip(links, readers, strict=True)):
-            field = reader.names.find(flag.removeprefix("--"))
+        for place, link in enumerate(links):
+            field = flag_field(link.interface, flag.removeprefix("--"))
             if field and node in ("", link.entry.node):
                 found.append((place, field.key))
         given = [(place, key) for place, key in found if key in links[place].given]

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem, RunOptions
+from pflow_mcp_plugin.contract import Field, Interface, PflowError, Problem, RunOptions
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
@@ -184,23 +184,17 @@ class _Reader:
         self._problems.append(mistake(message, suggestion))
 
 
-class FlagNames:
-    """The flags of a node by their names: all `fields` by key, and those `shown` in messages."""
+def flag_field(interface: Interface, name: str) -> Field | None:
+    """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
 
-    def __init__(self, entry: Entry) -> None:
-        self.fields = entry.interface.fields
-        self.shown = entry.interface.params
-
-    def find(self, name: str) -> Field | None:
-        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
-
-        Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
-        """
-        for key in (name, name.replace("-", "_")):
-            if key in self.fields:
-                return self.fields[key]
-        alike = [field.key for field in self.shown if folded(field.key) == folded(name)]
-        return self.fields[alike[0]] if len(alike) == 1 else None
+    Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
+    """
+    fields = interface.fields
+    for key in (name, name.replace("-", "_")):
+        if key in fields:
+            return fields[key]
+    alike = [field for field in interface.params if folded(field.key) == folded(name)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def flag_of(field: Field) -> str:

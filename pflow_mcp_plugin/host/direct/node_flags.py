@@ -13,8 +13,8 @@ from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.link_words import (
     PARAM,
     PARAMS,
-    FlagNames,
     file_text,
+    flag_field,
     flag_of,
     flag_with,
     folded,
@@ -63,7 +63,6 @@ class FlagReader:
     def __init__(self, entry: Entry, *, templates: bool) -> None:
         self._entry = entry
         self._templates = templates
-        self.names = FlagNames(entry)
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
@@ -92,11 +91,15 @@ class FlagReader:
                 self._wrong(f"{PARAMS} of {self._entry.node}: {mistake}", f"Write one for {key}")
         return given
 
+    def _find(self, name: str) -> Field | None:
+        return flag_field(self._entry.interface, name)
+
     def _field(self, key: str) -> Field | None:
         """Return the parameter with exactly this name; report that there is none."""
-        field = self.names.fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
+        interface = self._entry.interface
+        field = interface.fields.get(key) or (Field(key=key) if interface.open else None)
         if field is None:
-            shown = [field.key for field in self.names.shown]
+            shown = [field.key for field in interface.params]
             hint = did_you_mean(key, shown, f"It takes {listing(shown)}")
             self._wrong(f"{self._entry.node} has no parameter {key}", hint)
         return field
@@ -124,7 +127,7 @@ class FlagReader:
             if item.text is None and not is_switch(item.field):
                 name = words[place].partition("=")[0] if place < len(words) else "--"
                 is_flag = name.startswith("--") and any(
-                    map(self.names.find, (name[2:], name[2:].removeprefix("no-")))
+                    map(self._find, (name[2:], name[2:].removeprefix("no-")))
                 )
                 if place >= len(words) or is_flag:
                     self._wrong(f"{item.flag} of {self._entry.node} needs a value", self._form(item.field))
@@ -136,7 +139,7 @@ class FlagReader:
 
     def _pair(self, word: str) -> _Typed | None:
         name, equals, text = word.partition("=")
-        field = self.names.find(name) if equals else None
+        field = self._find(name) if equals else None
         if equals and field is None and self._entry.interface.open and name.isidentifier():
             field = Field(key=name)
         return _Typed(flag=flag_of(field), field=field, text=text) if field else None
@@ -152,9 +155,9 @@ class FlagReader:
         if flag == PARAM:
             return self._param(text)
         name = flag.removeprefix("--")
-        field = self.names.find(name)
+        field = self._find(name)
         if field is None and name.startswith("no-"):  # else its own name begins so
-            negated = self.names.find(name.removeprefix("no-"))
+            negated = self._find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
                     self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
@@ -164,7 +167,7 @@ class FlagReader:
 
     def _param(self, pair: str) -> _Typed | None:
         # A tool may call its parameters anything, also with an equals sign in it.
-        keys = [key for key in self.names.fields if pair.startswith(f"{key}=")]
+        keys = [key for key in self._entry.interface.fields if pair.startswith(f"{key}=")]
         key, equals, text = pair.partition("=")
         if keys:
             key = max(keys, key=len)
@@ -188,19 +191,19 @@ class FlagReader:
         # A node that takes any parameter may mean the name as it stands.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
-        for field in self.names.shown:
+        for field in self._entry.interface.params:
             by_name.setdefault(folded(field.key), []).append(shown_flag(field))
         if close := closest(folded(name), by_name, cutoff):
             return f"Did you mean {' or '.join(by_name[close[0]])}?"
         if self._entry.interface.open:
             return ""
-        flags = [shown_flag(field) for field in self.names.shown]
+        flags = [shown_flag(field) for field in self._entry.interface.params]
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
         names = [word.partition("=")[0] for word in words if "=" in word]
-        unknown = [name for name in names if self.names.find(name) is None]
+        unknown = [name for name in names if self._find(name) is None]
         # A single word may be a text with an equals sign, such as a URL.
         is_named = len(words) > 1 or words[0].partition("=")[0].replace("-", "_").isidentifier()
         if unknown and len(names) == len(words) and is_named:
@@ -212,7 +215,7 @@ class FlagReader:
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
-            fields = {field.key: field for field in self.names.shown}
+            fields = {field.key: field for field in self._entry.interface.params}
             field = fields.get(self._entry.interface.piped_key(())) or next(iter(fields.values()), None)
             step = (
                 f"Did you mean {cut(flag_with(field, quote(' '.join(words))))}?"

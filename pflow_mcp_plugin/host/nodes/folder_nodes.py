@@ -116,10 +116,10 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
     return {"path": path, "name": os.path.basename(path), "size": status.st_size, "modified": modified}
 
 
-class _Transfer(OutputsNode):
-    """What the nodes that copy and move have in common."""
+class CopyFile(OutputsNode):
+    """The node `copy-file` copies a file, a link or a folder; the copy is whole or not there."""
 
-    doing = ""
+    doing = "copy"
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, Path]:
         """Return the source and its new path; what must not be done is refused."""
@@ -175,21 +175,11 @@ class _Transfer(OutputsNode):
         return {"file_path": str(target), "size": size}
 
     def transfer(self, source: Path, target: Path) -> int:
-        """Do it, or leave everything as it was."""
-        raise NotImplementedError
-
-
-class CopyFile(_Transfer):
-    """The node `copy-file` copies a file, a link or a folder; the copy is whole or not there."""
-
-    doing = "copy"
-
-    def transfer(self, source: Path, target: Path) -> int:
         """Copy it beside its destination, and then give it its name."""
         return _copy(source, target)
 
 
-class MoveFile(_Transfer):
+class MoveFile(CopyFile):
     """The node `move-file` renames a file, a link or a folder; to another file system it is copied."""
 
     doing = "move"

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
@@ -38,15 +37,8 @@ _OUT_OF_MEMORY = {-signal.SIGKILL, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIG
 """How programs end that do not survive a lack of memory."""
 
 
-@attrs.frozen(kw_only=True)
-class _Ended:
-    """How the process of the code ended: its exit code, None if nobody knows it, and what it reported."""
-
-    exit_code: int | None
-    in_time: bool
-    failed: dict[str, Any] | None = None
-    has_result: bool = False
-    result: Any = attrs.field(default=None, repr=False)
+_Reports = dict[str, Any]
+"""What the process of the code reported, by the keys of `python_driver`; `exit` is None if unknown."""
 
 
 class Python(pocketflow.Node):
@@ -69,7 +61,7 @@ class Python(pocketflow.Node):
             # Without `ensure_ascii` a half of a surrogate pair would not get through.
             task = json.dumps({"code": code, "inputs": inputs}, default=str)
         except (TypeError, ValueError, RecursionError) as error:
-            raise PflowError(f"parameter inputs is no JSON: {error}", ran="not ran") from error
+            raise PflowError(f"parameter inputs is not JSON: {error}", ran="not ran") from error
         command = ChildCommand(
             arguments=[*self._interpreter(env), python_driver.__file__, CHANNEL, str(self._memory)],
             env=env,
@@ -99,8 +91,8 @@ class Python(pocketflow.Node):
     def _requirements(self) -> list[str]:
         return [as_text(requirement) for requirement in self.params.get("requirements") or ()]
 
-    def exec(self, prep_res: tuple[ChildCommand, Any]) -> _Ended:
-        """Run the code, and read what it reported."""
+    def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[_Reports, bool]:
+        """Run the code; return what it reported, and whether it ended in time."""
         command, run = prep_res
         try:
             exit_code, in_time = command.run(run)
@@ -109,35 +101,31 @@ class Python(pocketflow.Node):
             where = f" ({abbreviated(str(file), 100)})" if file else ""
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             raise PflowError(f"Python cannot be started: {reason}{where}", ran="not ran") from error
-        reports: dict[str, Any] = {}
+        reports: _Reports = {}
         assert command.channel is not None  # noqa: S101  # `prep` made one
         with suppress(ValueError, TypeError, RecursionError):  # the code may have written to it
             for line in command.channel.text().splitlines():
                 reports |= json.loads(line)
         uv_failed = self._requirements and exit_code > 0 and "exit" not in reports
-        return _Ended(
-            exit_code=reports.get("exit", None if uv_failed else exit_code),
-            in_time=in_time,
-            failed=reports.get("failed"),
-            has_result="result" in reports,
-            result=reports.get("result"),
-        )
+        reports.setdefault("exit", None if uv_failed else exit_code)
+        return reports, in_time
 
     def post(
         self,
         shared: MutableMapping[str, Any],
         prep_res: tuple[ChildCommand, Any],
-        exec_res: _Ended,
+        exec_res: tuple[_Reports, bool],
     ) -> str:
         """Write the outputs, and return the action."""
         command, run = prep_res
         redact = run.redactor.text if run else str
-        shared["result"] = exec_res.result
+        reports, in_time = exec_res
+        shared["result"] = reports.get("result")
         shared["stdout"] = command.stdout.text()
         shared["stderr"] = stderr = command.stderr.text()
         # Redacted before it is cut: a part of a secret would not be found.
         end = redact(stderr[-_TAIL:]).strip()
-        failure = self._failure(command, exec_res, end[-2 * _LONGEST :])
+        failure = self._failure(reports, command.cut_short("the code", in_time=in_time), end[-2 * _LONGEST :])
         shared["error"] = None if failure is None else redact(failure.message)
         if failure is None:
             return "default"
@@ -145,12 +133,12 @@ class Python(pocketflow.Node):
         shared["__error__"] = failure
         return failure.action
 
-    def _failure(self, command: ChildCommand, ended: _Ended, tail: str) -> PflowError | None:
+    def _failure(self, reports: _Reports, cut_short: tuple[str, str, str], tail: str) -> PflowError | None:
         """Return the error of code, None if it succeeded; `tail` is the end of its stderr."""
-        failed = ended.failed or {}
-        details: dict[str, object] = {"exit_code": ended.exit_code, "stderr": tail}
-        reason, action, step = command.cut_short("the code", in_time=ended.in_time)
-        if not reason and ended.exit_code is None:
+        failed, exit_code = reports.get("failed") or {}, reports["exit"]
+        details: dict[str, object] = {"exit_code": exit_code, "stderr": tail}
+        reason, action, step = cut_short
+        if not reason and exit_code is None:
             uv = ("Correct requirements; uv has to find and install each of them",)
             message = f"uv cannot run the code: {tail}"
             return PflowError(message, details=details, suggestions=uv, ran="not ran")
@@ -158,12 +146,12 @@ class Python(pocketflow.Node):
             details |= {key: failed[key] for key in ("type", "line") if failed.get(key)}
             reason, step = self._reported(failed)
         elif not reason:  # the process itself gave none
-            code = ended.exit_code or 0
+            code = exit_code or 0
             if code < 0:
                 hint = f"If it ran out of memory, raise memory_mb ({self._memory:g} MiB)"
                 reason, step = f"the code was ended by signal {-code}", hint if code in _OUT_OF_MEMORY else ""
-            elif code or not ended.has_result:
-                more = "" if ended.has_result else ", before its result was there"
+            elif code or "result" not in reports:
+                more = "" if "result" in reports else ", before its result was there"
                 reason = f"the code ended with exit code {code}{more}"
         if not reason:
             return None

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host.planning.joins import (
     result_of,
     template_name,
 )
-from pflow_mcp_plugin.host.planning.plan import SOURCE, Origin, Plan, Selection, effect_notes, plan_metadata
+from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.workflow.coercion import type_names
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import literal
+from pflow_mcp_plugin.host.workflow.workflow_reads import OWN
 
 # What a verb asks for. A clause, and the name of a tool, are of the kind of their first known verb.
 _VERBS = {
@@ -233,7 +234,7 @@ class Step:
 
     def repeats(self, earlier: Step) -> bool:
         """Return whether an earlier step of the same tool does this one too, with the same values."""
-        same = self.entry.node == earlier.entry.node and self.entry.source != SOURCE
+        same = self.entry.node == earlier.entry.node and self.entry.source != OWN
         return same and all(earlier.params.get(key, value) == value for key, value in self.params.items())
 
 
@@ -374,7 +375,7 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
         params = dict(step.params)
         if step.entry.node == "llm":
             params["prompt"] = literal(step.clause)
-        if named and step.entry.source == SOURCE and (piped := step.entry.interface.piped):
+        if named and step.entry.source == OWN and (piped := step.entry.interface.piped):
             *_, (before, other) = named.items()
             if result := result_of(before, other.entry):
                 params.setdefault(piped, result.template)
@@ -438,7 +439,7 @@ class _Reading:
     def _read(self, text: str, matches: Sequence[Match[FoundNode]]) -> list[str]:
         """Add the steps of a clause; return the words that its nodes should account for."""
         clause = _Clause(text)
-        steps = self._steps(clause, [it for it in matches if it.item.entry.source != SOURCE])
+        steps = self._steps(clause, [it for it in matches if it.item.entry.source != OWN])
         if not steps:
             self.missing.append(f'"{cut(text)}": no node fits')
             return [value.text for value in clause.values]
@@ -467,7 +468,7 @@ class _Reading:
         if steps and not self.steps and clause.asked in ("write", "send", "think", "shape"):
             # The first clause may also say what is to be found first: "write a list of the files".
             source = clause.best([it for it in tools if _kind_of(it.item.entry) in _HARMLESS], "read")
-            others = [step.entry for step in steps if step.entry.source != SOURCE]
+            others = [step.entry for step in steps if step.entry.source != OWN]
             left = [it for it in clause.said if not any(_covers(entry, it) for entry in others)]
             is_other = source and source.entry not in [step.entry for step in steps]
             if source and is_other and any(_covers(source.entry, word) for word in left):
@@ -477,7 +478,7 @@ class _Reading:
     def _own(self, name: str, text: str) -> Step | None:
         """Return a step of one of the host's own nodes, None without a name."""
         entry = self._registry.find(name) if name else None
-        return Step(entry, text, _SURE, "the task asks for it") if entry and entry.source == SOURCE else None
+        return Step(entry, text, _SURE, "the task asks for it") if entry and entry.source == OWN else None
 
     def _note_what_is_beyond(self, text: str, steps: Sequence[Step]) -> None:
         """Note what a clause asks for and its nodes do not say they do."""

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
+from pflow_mcp_plugin.host.workflow.workflow_reads import OWN
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 PLANNER_VERSION = "1.0.0"
 """Recorded in the metadata of every workflow that a planner makes."""
 
-SOURCE = "pflow"
-"""The source of the host's own nodes."""
 _EFFECTS = {
     "shell": "runs a command",
     "python": "runs code",
@@ -187,7 +186,7 @@ class Origin:
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():
                 what = next((found for text in _strings(value) if (found := self.foreign(text))), "")
-                if not what and entry and entry.source == SOURCE and key in _FILES:
+                if not what and entry and entry.source == OWN and key in _FILES:
                     what = next((text for text in _strings(value) if not self._is_in_task(text)), "")
                 if what:
                     problem = Problem(

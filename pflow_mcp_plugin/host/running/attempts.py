@@ -158,8 +158,7 @@ class Attempts:
                 elif not is_needed and self.values.is_left_out(value):
                     continue
                 elif is_shell_line(value, field):
-                    lookup, permissive = self._lookup(user), self.values.document.permissive
-                    params[key] = bind_line(value, lookup, keep_missing=permissive)
+                    params[key] = bind_line(value, self._lookup(user))
                 else:
                     resolved, reference = self.resolve(value, user), lone(value)
                     try:
@@ -172,7 +171,7 @@ class Attempts:
 
     def resolve(self, value: object, user: str) -> Any:
         """Before an attempt, resolve the templates in a value; errors call what needs them `user`."""
-        return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
+        return resolve(value, self._lookup(user))
 
     def evaluate(self, text: str, *current: Any) -> Any:
         """During an attempt, evaluate an expression on the values of the run, or on `current`."""
@@ -192,9 +191,8 @@ class Attempts:
             try:
                 return self.values.lookup(reference)
             except MissingValue as missing:
-                # `resolve` catches a missing value in permissive mode, and leaves the template as text.
-                if self.values.document.permissive:
-                    raise
+                if self.values.document.permissive:  # the template is left as text
+                    return reference.text
                 name, template, why = reference.root, reference.text, str(missing)
                 steps: tuple[str, ...] = ()
                 details: dict[str, object] = {"template": template, "available": list(missing.available)}

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.running.attempts import Attempts, argument_types
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, named, resolve
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
@@ -58,7 +58,7 @@ def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, 
                 raise MissingValue(reference.root, ())
             return values.lookup(reference)
 
-        params = resolve(written, known, keep_missing=True)
+        params = resolve(written, or_text(known))
     names = set(node.reads) - params.keys()
     return {**params, **{name: store[name] for name in sorted(names) if name in store}}
 

@@ -88,7 +88,7 @@ def _tried(
     happened = parsed(recipe.happened)
     failure = outcome.error
     # Only an answer of the other side says something, and only to whoever asks for it.
-    if failure is not None and not (failure.ran == "ran" and "error" in happened.syntax.positions):
+    if failure is not None and not (failure.ran == "ran" and "error" in happened.positions):
         raise failure
     seen |= {"result": outcome.outputs.get("result"), "error": failure and failure.message}
     value = happened.value(seen, seen)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
@@ -18,6 +19,18 @@ _LONGEST = 60
 
 MOST_PROBLEMS = 10_000
 """The findings after which a check stops: nobody reads more, and each takes time and memory."""
+
+
+TYPE_WORDS: Mapping[str, str] = {
+    "str": "a string",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "an object",
+    "None": "null",
+}
+"""The words for a value, by the friendly name of its type."""
 
 
 class TooManyProblems(PflowError):
@@ -57,12 +70,8 @@ def at(path: str, key: str) -> str:
 
 def shown(value: object) -> str:
     """Return the words that name the type of a value, such as `a string` or `a list`."""
-    if value is None:
-        return "null"
-    names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
-    if type(value) in (int, float):
-        return "a number"
-    return names.get(type(value), f"a {type(value).__name__}")
+    kind = NAMES_OF_PYTHON.get(type(value))
+    return TYPE_WORDS[kind] if kind else f"a {type(value).__name__}"
 
 
 def cut(text: str) -> str:

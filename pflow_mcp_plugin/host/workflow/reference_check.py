@@ -270,10 +270,10 @@ class ReferenceCheck:
             current = Shape(path=reference.path) if reference and known else Shape()
         reading = Reading.of(expression, lambda path: scope.declared(TemplateReference("", path)), current)
         for path in reading.longest_paths:
-            self._check_path(path, reading, place, expression.syntax.hyphenated.get(str(path[0]), ""))
+            self._check_path(path, reading, place, expression.hyphenated.get(str(path[0]), ""))
         for message, step in dict.fromkeys(reading.mistakes):
             self.findings.error(place.path, f"In {cut(place.text)!r}, {message}", step)
-        for name in expression.syntax.quoted:
+        for name in expression.quoted:
             message = f'In {cut(place.text)!r}, "{name}" is the name of a value'
             self.findings.warning(place.path, message, f"Write '{name}' for the string")
         if place.is_condition and is_always_true(reading.result_types):

@@ -74,15 +74,14 @@ def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
     return isinstance(value, str) and field is not None and field.shell_line
 
 
-def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> JSON | list[object]:
+def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
     """Return a `line` for a shell, and the `variables` for its values; one without templates as a string.
 
-    A line that consists of a template of a list becomes that list: the arguments of a program. With
-    `keep_missing` a template without a value is left as text. A template in a place that cannot be quoted is
-    an error.
+    A line that consists of a template of a list becomes that list: the arguments of a program. A template in
+    a place that cannot be quoted is an error.
     """
     if lone(text):
-        value = resolve(text, lookup, keep_missing=keep_missing)
+        value = resolve(text, lookup)
         if isinstance(value, list):
             return value
     scanner = _Scanner()
@@ -96,7 +95,7 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> JSON 
         else:
             marked.append(MARK)
             name = f"PFLOW_{len(variables) + 1}"
-            variables[name] = text_of(part, lookup, keep_missing=keep_missing)
+            variables[name] = text_of(part, lookup)
             scanner.expand(name, part.text)
     line = "".join(scanner.line)
     if variables and (what := evaluated_value("".join(marked))):

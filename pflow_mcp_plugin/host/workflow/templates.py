@@ -180,16 +180,25 @@ def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
             yield from strings(item, f"{path}[{index}]")
 
 
-def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Fill in the templates in a JSON value, at any depth, and return the result; keys are not templates.
+def or_text(lookup: Lookup) -> Lookup:
+    """Return a lookup that leaves templates without a value as text."""
 
-    A template without a value is left as text with `keep_missing`, else `MissingValue` is raised.
-    """
+    def found(reference: TemplateReference) -> Any:
+        try:
+            return lookup(reference)
+        except MissingValue:
+            return reference.text
+
+    return found
+
+
+def resolve(value: object, lookup: Lookup) -> Any:
+    """Fill in the templates in a JSON value, at any depth, and return the result; keys are not templates."""
 
     def filled(text: str) -> Any:
         if "${" not in text:
             return text
-        parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(text)]
+        parts = [_value_of(part, lookup) for part in parse(text)]
         if lone(text):
             return None if isinstance(parts[0], Absent) else parts[0]
         return "".join(map(_inserted, parts))
@@ -211,9 +220,9 @@ def with_strings(value: object, change: Callable[[str], Any]) -> Any:
     return [with_strings(item, change) for item in value] if isinstance(value, list) else value
 
 
-def text_of(reference: TemplateReference, lookup: Lookup, *, keep_missing: bool = False) -> str:
-    """Return the text that replaces a template within other text; else like `resolve`."""
-    return _inserted(_resolve_part(reference, lookup, keep_missing=keep_missing))
+def text_of(reference: TemplateReference, lookup: Lookup) -> str:
+    """Return the text that replaces a template within other text."""
+    return _inserted(lookup(reference))
 
 
 def _inserted(value: object) -> str:
@@ -222,17 +231,10 @@ def _inserted(value: object) -> str:
     return as_text(value)
 
 
-def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Malformed):
-        return part.text
-    try:
+def _value_of(part: str | TemplateReference | Malformed, lookup: Lookup) -> Any:
+    if isinstance(part, TemplateReference):
         return lookup(part)
-    except MissingValue:
-        if keep_missing:
-            return part.text
-        raise
+    return part.text if isinstance(part, Malformed) else part
 
 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:

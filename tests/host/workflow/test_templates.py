@@ -9,6 +9,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     as_text,
     follow,
     lone,
+    or_text,
     parse,
     parse_path,
     references,
@@ -136,7 +137,7 @@ def test_of_a_long_list_the_first_and_the_last_index_are_told():
 
 
 def test_a_missing_value_can_be_left_as_text():
-    assert resolve(["${x}", "a ${x} ${y}"], looking_in({"y": 1}), keep_missing=True) == ["${x}", "a ${x} 1"]
+    assert resolve(["${x}", "a ${x} ${y}"], or_text(looking_in({"y": 1}))) == ["${x}", "a ${x} 1"]
 
 
 def test_references_come_with_their_places():

@@ -66,22 +66,9 @@ _OF_ITEMS = _PROJECTIONS | {"pipe"}
 """What takes something of each item of its first child, or of what that makes."""
 
 
-@attrs.frozen
-class Syntax:
-    """A parsed expression: its tree, and remarks for its author.
-
-    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
-    compared with, where a string may have been meant; see `arithmetic` for those that are `hyphenated`.
-    """
-
-    tree: Node
-    positions: Mapping[str, int]
-    quoted: tuple[str, ...] = ()
-    hyphenated: Mapping[str, str] = attrs.field(factory=dict)
-
-
-def read_syntax(text: str) -> Syntax:
-    """Parse an expression within the limits; an error says where it is wrong and what to do."""
+@lru_cache(maxsize=512)
+def parsed(text: str) -> Expression:
+    """Parse an expression within the limits, the same text once; an error says where it is wrong."""
     if len(text) > LONGEST:
         raise _refused(text, f"it has {len(text):,} characters, more than {LONGEST:,}", "Split it up")
     if not text.strip():
@@ -105,7 +92,7 @@ def read_syntax(text: str) -> Syntax:
     positions = {token["value"]: token["start"] + 1 for token in names}  # the first of each name counts
     compared = (other for one, other in pairwise(tokens) if one["type"] in _COMPARATORS)
     quoted = (token["value"] for token in compared if token["type"] == "quoted_identifier")
-    return Syntax(tree, positions, tuple(quoted), hyphenated(text))
+    return Expression(text, tree, positions, tuple(quoted), hyphenated(text))
 
 
 class _Lexer(lexer.Lexer):
@@ -392,10 +379,17 @@ def _described(value: object) -> str:
 
 @attrs.frozen(eq=False, repr=False)
 class Expression:
-    """An expression as written, and its syntax."""
+    """An expression as written, its syntax tree, and remarks for its author.
+
+    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
+    compared with, where a string may have been meant; see `arithmetic` for those that are `hyphenated`.
+    """
 
     text: str
-    syntax: Syntax
+    tree: Node
+    positions: Mapping[str, int]
+    quoted: tuple[str, ...]
+    hyphenated: Mapping[str, str]
 
     def value(
         self,
@@ -412,7 +406,7 @@ class Expression:
         """
         evaluation = Evaluation(everything, Limits(secrets, now))
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
-            return evaluation.visit(self.syntax.tree, current)
+            return evaluation.visit(self.tree, current)
 
     def _failure(self, error: BaseException) -> PflowError:
         is_deep = isinstance(error, RecursionError)
@@ -428,9 +422,3 @@ def is_true(value: object) -> bool:
     As in JMESPath, false are `false`, `null`, and an empty string, list or object; 0 is not.
     """
     return value is not None and value is not False and value not in ("", [], {}, ())
-
-
-@lru_cache(maxsize=512)
-def parsed(text: str) -> Expression:
-    """Parse an expression; the same text is parsed once."""
-    return Expression(text, read_syntax(text))

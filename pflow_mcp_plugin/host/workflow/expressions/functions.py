@@ -19,6 +19,7 @@ import attrs
 from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES
 from pflow_mcp_plugin.host.workflow.coercion import json_in, lines_of, refuse_number
 from pflow_mcp_plugin.host.workflow.expressions.dates import (
     days_later,
@@ -28,7 +29,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     read_date,
     this_moment,
 )
-from pflow_mcp_plugin.host.workflow.findings import cut, shown
+from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS, cut, shown
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),
@@ -51,13 +52,9 @@ _CHANGE_TEXT = frozenset(
 )
 """Functions after which a secret in a text may no longer be found in the result."""
 _WORDS: Mapping[str, str] = {
-    "array": "a list",
+    **{kind: TYPE_WORDS[FRIENDLY_NAMES[kind]] for kind in ("array", "boolean", "number", "object", "string")},
     "array-number": "a list of numbers",
     "array-string": "a list of strings",
-    "boolean": "true or false",
-    "number": "a number",
-    "object": "an object",
-    "string": "a string",
 }
 """The types of JMESPath in words."""
 MOST_WORK = 2_000_000

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.host.workflow.coercion import type_names, type_of
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import steps
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
+from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS
 
 Path = tuple[str | int, ...]
 """Steps from the values in scope to one inside them."""
@@ -37,15 +38,6 @@ _ARGUMENTS: Mapping[str, frozenset[str]] = {
 _LARGEST = 5_000
 """Parts of a value that are declared: more than an expression of the greatest length can write down."""
 _KEEP_ITEMS = frozenset({"reverse", "sort", "sort_by", "unique"})
-_WORDS: Mapping[str, str] = {
-    "str": "a string",
-    "int": "a number",
-    "float": "a number",
-    "bool": "true or false",
-    "list": "a list",
-    "dict": "an object",
-    "None": "null",
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +103,7 @@ class Reading:
         """Read an expression; `current` is the shape of `@` at first, by default of all values in scope."""
         reading = cls()
         tree = _TreeReader(reading, declared)
-        reading.result = tree.used(expression.syntax.tree, current or Shape(path=()))
+        reading.result = tree.used(expression.tree, current or Shape(path=()))
         reading.result_types = tree.types(reading.result)
         return reading
 
@@ -150,7 +142,7 @@ class _TreeReader:
             return shape.types
         field = self.declared(shape.path)
         known = frozenset(type_names(field)) if field else _ANY
-        return known if known <= _WORDS.keys() else _ANY
+        return known if known <= TYPE_WORDS.keys() else _ANY
 
     def item(self, shape: Shape) -> Shape:
         if shape.item is not None:
@@ -323,7 +315,7 @@ def _loose(types: frozenset[str]) -> frozenset[str]:
 
 
 def _words(types: frozenset[str]) -> str:
-    return " or ".join(sorted({_WORDS[name] for name in types})) or "the other value"
+    return " or ".join(sorted({TYPE_WORDS[name] for name in types})) or "the other value"
 
 
 def is_always_true(types: frozenset[str]) -> bool:
