@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _DEEPEST = 100
 _AT_ONCE = 4_000_000
 """Characters up to which a value is written as one piece."""
 _SLICE = 1 << 18
+_TOGETHER = 1_000
+"""Members of a large value that are written as one piece, unless they are large themselves."""
 _PLAIN = (bool, int, float, type(None))
 _encode = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` makes one for each value
 
@@ -76,23 +79,33 @@ def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, A
 
 
 def _pieces(value: Any) -> Iterator[str]:
+    """Yield the text of a large value; small members of it together, as one by one takes far longer."""
     if isinstance(value, str):
         yield '"'
         for start in range(0, len(value), _SLICE):
-            yield json.dumps(value[start : start + _SLICE], ensure_ascii=False)[1:-1]
+            yield _encode(value[start : start + _SLICE])[1:-1]
         yield '"'
-    elif isinstance(value, dict):
-        for number, (key, member) in enumerate(value.items()):
-            yield f"{',' if number else '{'}{json.dumps(key)}:"
-            yield from _pieces(member)
-        yield "}" if value else "{}"
-    elif isinstance(value, list):
-        for number, member in enumerate(value):
-            yield "," if number else "["
-            yield from _pieces(member)
-        yield "]" if value else "[]"
-    else:
-        yield json.dumps(value)
+        return
+    is_object = isinstance(value, dict)
+    if not is_object and not isinstance(value, list):
+        yield _encode(value)
+        return
+    members = iter(value.items() if is_object else value)
+    yield "{" if is_object else "["
+    comma = ""
+    while some := list(islice(members, _TOGETHER)):
+        part = dict(some) if is_object else some
+        if _require_exact(part, "a member") < _AT_ONCE:
+            yield comma + _encode(part)[1:-1]
+        else:
+            yield comma
+            for number, member in enumerate(some):
+                yield "," if number else ""
+                if is_object:
+                    yield f"{_encode(member[0])}:"
+                yield from _pieces(member[1] if is_object else member)
+        comma = ","
+    yield "}" if is_object else "]"
 
 
 def code_of(entry: Entry) -> str:
@@ -131,24 +144,29 @@ def folder_now() -> str:
 def _require_exact(value: object, what: str, most: int | None = None) -> int:
     """Return about how many characters the JSON text of a value has; raise NotKept if none is exact."""
     seen = size = 0
-    waiting = [(value, 0)]
+    waiting: list[tuple[Any, int]] = [([value], 0)]
     while waiting:
-        item, depth = waiting.pop()
-        seen += 1
-        kind = type(item)  # a subclass would not come back as what it is
-        if isinstance(item, str) and kind is str:
-            size += len(item)
-        elif isinstance(item, dict) and kind is dict:
-            waiting += [(key, _DEEPEST) for key in item if type(key) is str or _refuse(what, key)]
-            waiting += [(member, depth + 1) for member in item.values()]
-        elif isinstance(item, list) and kind is list:
-            waiting += [(member, depth + 1) for member in item]
-        elif kind not in _PLAIN:
-            _refuse(what, item)
-        if depth > _DEEPEST or (most is not None and seen + size // 16 + len(waiting) > most):
+        members, depth = waiting.pop()
+        if type(members) is dict:
+            for key in members:
+                if type(key) is not str:
+                    _refuse(what, key)
+                size += len(key)
+            seen += len(members)
+            members = members.values()
+        for member in members:
+            kind = type(member)  # a subclass would not come back as what it is
+            if kind is str:
+                size += len(member)
+            elif kind is dict or kind is list:
+                waiting.append((member, depth + 1))
+            elif kind not in _PLAIN:
+                _refuse(what, member)
+        seen += len(members)
+        if (members and depth > _DEEPEST) or (most is not None and seen + size // 16 > most):
             raise NotKept(f"{what} is too large")
     return size + seen
 
 
-def _refuse(what: str, item: object) -> bool:
+def _refuse(what: str, item: object) -> None:
     raise NotKept(f"{what} contains a {type(item).__name__}, which JSON cannot represent exactly")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.running import result_key
+from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, from_pieces
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(), inner, max_size=9)
+)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    for limit, number in (("_AT_ONCE", 40), ("_SLICE", 7), ("_TOGETHER", 3)):
+        monkeypatch.setattr(result_key, limit, number)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@given(VALUES)
+def test_a_value_in_pieces_is_read_as_it_was(value):
+    read = from_pieces(b"".join(exact_pieces(value, "it")))
+    assert repr(read) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [
+        (["a line"] * 600_000, 700),
+        ([{"id": number, "name": "name" * 10, "none": None} for number in range(100_000)], 200),
+        ({f"{number}": "value" * 10 for number in range(100_000)}, 200),
+        (["x" * 3_000_000, *range(5_000), {"deep": ["y" * 3_000_000]}], 5_200),
+    ],
+    ids=["short lines", "rows", "members", "some are large"],
+)
+def test_a_value_of_many_small_members_is_few_pieces_of_bounded_size(value, most):
+    pieces = list(exact_pieces(value, "it"))
+    assert len(pieces) < most
+    assert max(map(len, pieces)) < 1 << 24
+    assert json.loads(b"".join(pieces)) == value
+
+
+def test_a_value_of_another_type_is_refused_wherever_it_is():
+    circle: list[object] = []
+    circle.append(circle)
+    for value in ((1,), {"a": [{"b": {1}}]}, {1: 2}, [type("Text", (str,), {})()], circle):
+        with pytest.raises(NotKept):
+            list(exact_pieces(value, "it"))
