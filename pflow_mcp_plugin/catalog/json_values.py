@@ -16,6 +16,8 @@ from typing import Any, cast
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
 
+_PLAIN = frozenset({str, int, float})
+"""Compared first: most values are of these, and it takes long to find out that one is no Mapping."""
 _KINDS = (bool, Mapping, list, tuple)
 """What equals nothing of another kind."""
 
@@ -27,17 +29,16 @@ def is_same(one: object, other: object) -> bool:
         left, right = pairs.pop()
         if left is right:
             continue
-        if isinstance(left, Mapping) and isinstance(right, Mapping):
-            if left.keys() != right.keys():
+        if type(left) in _PLAIN and type(left) is type(right):
+            if left != right and (left == left or right == right):  # noqa: PLR0124 NaN is not equal to itself
                 return False
+        elif isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys():
             pairs.extend((value, right[key]) for key, value in left.items())
-        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            if len(left) != len(right):
-                return False
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
             pairs.extend(zip(left, right, strict=True))
         elif isinstance(left, _KINDS) or isinstance(right, _KINDS):
             return False  # Python's True == 1; the same object was seen above
-        elif left != right and (left == left or right == right):  # noqa: PLR0124 NaN is not equal to itself
+        elif left != right:
             return False
     return True
 

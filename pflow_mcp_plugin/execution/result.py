@@ -335,6 +335,8 @@ def _parts(value: JSON) -> Iterator[JSON]:
     while left:
         part = left.pop()
         yield part
+        if isinstance(part, str | int | float | None):
+            continue  # first: most parts are, and it takes long to find out that one is no Mapping
         if isinstance(part, Mapping):
             left += reversed([*part.values()])
         elif isinstance(part, list | tuple):

@@ -111,24 +111,26 @@ class Validator:
 
     def _without_nulls(self, value: Any, schema: JSON, depth: int) -> Any:
         """Return a value without such nulls; the same object if there are none."""
-        if depth == 0 or not isinstance(schema, Mapping):
+        if depth == 0 or not isinstance(value, dict | list) or not isinstance(schema, Mapping):
             return value
-        if isinstance(value, dict):
-            if id(schema) not in self._properties:
-                self._properties[id(schema)] = declaration(schema, self._document).properties
-            properties = self._properties[id(schema)]
-            kept = {
-                key: self._without_nulls(item, properties.get(key), depth - 1)
-                for key, item in value.items()
-                if item is not None or not self._document.is_unset_by_null(properties.get(key))
-            }
-            same = len(kept) == len(value) and all(kept[key] is item for key, item in value.items())
-            return value if same else kept
-        items = self._document.items(schema)
-        if not isinstance(value, list) or items is None:
+        if isinstance(value, list):
+            items = self._document.items(schema)
+            if items is None:
+                return value
+            parts = [self._without_nulls(item, items, depth - 1) for item in value]
+            return value if all(map(operator.is_, parts, value)) else parts
+        if id(schema) not in self._properties:
+            self._properties[id(schema)] = declaration(schema, self._document).properties
+        properties = self._properties[id(schema)]
+        if not properties:
             return value
-        parts = [self._without_nulls(item, items, depth - 1) for item in value]
-        return value if all(map(operator.is_, parts, value)) else parts
+        kept = {
+            key: self._without_nulls(item, properties.get(key), depth - 1)
+            for key, item in value.items()
+            if item is not None or not self._document.is_unset_by_null(properties.get(key))
+        }
+        same = len(kept) == len(value) and all(map(operator.is_, kept.values(), value.values()))
+        return value if same else kept
 
     def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
         """Return the violations of the arguments in their JSON form, where a tuple is a list.

@@ -23,7 +23,7 @@ _SIZES: Mapping[type, tuple[str, str]] = {str: ("minLength", "maxLength"), list:
 
 def plainly_fits(schema: JSON, value: object, depth: int = DEEPEST) -> bool:
     """Whether a value plainly fits; False may also mean that the schema is not understood."""
-    if schema is True or value is UNKNOWN:
+    if schema is True or schema == {} or value is UNKNOWN:
         return True
     if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:
         return False
