@@ -53,25 +53,15 @@ _on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_call", default=No
 
 
 class Pool:
-    """A pool of connections: keeps one for each server, from its first use until `close`.
-
-    Args:
-        warn: Called with each warning for the user.
-        stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
-            of it; None saves nothing.
-        sign_in_folder: Where sign-ins at servers are kept; None for the usual folder.
-        starts_at_once: The most servers that `prepare` starts at the same time; None for any number.
-        on_start: Called with the name of each server of the pool that begins to start, from any thread;
-            returns what is called with the error, or the empty string, when the start has ended.
-    """
+    """A pool of connections: keeps one for each server, from its first use until `close`."""
 
     def __init__(
         self,
         warn: Callable[[str], None],
         *,
-        stderr_folder: Path | None = None,
-        sign_in_folder: Path | None = None,
-        starts_at_once: int | None = None,
+        stderr_folder: Path | None = None,  # where the full stderr is saved of which an error shows a part
+        sign_in_folder: Path | None = None,  # where sign-ins are kept; None for the usual folder
+        starts_at_once: int | None = None,  # the most servers that `prepare` starts at the same time
         on_start: OnStart = lambda _: lambda _: None,
     ) -> None:
         self._warn = warn

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.connection import Connection
 
 OnStart = Callable[[str], Callable[[str], object]]
+"""Called, from any thread, as a server begins to start; returns what is called with the error, or ""."""
 _UNFINISHED = "the run ended first"
 _ABANDON_SECONDS = 1.0
 """How long a supervised process without a connection has to exit after SIGTERM."""

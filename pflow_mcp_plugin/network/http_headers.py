@@ -1,4 +1,4 @@
-"""What headers of HTTP answers say: when to ask again, and where the next page is."""
+"""What headers of HTTP answers say: the media type, when to ask again, and where the next page is."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import attrs
 
-from pflow_mcp_plugin.contract import THE_USER, Decision, PflowError, RunOptions, RunOrigin
+from pflow_mcp_plugin.contract import Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.recorded_run import undecided
 from pflow_mcp_plugin.host.running.result_key import folder_now
@@ -51,18 +51,6 @@ _HEAD = {
 """What a record says of its run as a whole."""
 
 
-@attrs.frozen(kw_only=True)
-class Resumed:
-    """A run that is resumed, by its record; with `only_failed`, the failed items of its batches run again.
-
-    `origin` is where it came from: whoever resumes it, it stays the run of its owner.
-    """
-
-    record: RunRecord
-    origin: RunOrigin = THE_USER
-    only_failed: bool = False
-
-
 @attrs.define(eq=False, repr=False)
 class EarlierRun:
     """What is left of a run: its record, which nobody else can use meanwhile, with its head and its steps."""
@@ -70,6 +58,7 @@ class EarlierRun:
     record: RunRecord
     head: Mapping[str, Any]
     steps: Sequence[RecordedStep]
+    only_failed: bool = False  # when it goes on, the failed items of its batches run again
 
     @classmethod
     @contextmanager
@@ -115,14 +104,19 @@ class EarlierRun:
         """The options that it was started with."""
         return RunOptions(**self.head["options"])
 
-    def resumed(self, *, only_failed: bool = False) -> Resumed:
-        """Return what a runner needs to go on with it; from now on, it counts as a run that is going on."""
+    @property
+    def origin(self) -> RunOrigin:
+        """Where it came from: whoever resumes it, it stays the run of its owner."""
+        return RunOrigin(owner=self.head["owner"])
+
+    def resumed(self, *, only_failed: bool = False) -> Self:
+        """Return it for a runner to go on with; from now on, it counts as a run that is going on."""
         self.record.changes()
         if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
             self.record.close_in("open")
             self.record = RunRecord.open(self.record.path)
-        origin = RunOrigin(owner=self.head["owner"])
-        return Resumed(record=self.record, origin=origin, only_failed=only_failed)
+        self.only_failed = only_failed
+        return self
 
     @property
     def undecided(self) -> list[RecordedStep]:

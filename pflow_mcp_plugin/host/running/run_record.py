@@ -132,11 +132,7 @@ class RunRecord:
 
     @classmethod
     def create(cls, folder: Path, run_id: str, head: JSONObject) -> Self:
-        """Create the record of a run that begins to act.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Create the record of a run that begins to act; a `StoreError` says that it cannot be written."""
         path = folder / "open" / f"{run_id}{_SUFFIX}"
         make_folder(path.parent)
         with _explained(path):
@@ -157,11 +153,7 @@ class RunRecord:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open the record of an earlier run.
-
-        Raises:
-            PflowError: The run is going on, or the file is no record, or that of a newer pflow.
-        """
+        """Open the record of an earlier run, unless that is going on, or a newer pflow wrote it."""
         with _explained(path):
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode):
@@ -202,11 +194,7 @@ class RunRecord:
         ]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
-        """Record, durably, that steps which may do harm are about to do it.
-
-        Raises:
-            StoreError: They must not be done: that cannot be written.
-        """
+        """Record, durably, that steps which may do harm are about to do it; after an error, they must not."""
         rows: list[_Row] = []
         for step in steps:
             step.state = "sent"
@@ -222,12 +210,8 @@ class RunRecord:
     ) -> bool:
         """Record how a step ended, with what it returned; if `soon`, with others, a moment later.
 
-        Returns:
-            Whether what it returned is large.
-
-        Raises:
-            NotKept: JSON cannot represent that exactly; nothing is recorded.
-            StoreError: It cannot be written.
+        Return whether what it returned is large. Nothing is recorded of what JSON cannot represent exactly:
+        that is `NotKept`.
         """
         pieces, size = [], 0
         source = iter(()) if outputs is None else exact_pieces(dict(outputs), "an output")
@@ -257,11 +241,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Return what a step returned.
-
-        Raises:
-            PflowError: It is not there any more.
-        """
+        """Return what a step returned, if it is still there."""
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:

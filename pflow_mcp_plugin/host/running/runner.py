@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Decision, NodeOutcome
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
-    from pflow_mcp_plugin.host.running.resumption import Resumed
+    from pflow_mcp_plugin.host.running.resumption import EarlierRun
     from pflow_mcp_plugin.host.running.run_record import RecordedStep
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
@@ -214,7 +214,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
         watcher: RunWatcher | None = None,
-        resumed: Resumed | None = None,
+        resumed: EarlierRun | None = None,
     ) -> Outcome:
         """Run a workflow compiled for these inputs, and write the trace.
 
@@ -259,7 +259,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin | None,
         control: RunControl | None,
         watcher: RunWatcher | None,
-        resumed: Resumed | None,
+        resumed: EarlierRun | None,
         *,
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
@@ -272,7 +272,7 @@ class WorkflowRunner(Runner):
             control,
             expected=compiled.size,
             watcher=watcher,
-            run_id=resumed.record.path.stem if resumed else "",
+            run_id=resumed.run_id if resumed else "",
         )
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
@@ -303,7 +303,7 @@ class WorkflowRunner(Runner):
         run: CurrentRun,
         compiled: Compiled,
         values: Mapping[str, Any],
-        resumed: Resumed | None,
+        resumed: EarlierRun | None,
         *,
         trace: bool,
     ) -> RecordedRun | None:

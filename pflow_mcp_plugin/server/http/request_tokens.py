@@ -152,16 +152,6 @@ class KeysUnavailable(Exception):
     """The keys of the authorization server cannot be fetched; the message says why, without secrets."""
 
 
-@attrs.frozen(kw_only=True)
-class FetchLimits:
-    """How often the keys of an authorization server are fetched, and how long they are used, in seconds."""
-
-    wait: float = 5  # how long one fetch may take in all
-    pause: float = 60  # the least time between two fetches
-    fresh: float = 600  # the age at which keys are fetched again
-    stale: float = 3600  # the age at which keys are no longer used, if fetching them again keeps failing
-
-
 @attrs.define(kw_only=True)
 class AuthorizationServer:
     """The keys with which an authorization server signs, as its metadata names them.
@@ -171,9 +161,12 @@ class AuthorizationServer:
     """
 
     issuer: str
-    limits: FetchLimits = FetchLimits()
     network: NetworkRules = NetworkRules()  # noqa: RUF009 - frozen
     warn: Callable[[str], None] = lambda _: None
+    wait: float = 5  # the seconds that one fetch may take in all
+    pause: float = 60  # the least time between two fetches
+    fresh: float = 600  # the age at which keys are fetched again
+    stale: float = 3600  # the age at which keys are no longer used, if fetching them again keeps failing
     _keys: tuple[dict[str, Any], ...] = ()
     _fetched: float = float("-inf")
     _tried: float = float("-inf")
@@ -185,11 +178,11 @@ class AuthorizationServer:
 
         Raises `KeysUnavailable` if there are none because fetching them failed.
         """
-        if self._age() > self.limits.fresh or not self._found(key_id):
+        if self._age() > self.fresh or not self._found(key_id):
             async with self._lock:  # requests that wait share one fetch
-                if self._age() > self.limits.fresh or not self._found(key_id):
+                if self._age() > self.fresh or not self._found(key_id):
                     await self._refresh()
-        if self._age() > self.limits.stale:
+        if self._age() > self.stale:
             raise KeysUnavailable(self._failure)
         return self._found(key_id)
 
@@ -201,7 +194,7 @@ class AuthorizationServer:
 
     async def _refresh(self) -> None:
         """Fetch the keys, unless that was tried a moment ago."""
-        if time.monotonic() - self._tried < self.limits.pause:
+        if time.monotonic() - self._tried < self.pause:
             return
         self._tried = time.monotonic()
         try:
@@ -218,7 +211,7 @@ class AuthorizationServer:
         rules = self.network._replace(hosts=(*self.network.hosts, urlsplit(self.issuer).hostname or ""))
         server = Server(name="of --issuer", transport="http", url=self.issuer, network=rules)
         try:
-            with anyio.fail_after(self.limits.wait):
+            with anyio.fail_after(self.wait):
                 async with AuthorizationRequests(server) as requests:
                     for url in build_oauth_authorization_server_metadata_discovery_urls(
                         self.issuer, self.issuer

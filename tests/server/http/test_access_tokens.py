@@ -26,7 +26,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.http.request_tokens import (
     AccessTokens,
     AuthorizationServer,
-    FetchLimits,
     Refusal,
     read_token,
     valid_issuer,
@@ -34,7 +33,7 @@ from pflow_mcp_plugin.server.http.request_tokens import (
 from pflow_mcp_plugin.types import NetworkRules
 
 OWNER = request("tools/call", {"name": "owner", "arguments": {}})
-EAGER = FetchLimits(pause=0)
+EAGER = {"pause": 0}
 TOMORROW = time.time() + 86_400
 """Cases are made when tests are collected, which may be minutes before they run."""
 
@@ -52,8 +51,8 @@ def issuer() -> Iterator[Issuer]:
         yield running
 
 
-def tokens(issuer: Issuer, limits: FetchLimits = EAGER, scopes: tuple[str, ...] = ()) -> AccessTokens:
-    server = AuthorizationServer(issuer=issuer.url, limits=limits)
+def tokens(issuer: Issuer, limits: dict = EAGER, scopes: tuple[str, ...] = ()) -> AccessTokens:
+    server = AuthorizationServer(issuer=issuer.url, **limits)
     return AccessTokens(server=server, audience=AUDIENCE, scopes=scopes)
 
 
@@ -222,7 +221,7 @@ def test_a_scope_that_is_missing_is_forbidden(standing):
 
 
 def test_a_key_that_is_new_is_found_and_one_that_is_gone_is_not(issuer):
-    check = tokens(issuer, FetchLimits(pause=0, fresh=0))
+    check = tokens(issuer, {"pause": 0, "fresh": 0})
     assert isinstance(verdict(check, issuer.token()), AccessToken)
     before = issuer.token()
     issuer.forget_keys()
@@ -232,14 +231,14 @@ def test_a_key_that_is_new_is_found_and_one_that_is_gone_is_not(issuer):
 
 
 def test_unknown_keys_do_not_make_it_fetch_again_and_again(issuer):
-    check = tokens(issuer, FetchLimits())
+    check = tokens(issuer, {})
     for number in range(20):
         reason(check, issuer.token(headers={"kid": f"made-up-{number}"}))
     assert issuer.asked.count("/keys") == 1
 
 
 def test_requests_that_wait_for_keys_share_one_fetch(issuer):
-    check = tokens(issuer, FetchLimits())
+    check = tokens(issuer, {})
 
     async def play() -> None:
         async with anyio.create_task_group() as group:
@@ -279,7 +278,7 @@ def hanging(handler: BaseHTTPRequestHandler) -> None:
 )
 def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable | bytes, path):
     issuer.pages[path] = page
-    check = tokens(issuer, FetchLimits(wait=1 if page is hanging else 10))
+    check = tokens(issuer, {"wait": 1 if page is hanging else 10})
     began = time.monotonic()
     for _ in range(3):  # the failure is remembered
         refused = verdict(check, issuer.token())
@@ -309,7 +308,7 @@ def test_metadata_that_could_lead_elsewhere_is_refused(issuer, changes):
 
 
 def test_known_keys_are_used_while_the_authorization_server_is_away(issuer):
-    check = tokens(issuer, FetchLimits(pause=0, fresh=0))
+    check = tokens(issuer, {"pause": 0, "fresh": 0})
     assert isinstance(verdict(check, issuer.token()), AccessToken)
     issuer.pages.clear()
     assert isinstance(verdict(check, issuer.token()), AccessToken)
@@ -340,7 +339,7 @@ def test_metadata_and_keys_come_from_hosts_that_the_rules_allow(issuer, rules, j
     if jwks_uri:
         issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(jwks_uri=jwks_uri)
     told: list[str] = []
-    server = AuthorizationServer(issuer=issuer.url, limits=EAGER, network=rules, warn=told.append)
+    server = AuthorizationServer(issuer=issuer.url, network=rules, warn=told.append, **EAGER)
     check = AccessTokens(server=server, audience=AUDIENCE)
     for _ in range(2):  # the same failure is told once
         found = verdict(check, issuer.token())
