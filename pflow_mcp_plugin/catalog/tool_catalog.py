@@ -80,12 +80,6 @@ class Catalog:
         self.apart = apart
         self._read: dict[str, tuple[_Stamp, StoredFile]] = {}
 
-    def with_renames(self, renames: Callable[[str], Mapping[str, str]]) -> Catalog:
-        """Return a catalog of the same files, which reads none of them again, with these renames."""
-        other = Catalog(self.folder, renames, self.apart)
-        other._read = self._read
-        return other
-
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers, sorted."""
         apart = self.apart()

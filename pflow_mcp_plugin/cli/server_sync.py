@@ -306,8 +306,8 @@ def _findings(synced: Synced) -> Iterator[str]:
             yield f"  {mark} and {len(names) - _NAMED} more"
     shown_below = {tool.name for tool in synced.comparison.tools}
     for change in () if synced.is_approved else synced.changes.changed:
-        if change.tool not in shown_below:
-            yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
+        if change.name not in shown_below:
+            yield f"  ~ {change.name}: {change.kind}: {', '.join(change.fields)}"
     yield from (f"  {line}" for line in synced.comparison.lines())
     yield from _to_approve(synced)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,6 +13,9 @@ from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Probl
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references, substitute
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.expansion import Lookup
 
 _HOOK = "pflow_mcp_presets"
 
@@ -141,10 +144,6 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)
-
-
-Lookup = Callable[[str], str | None]
-"""Returns the value of a variable from the environment or the settings, None if it is not set."""
 
 
 @attrs.frozen(kw_only=True)

@@ -41,9 +41,7 @@ class ToolSource:
     def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
         self._settings = settings
         self._store = store
-        self._catalog = catalog.with_renames(
-            lambda name: server.rename if (server := self._usable(name)) else {}
-        )
+        self._catalog = catalog
         self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._judges: dict[tuple[str, ...], ToolUse] = {}
 

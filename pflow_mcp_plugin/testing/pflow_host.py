@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, open_pool
-from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
+from pflow_mcp_plugin.cli.presets import collected, keep_secrets, preset_server
 from pflow_mcp_plugin.config.expansion import VariableLookup
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -21,7 +21,6 @@ from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
-    collect,
     lacking_inputs,
     manifest_difference,
     parse_inputs,
@@ -188,10 +187,7 @@ class PflowHost:
         Raises:
             PflowError: No plugin, or more than one, offers it. What is wrong with plugins is in `warnings`.
         """
-        collection = collect(self.host)
-        for problem in collection.problems:
-            self.host.report(problem)
-        return collection.get(name).preset
+        return collected(self.host).get(name).preset
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import launch_identity, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
 from pflow_mcp_plugin.trust.launch_identity import same
-from pflow_mcp_plugin.trust.tool_difference import Difference, differ, differences
+from pflow_mcp_plugin.trust.tool_difference import ChangedTool, Difference, differences, differing
 from pflow_mcp_plugin.types import Tool
 
 SCHEMA_VERSION = 1
@@ -120,19 +120,6 @@ def _decode(path: Path, content: bytes) -> Pinned:
 
 
 @attrs.frozen(kw_only=True)
-class ChangedTool:
-    """A tool that a comparison found to differ from its approved version."""
-
-    name: str  # its raw name
-    differences: tuple[Difference, ...]
-    hides: str = ""  # what people do not see in its new texts, and no honest tool has
-
-    def to_dict(self) -> dict[str, JSON]:
-        """Return the changed tool in JSON form."""
-        return {"tool": self.name, "differences": [each.to_dict() for each in self.differences]}
-
-
-@attrs.frozen(kw_only=True)
 class Comparison:
     """A comparison of what a sync found with the pins of its server."""
 
@@ -188,7 +175,10 @@ class Comparison:
         return {
             "launch": launches,
             "instructions": [each.to_dict() for each in self.instructions],
-            "tools": [tool.to_dict() for tool in self.tools],
+            "tools": [
+                {"tool": tool.name, "differences": [each.to_dict() for each in tool.differences]}
+                for tool in self.tools
+            ],
             "new": [*self.new],
             "withheld": {**self.withheld},
         }
@@ -203,7 +193,6 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
-    pairs = ((pinned.tools[tool.name], tool) for tool in found.tools if tool.name in pinned.tools)
     return Comparison(
         launches=None if launch_identity.same(*launches) else launches,
         instructions=tuple(changed),
@@ -212,8 +201,7 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
             ChangedTool(
                 name=new.name, differences=differences(old, new), hides=_hidden(texts(new), texts(old))
             )
-            for old, new in pairs
-            if differ(old, new)
+            for old, new in differing(pinned.tools, found.tools)
         ),
         new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
     )

@@ -224,12 +224,22 @@ def _cut(text: str, most: int) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class ToolChange:
-    """A tool that is in both lists of tools, but changed."""
+class ChangedTool:
+    """A tool of which two versions differ."""
 
-    tool: str
-    kind: Literal["breaking", "compatible"]  # `breaking` if a workflow that used it may be affected
-    fields: tuple[str, ...]  # that differ, such as `inputSchema.properties.title.type`
+    name: str  # its raw name
+    differences: tuple[Difference, ...]
+    hides: str = ""  # what people do not see in its new texts, and no honest tool has
+
+    @property
+    def kind(self) -> Literal["breaking", "compatible"]:
+        """`breaking` if a workflow that used the tool may be affected."""
+        return "breaking" if any(each.may_break for each in self.differences) else "compatible"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Where the tool differs, such as `inputSchema.properties.title.type`."""
+        return tuple(dict.fromkeys(each.field for each in self.differences))
 
 
 @attrs.frozen(kw_only=True)
@@ -238,14 +248,14 @@ class Changes:
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    changed: tuple[ToolChange, ...] = ()
+    changed: tuple[ChangedTool, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the difference between two lists of tools in JSON form: added, removed and changed ones."""
-        changed = [{"tool": c.tool, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
+        changed = [{"tool": c.name, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
         return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
 
 
@@ -253,18 +263,19 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
     """Return which tools were added, removed and changed from `old` to `new`, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
-    changed = []
-    for name, tool in after.items():
-        if name in before and differ(before[name], tool):
-            found = differences(before[name], tool)
-            breaks = any(each.may_break for each in found)
-            fields = tuple(dict.fromkeys(each.field for each in found))
-            changed.append(ToolChange(tool=name, kind="breaking" if breaks else "compatible", fields=fields))
     return Changes(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
-        changed=tuple(changed),
+        changed=tuple(
+            ChangedTool(name=tool.name, differences=differences(other, tool))
+            for other, tool in differing(before, after.values())
+        ),
     )
+
+
+def differing(old: Mapping[str, Tool], new: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
+    """Yield the tools that are in both lists and differ, each in its old version and its new one."""
+    yield from ((old[tool.name], tool) for tool in new if tool.name in old and differ(old[tool.name], tool))
 
 
 def differ(old: Tool, new: Tool) -> bool:

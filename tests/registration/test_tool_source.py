@@ -7,9 +7,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import calls
-from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.project_file import ProjectFile
-from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
@@ -25,8 +23,8 @@ INFO = ServerInfo(name="GitHub", version="1.2.0", protocol="2025-11-25")
 
 class World:
     def __init__(self, folder):
-        self.store = ServerStore(folder / "mcp-servers.toml")
-        self.catalog = Catalog(folder / "servers")
+        known = servers(Paths(**dict.fromkeys(("config", "data", "state", "cache"), folder)))
+        self.store, self.catalog = known.store, known.catalog
         self.source = ToolSource(self.catalog, self.store)
 
     def add(self, name, *tools, **table):
