@@ -97,8 +97,8 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
     return {
         "client": plan.client.name,
         "exported": [*plan.written],
-        "left_out": {server.name: server.writing.reason for server in plan.servers if server.writing.reason},
-        "cannot_say": {server.name: [*server.writing.lost] for server in plan.servers if server.writing.lost},
+        "left_out": {server.name: server.reason for server in plan.servers if server.reason},
+        "cannot_say": {server.name: [*server.lost] for server in plan.servers if server.lost},
         "literal_secrets": {server.name: [*server.literals] for server in plan.servers if server.literals},
         "client_file": str(place) if place else None,
     }
@@ -125,7 +125,7 @@ def _warn(host: Host, plan: ExportPlan) -> None:
         host.report(problem)
     for server in plan.servers:
         path = server_schema.server_path(server.name)
-        for lost in server.writing.lost:
+        for lost in server.lost:
             host.report(advice(path, f"{plan.client.title} cannot say {server.name}.{lost}"))
         for field in server.literals:
             step = "Keep it in a variable: pflow settings set NAME -"
@@ -136,10 +136,8 @@ def _warn(host: Host, plan: ExportPlan) -> None:
 def _reasons(plan: ExportPlan) -> Iterator[Problem]:
     """Yield why servers are left out of the file of a client."""
     for server in plan.servers:
-        if server.writing.reason:
-            message = (
-                f"{server.name} is left out of the export to {plan.client.title}: {server.writing.reason}"
-            )
+        if server.reason:
+            message = f"{server.name} is left out of the export to {plan.client.title}: {server.reason}"
             yield advice(server_schema.server_path(server.name), message)
 
 
@@ -163,7 +161,7 @@ def set_up_client(
         "client": chosen.name,
         "name": name,
         "path": str(path) if path else None,
-        "cannot_say": list(plan.servers[0].writing.lost),
+        "cannot_say": list(plan.servers[0].lost),
         "text": text,
     }
     if install:
@@ -182,7 +180,7 @@ def setup_plan(chosen: Client, name: str, context: click.Context) -> ExportPlan:
     plan = transfer_plans.plan_export(chosen, {name: _server(context)})
     if any(_reasons(plan)):
         step = "Leave out --http: the client then starts pflow itself"
-        message = f"{chosen.title} cannot use this server: {plan.servers[0].writing.reason}"
+        message = f"{chosen.title} cannot use this server: {plan.servers[0].reason}"
         raise PflowError(message, suggestions=(step,), kind="usage")
     return plan
 

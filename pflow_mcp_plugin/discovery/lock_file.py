@@ -18,12 +18,13 @@ import attrs
 from pflow_mcp_plugin import naming, storage, variable_references
 from pflow_mcp_plugin.catalog.json_values import tool_hash
 from pflow_mcp_plugin.config import display
-from pflow_mcp_plugin.config.field_checks import Check, join, kind_of, nearest, refuse_errors
+from pflow_mcp_plugin.config.field_checks import Check, join, kind_of, refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.trust.launch_identity import launch_identity
 from pflow_mcp_plugin.types import Server, Tool, plain_version
 
@@ -173,10 +174,8 @@ def _is_whole(value: JSON) -> TypeGuard[int]:
 def _unknown(path: str, table: JSONObject, known: Iterable[str]) -> Iterator[Problem]:
     for key in table:
         if key not in known:
-            close = nearest(key, tuple(known))
-            yield advice(
-                place(path, key), f"Unknown field {key!a}", f"Did you mean {close}?" if close else "Remove it"
-            )
+            step = did_you_mean(key.lower(), known, "Remove it")
+            yield advice(place(path, key), f"Unknown field {key!a}", step)
 
 
 def _text(path: str, value: JSON) -> Iterator[Problem]:

@@ -166,14 +166,13 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
     approved = target.approved
     for name in arguments:
         if name not in target.declared.properties and name not in approved:
-            from difflib import get_close_matches
+            from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
-            near = get_close_matches(name, approved, n=1)
             where = target.where._replace(phase="arguments")
             raise McpError(
                 f"Tool {where.tool} of server {where.server} takes no argument {name}",
                 where=where,
-                next_step=f"Did you mean {near[0]}?" if near else f"See: {where.info_command}",
+                next_step=did_you_mean(name, approved, f"See: {where.info_command}"),
                 kind="validation",
             )
 

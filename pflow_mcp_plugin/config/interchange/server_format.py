@@ -220,10 +220,12 @@ class ServerReading:
 class ServerWriting:
     """A server of ours in the fields of a client."""
 
+    name: str = ""
     table: Table = attrs.field(factory=dict)
     lost: tuple[str, ...] = ()  # what the client cannot say, in words that begin with the field
     inputs: tuple[VariableReference, ...] = ()  # references that it asks the user for
     reason: str = ""  # why the client cannot have this server at all, if so
+    literals: tuple[str, ...] = ()  # fields whose secrets are written out in our config, and so there
 
 
 def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:

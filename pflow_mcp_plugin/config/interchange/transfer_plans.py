@@ -267,25 +267,16 @@ _LONGEST = 2**20
 
 
 @attrs.frozen(kw_only=True)
-class ExportedServer:
-    """A server and its form for the client."""
-
-    name: str
-    writing: ServerWriting
-    literals: tuple[str, ...] = ()  # fields whose secrets are written out in our config, and so there
-
-
-@attrs.frozen(kw_only=True)
 class ExportPlan:
     """What an export writes."""
 
     client: Client
-    servers: tuple[ExportedServer, ...]
+    servers: tuple[ServerWriting, ...]
 
     @property
     def written(self) -> dict[str, ServerWriting]:
         """The servers of the export that the client can have, by name."""
-        return {each.name: each.writing for each in self.servers if not each.writing.reason}
+        return {each.name: each for each in self.servers if not each.reason}
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return a client's document with the exported servers put in."""
@@ -313,7 +304,7 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
             writing = ServerWriting(reason="it is disabled, which this client cannot say")
         _, secrets = extracted(name, dict(table), lambda *_: False)
         fields = () if writing.reason else tuple(secret.field for secret in secrets)
-        servers.append(ExportedServer(name=name, writing=writing, literals=fields))
+        servers.append(attrs.evolve(writing, name=name, literals=fields))
     return ExportPlan(client=client, servers=tuple(servers))
 
 

@@ -100,7 +100,7 @@ def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(na
     back = read_back(client, plan.document({}), tmp_path)
     assert back == found
     assert expanded(back) == expanded(found)
-    lost = [item for server in plan.servers for item in server.writing.lost]
+    lost = [item for server in plan.servers for item in server.lost]
     assert all("does not expand" in item for item in lost), lost  # nothing but what the file itself lacks
 
 
@@ -112,7 +112,7 @@ def test_a_server_to_install_comes_back_from_our_own_json(name, tmp_path):
     back = read_back(CLIENTS["mcp-json"], plan.document({}), tmp_path)
     assert back == found
     assert expanded(back) == expanded(found)
-    assert [server.writing.lost for server in plan.servers] == [()]
+    assert [server.lost for server in plan.servers] == [()]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -280,11 +280,11 @@ def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path
     given = servers(tables(read(name)))
     plan = transfer_plans.plan_export(client, tables(read(name)))
     back = servers(read_back(client, plan.document({}), tmp_path) if _any_written(plan) else {})
-    assert set(back) == {server.name for server in plan.servers if not server.writing.reason}
+    assert set(back) == {server.name for server in plan.servers if not server.reason}
     for server in plan.servers:
-        if server.writing.reason:
+        if server.reason:
             continue
-        words = {re.split(r"[.:\[]", item)[0] for item in server.writing.lost}
+        words = {re.split(r"[.:\[]", item)[0] for item in server.lost}
         listed = {THEIR_NAMES.get(word, word) for word in words}
         listed |= {"args"} if target == "opencode" and "command" in listed else set()
         changed = {
@@ -293,11 +293,11 @@ def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path
             if getattr(given[server.name], field.name) != getattr(back[server.name], field.name)
         }
         authorised = {"auth", "headers"} if given[server.name].auth else set()
-        assert changed <= listed | authorised, f"{server.name}: {server.writing.lost}"
+        assert changed <= listed | authorised, f"{server.name}: {server.lost}"
 
 
 def _any_written(plan):
-    return any(not server.writing.reason for server in plan.servers)
+    return any(not server.reason for server in plan.servers)
 
 
 @pytest.mark.parametrize("target", CLIENTS)

@@ -97,10 +97,8 @@ def test_a_file_of_another_shape_is_not_written_over(tmp_path, name, text, clien
 
 def test_a_disabled_server_is_left_out_where_that_cannot_be_said():
     table = {**A, "disabled": True}
-    assert "disabled" in transfer_plans.plan_export(CLIENTS["cursor"], {"a": table}).servers[0].writing.reason
-    assert (
-        transfer_plans.plan_export(CLIENTS["zed"], {"a": table}).servers[0].writing.table["enabled"] is False
-    )
+    assert "disabled" in transfer_plans.plan_export(CLIENTS["cursor"], {"a": table}).servers[0].reason
+    assert transfer_plans.plan_export(CLIENTS["zed"], {"a": table}).servers[0].table["enabled"] is False
 
 
 def test_secrets_that_our_config_writes_out_are_named():
