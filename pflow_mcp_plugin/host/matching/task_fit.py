@@ -163,10 +163,7 @@ class Fit:
 
 
 class TaskFit:
-    """Judges how well things, `size` in number, fit a task.
-
-    `frequency` returns how many of them contain a word.
-    """
+    """Judges how well things, `size` in number, fit a task; `frequency` is how many contain a word."""
 
     def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
         self._clauses = clauses(task)

@@ -33,6 +33,8 @@ _NAP = 0.1
 """Seconds of one wait: a Ctrl-C just before a wait does not interrupt it, nor does the end of a process
 whose pipes another one keeps open."""
 _CHUNK = 1 << 16
+_REDACTED = 1 << 16
+"""Characters at the end of an output in which secrets are looked for."""
 _numbers = itertools.count(1)
 
 
@@ -54,6 +56,10 @@ class CommandOutput:
     def text(self) -> str:
         """Return all that was accepted."""
         return self._data.decode("utf-8", "replace")
+
+    def end(self, redact: Callable[[str], str]) -> str:
+        """Return the end of it, redacted before it is cut further: a part of a secret would not be found."""
+        return redact(self.text()[-_REDACTED:]).strip()
 
 
 @attrs.frozen(kw_only=True)

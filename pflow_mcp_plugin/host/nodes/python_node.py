@@ -31,8 +31,6 @@ MOST_OUTPUT = 256.0
 """MiB of each output stream and of the result, if the workflow does not set `max_output_mb`."""
 _LONGEST = 1_000
 """Characters of a reason."""
-_TAIL = 1 << 16
-"""Characters at the end of stderr in which secrets are looked for before the end is cut off."""
 _OUT_OF_MEMORY = {-signal.SIGKILL, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
 """How programs end that do not survive a lack of memory."""
 
@@ -122,10 +120,9 @@ class Python(pocketflow.Node):
         reports, in_time = exec_res
         shared["result"] = reports.get("result")
         shared["stdout"] = command.stdout.text()
-        shared["stderr"] = stderr = command.stderr.text()
-        # Redacted before it is cut: a part of a secret would not be found.
-        end = redact(stderr[-_TAIL:]).strip()
-        failure = self._failure(reports, command.cut_short("the code", in_time=in_time), end[-2 * _LONGEST :])
+        shared["stderr"] = command.stderr.text()
+        tail = command.stderr.end(redact)[-2 * _LONGEST :]
+        failure = self._failure(reports, command.cut_short("the code", in_time=in_time), tail)
         shared["error"] = None if failure is None else redact(failure.message)
         if failure is None:
             return "default"

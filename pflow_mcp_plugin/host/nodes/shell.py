@@ -26,8 +26,6 @@ _SHELL = "/bin/sh"
 _LONGEST_READ = 8 << 20
 """Characters of stdout that are read as lines and as JSON: these take many times the memory of the text."""
 _TAIL = 2_000
-_REDACTED = 1 << 16
-"""Characters at the end of stderr in which secrets are looked for before the end is cut off."""
 
 
 class Shell(pocketflow.Node):
@@ -99,7 +97,7 @@ class Shell(pocketflow.Node):
         exit_code, in_time = exec_res
         redact = run.redactor.text if run else str
         shared["stdout"] = stdout = command.stdout.text()
-        shared["stderr"] = stderr = command.stderr.text()
+        shared["stderr"] = command.stderr.text()
         shared["exit_code"] = exit_code
         if len(stdout) <= _LONGEST_READ:
             shared["lines"] = lines_of(stdout)
@@ -115,8 +113,7 @@ class Shell(pocketflow.Node):
         if not reason:
             shared["error"] = None
             return "default"
-        # Redacted before it is cut: a part of a secret would not be found.
-        end = redact(stderr[-_REDACTED:]).strip()
+        end = command.stderr.end(redact)
         tail = end if len(end) <= _TAIL else f"...{end[-_TAIL:]}"
         message = f"{reason}: {tail}" if tail else reason
         details = {"exit_code": exit_code, "stderr": tail}

@@ -407,9 +407,8 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
 
 
 class _Reading:
-    """Reads a task.
+    """Reads a task: its `steps` in order, the parts that no step does, each with the reason as `missing`.
 
-    `steps` are in the order of the task, `missing` are the parts that no step does, each with the reason, and
     `considered` are the nodes that fit any clause, best first.
     """
 

@@ -178,10 +178,7 @@ class Graph:
 
     @cached_property
     def _loops(self) -> list[set[str]]:
-        """The reachable nodes in topological order, with those that lead to each other as one set.
-
-        That is Kosaraju's algorithm.
-        """
+        """The reachable nodes in topological order, those that lead to each other as one set (Kosaraju)."""
         joined: list[set[str]] = []
         placed: set[str] = set()
         for node_id in self._order:

@@ -98,10 +98,7 @@ class NodeSpec:
 
 @attrs.frozen(kw_only=True)
 class EdgeSpec:
-    """An edge of the document: from one node to another when the first returns `action`.
-
-    `when` is a further condition, if there is one.
-    """
+    """An edge of the document: from one node to another when the first returns `action`, and `when` holds."""
 
     index: int
     source: str
