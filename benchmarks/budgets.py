@@ -18,6 +18,7 @@ _STEPS = 10
 _TOOLS = 100
 _SERVED_CALLS = 100
 _RECORDED_CALLS = 3_000
+_ROWS = 100_000
 
 
 @attrs.frozen(kw_only=True)
@@ -319,6 +320,21 @@ def _long_text(bench: Bench, megabytes: int) -> Line:
     )
 
 
+def many_rows(bench: Bench) -> Iterator[Line]:
+    """Compare three steps over a large table with the bare SDK's three calls."""
+    program = [sys.executable, str(_HERE / "many_rows.py")]
+    bench.add("rows", program)
+    counted = {"type": "mcp-rows-count", "params": {"rows": "${table.rows}"}}
+    nodes = [{"id": "table", "type": "mcp-rows-table", "params": {"rows": _ROWS}}]
+    nodes += [{"id": name, **counted} for name in ("first", "second")]
+    workflow = bench.folder / "rows.json"
+    content = {"nodes": nodes, "outputs": {"count": "${second.count}"}}
+    workflow.write_text(json.dumps(content), encoding="utf-8")
+    ours = bench.pflow("run", str(workflow))
+    name = f"three steps over a table of {_ROWS:,} rows / bare SDK script"
+    yield bench.against(name, 1.30, ours, [*program, str(_ROWS)])
+
+
 def trust(bench: Bench) -> Iterator[Line]:
     """Measure what the checks of approvals and pins cost a run of ten nodes of a pinned server, and listings.
 
@@ -507,6 +523,7 @@ LINES = {
     "served-call": served_calls,
     "serve-start": serve_start,
     "long-line": long_line,
+    "many-rows": many_rows,
     "trust": trust,
     "records": records,
     "validation": validation,
