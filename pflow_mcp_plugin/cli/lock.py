@@ -13,9 +13,9 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
-from pflow_mcp_plugin.config.field_checks import refusal
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.problems import advice, errors_in
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError
@@ -24,6 +24,8 @@ from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.server.served_tool import found_workflow, runner_of
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
+
+_UNAPPROVED = "Some tools are not approved and cannot be locked"
 
 Used = Mapping[str, Collection[str]]
 """The raw names of tools by server."""
@@ -85,8 +87,7 @@ def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -
         found = [*lock_check.compare_used(lock, known, _used_by(host, workflows))]
     else:
         found = [*lock_check.compare_whole(lock, known)]
-    if found:
-        raise refusal(f"{file} does not match the servers", found, kind="validation")
+    refuse_errors(f"{file} does not match the servers", found, kind="validation")
     return Report(data=_data(file, lock.servers), text=f"{file} matches: {_counted(lock.servers)}")
 
 
@@ -95,9 +96,7 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
     types: dict[str, None] = {}
     for word in workflows:
         workflow, _ = found_workflow(host, word)
-        problems = runner_of(host).validate(workflow)
-        if errors := errors_in(problems):
-            raise refusal(f"Workflow {word}", errors, kind="validation")
+        refuse_errors(f"Workflow {word}", runner_of(host).validate(workflow), kind="validation")
         nodes: Any = runner_of(host).normalise(workflow).get("nodes", ())  # valid, as was just checked
         types |= dict.fromkeys(node["type"] for node in nodes if "type" in node)
     return _used(host, host.registry.describe(types))
@@ -121,8 +120,8 @@ def _all_tools(host: Host, known: Servers) -> Used:
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
     _refuse_outdated(known, used)  # first: a sync is due before anything is approved
     # All tools of a server may be withheld for one reason.
-    if withheld := dict.fromkeys(entry.withheld for entry in entries if entry.withheld):
-        raise refusal("Some tools are not approved and cannot be locked", [*withheld], kind="validation")
+    withheld = [*dict.fromkeys(entry.withheld for entry in entries if entry.withheld)]
+    refuse_errors(_UNAPPROVED, withheld, kind="validation")
     return used
 
 
@@ -140,8 +139,7 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
         for name in sorted(used)
         if known.catalog.fingerprint_of(name) not in ("", known.store.fingerprint(name))
     ]
-    if due:
-        raise refusal("Some servers must be synced first", due, kind="validation")
+    refuse_errors("Some servers must be synced first", due, kind="validation")
 
 
 def _refuse_unapproved(known: Servers, used: Used) -> None:
@@ -156,8 +154,7 @@ def _refuse_unapproved(known: Servers, used: Used) -> None:
         if record and (record.has_changed or not record.is_approved)
         if known.store.get(server).trust != "auto"
     ]
-    if unapproved:
-        raise refusal("Some tools are not approved and cannot be locked", unapproved, kind="validation")
+    refuse_errors(_UNAPPROVED, unapproved, kind="validation")
 
 
 def _existing(file: Path) -> bytes | None:

@@ -324,11 +324,13 @@ def refusal(
     return McpError(message, where=where, next_step=step, problems=tuple(problems), kind=kind)
 
 
-def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
+def refuse_errors(
+    subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
+) -> None:
     """Raise an error that reports the errors among `problems`, if there are any."""
     errors = errors_in(problems)
     if errors:
-        raise refusal(subject, errors, server=server)
+        raise refusal(subject, errors, server=server, kind=kind)
 
 
 _variable_name = partial(

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.config.interchange.server_format import (
     ServerFormat,
     Table,
 )
-from pflow_mcp_plugin.config.server_input import URLS, transport_named, transport_of_url
+from pflow_mcp_plugin.config.server_input import URLS, transport_of_url
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.variable_references import references
 
@@ -178,9 +178,7 @@ def _from_opencode(table: Table) -> Table:
 
 
 def _to_opencode(table: Table, lost: list[str]) -> Table:
-    remote = "url" in table
-    if remote and transport_named(table["type"]) != transport_of_url(table["url"]):
-        lost.append("type: it tries streamable HTTP first")
+    remote = "url" in _found_out(table, lost)
     table["type"] = "remote" if remote else "local"
     if not remote:
         table["command"] = [table["command"], *table.pop("args", [])]
