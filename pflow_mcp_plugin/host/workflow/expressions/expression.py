@@ -92,7 +92,9 @@ def parsed(text: str) -> Expression:
     positions = {token["value"]: token["start"] + 1 for token in names}  # the first of each name counts
     compared = (other for one, other in pairwise(tokens) if one["type"] in _COMPARATORS)
     quoted = (token["value"] for token in compared if token["type"] == "quoted_identifier")
-    return Expression(text, tree, positions, tuple(quoted), hyphenated(text))
+    return Expression(
+        text=text, tree=tree, positions=positions, quoted=tuple(quoted), hyphenated=hyphenated(text)
+    )
 
 
 class _Lexer(lexer.Lexer):
@@ -377,7 +379,7 @@ def _described(value: object) -> str:
     return shown(value)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Expression:
     """An expression as written, its syntax tree, and remarks for its author.
 
