@@ -37,10 +37,10 @@ UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
 _SUFFIX = ".db"
 _SUMMARY = ".summary"
 _FORMAT = 1
-_INLINE = 1 << 20
-"""Bytes of the outputs of a step that the file itself holds; more are a file beside it."""
 LARGE = 64 << 10
-"""Bytes of a result that many items of a batch should not have in memory."""
+"""Bytes of what a step returned from which on it is a file beside the record, written by who has it: the
+record is written by one at a time, and what waits for that is in memory.
+"""
 _synced: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _TABLES = """
 CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -110,8 +110,8 @@ _LONGEST_LOOK = 5.0
 _values = attrgetter(*_FIELDS)
 _PUT_STEPS = f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs) VALUES "  # noqa: S608 - fields
 _PUT_STEP = f"({'?, ' * len(_FIELDS)}?)"
-_MOST_ROWS = 50
-"""Steps that one statement writes: not every SQLite takes more than 999 values."""
+_MOST_ROWS = 25
+"""Steps that one statement writes: `sqlite3` keeps one for each number of rows, with what it last wrote."""
 _MOMENT = 0.05
 """Seconds in which items of a batch that end share a commit."""
 _Row = tuple[Any, ...]
@@ -218,10 +218,10 @@ class RunRecord:
         for piece in source:
             pieces.append(piece)
             size += len(piece)
-            if size > _INLINE:
+            if size > LARGE:
                 break
         step.number = step.number or next(self._numbers)
-        if size > _INLINE:
+        if size > LARGE:
             file = self._file(step)
             make_folder(file.parent)
             with _explained(self.path), open(file, "wb", opener=_private) as output:
@@ -230,7 +230,7 @@ class RunRecord:
                 if not step.safe:
                     output.flush()
                     os.fsync(output.fileno())
-        inline = None if outputs is None or size > _INLINE else b"".join(pieces)
+        inline = None if outputs is None or size > LARGE else b"".join(pieces)
         self._waiting.append((*_values(step), inline))
         if not soon:
             self._commit()
