@@ -50,7 +50,7 @@ class Head(ByFields):
     gone: Mapping[str, str] = attrs.field(factory=dict)
     has_resources: bool = False  # it lists some that can be read
     launch: JSONObject | None = None  # its identity at the sync; None in a file of an older version
-    program: str = ""  # where the sync found that of a command that is no path; empty if it did not look
+    program: str = ""  # where the sync found the program of a bare command; empty if it did not look
     new: frozenset[str] = frozenset()  # the tools that nobody approved, by raw name
     # Why a tool, by raw name, or any of the server may not be used before it is approved.
     withheld: Mapping[str, str] = attrs.field(factory=dict)

@@ -28,6 +28,7 @@ from pflow_mcp_plugin.types import Server
 _BINARY = "application/octet-stream"
 _UNKNOWN = ResultForm()
 _MEDIA = ("image", "audio", "blob")
+_SCALARS = (str, int, float, type(None))
 _LONGEST_MESSAGE = 4000
 _EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
 _KNOWN = {
@@ -335,7 +336,7 @@ def _parts(value: JSON) -> Iterator[JSON]:
     while left:
         part = left.pop()
         yield part
-        if isinstance(part, str | int | float | None):
+        if isinstance(part, _SCALARS):
             continue  # first: most parts are, and it takes long to find out that one is no Mapping
         if isinstance(part, Mapping):
             left += reversed([*part.values()])

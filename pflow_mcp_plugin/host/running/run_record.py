@@ -263,8 +263,8 @@ class RunRecord:
     def is_large(self, step: RecordedStep) -> bool:
         """Return whether what a step returned is too large to stay in memory beside many others."""
         with self._transaction() as execute:
-            row = execute("SELECT length(outputs) FROM step WHERE number = ?", (step.number,)).fetchone()
-        return bool(row[0] is None or row[0] > LARGE)
+            (found,) = execute("SELECT outputs IS NULL FROM step WHERE number = ?", (step.number,)).fetchone()
+        return bool(found)
 
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
         """Record what somebody has decided about a step."""
