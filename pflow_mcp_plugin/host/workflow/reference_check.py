@@ -14,6 +14,7 @@ from pflow_mcp_plugin.host.workflow.coercion import type_names
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED, ExpressionPlace, Path
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
+from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
     Misstep,
@@ -359,6 +360,14 @@ def _check_case(case: JSON, path: str, findings: Findings) -> None:
     if case.get("action") in FAILURES:
         message = f"The action {case['action']} is reserved for failed nodes"
         findings.error(f"{path}.action", message, "Give the case another name")
+
+
+def check_shell_line(line: str, path: str, findings: Findings) -> None:
+    """Check that no value can become part of a shell line, wherever its templates are."""
+    try:
+        bind_line(line, lambda _: "")
+    except PflowError as error:
+        findings.error(path, error.message, "; ".join(error.suggestions))
 
 
 def check_outputs(node: NodeSpec, findings: Findings) -> None:

@@ -30,9 +30,11 @@ from pflow_mcp_plugin.host.workflow.reference_check import (
     Scopes,
     check_cases,
     check_outputs,
+    check_shell_line,
     check_skipped,
     effective_entry,
 )
+from pflow_mcp_plugin.host.workflow.shell_lines import is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import (
     IN_CODE,
     TemplateReference,
@@ -336,7 +338,10 @@ class _Check:
                         self.findings.error(where, in_code(part.text, f" (line {line})"), IN_CODE)
             elif key not in expression_params(entry):
                 checker.check(value, path)
-                checker.check_notation(value, path, for_shell=field is not None and field.shell_line)
+                is_line = is_shell_line(value, field)
+                checker.check_notation(value, path, for_shell=is_line)
+                if is_line:
+                    check_shell_line(value, path, self.findings)
 
     def check_recipe(self, node: NodeSpec) -> None:
         """Check how it is found out whether a node did what it was to do: it must do no harm."""

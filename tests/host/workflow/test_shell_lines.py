@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -102,3 +103,28 @@ def test_values_that_are_no_text_are_written_as_json_and_a_lone_list_is_argument
 
 def test_a_line_without_templates_stays_as_it_is():
     assert bound("echo $HOME $${x}", "") == "echo $HOME ${x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("echo $((${n} + 1))", "${n} is after (("),
+        ("eval ${n}", "eval in it could evaluate the value"),
+        ("x=${n}; ((x > 3))", "arithmetic in it could evaluate the value"),
+    ],
+)
+def test_a_value_that_could_become_code_is_found_before_anything_runs(pflow, tmp_path, line, message):
+    first = {"id": "first", "type": "shell", "params": {"command": "touch begun"}}
+    node = {"id": "a", "type": "shell", "params": {"command": line}}
+    edge = {"from": "first", "to": "a"}
+    workflow = {"inputs": {"n": {"type": "int"}}, "nodes": [first, node], "edges": [edge]}
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    for refused in (pflow("validate", "wf.json", "--json"), pflow("run", "wf.json", "n=1", "--json")):
+        assert refused.exit_code == 2
+        (problem,) = refused.envelope["error"]["details"]["problems"]
+        assert problem["path"] == "$.nodes[1].params.command"
+        assert message in problem["message"]
+    assert not (tmp_path / "begun").exists()
+    node["params"]["command"] = "echo ${n}"
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    assert pflow("validate", "wf.json").exit_code == 0
