@@ -59,7 +59,7 @@ def test_runs_in_a_row_some_of_them_killed_leave_nothing_behind(
         code = _end(started("run", path), chance.uniform(0, whole) if killed else None)
         assert code in ((0, -signal.SIGKILL) if killed else (0,))
         ends["ended well" if code == 0 else "killed"] += 1
-    assert ends["killed"]
+    assert _end(started("run", path), 0.0) == -signal.SIGKILL  # others may have been faster than their end
     assert _end(started("run", path)) == 0
     assert {each: each.read_bytes() for each in files} == files
     # Those that were killed left their records, so that they can be resumed.
