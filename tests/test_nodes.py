@@ -152,6 +152,7 @@ class Again(Node):
         return "again" if len(shared["totals"]) < 3 else "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bare", [False, True], ids=["imported", "bare"])
 def test_what_was_set_on_a_node_survives_a_flow_that_loops_and_has_params_of_its_own(demo, bare):
     node = MCPNode() if bare else nodes.McpDemoAddNode()

@@ -38,6 +38,7 @@ ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
+@pytest.mark.slow
 def test_a_server_is_asked_for_its_tools_and_they_are_kept(desk):
     desk.write(DEMO)
     report = desk.run(sync, "demo")
@@ -106,6 +107,7 @@ def test_a_change_that_is_approved_on_a_terminal_is_told_once(offer, monkeypatch
     assert offer("does it \U000e0041 well")[1] == "  the change is approved"
 
 
+@pytest.mark.slow
 def test_tools_of_the_same_names_are_told_once_for_two_servers_and_not_for_a_third(desk):
     desk.write(DEMO + DEMO.replace("mcpServers.demo", "mcpServers.twin"))
     report = desk.run(sync)
@@ -115,6 +117,7 @@ def test_tools_of_the_same_names_are_told_once_for_two_servers_and_not_for_a_thi
     assert [note for note in again.data[0]["notes"] if "same names" in note]
 
 
+@pytest.mark.slow
 def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk):
     desk.write(DEMO + BROKEN + '[mcpServers.off]\ncommand = "x"\ndisabled = true\n')
     for arguments in ((), ("--all",)):
@@ -196,6 +199,7 @@ def test_the_right_type_that_the_user_agrees_to_approves_no_tool_that_was_not_sh
     assert pins(desk).read("a").tools["close"].description == "Old."
 
 
+@pytest.mark.slow
 def test_on_a_terminal_each_server_says_whether_it_worked(pflow_home, hosts):
     config = pflow_home / "config" / "mcp-servers.toml"
     config.parent.mkdir(parents=True)
@@ -234,6 +238,7 @@ def test_a_failed_sync_is_listed_until_one_works_or_the_server_is_removed(desk):
     assert desk.run(list_).data[0]["sync_failure"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [sync, cli_test])
 def test_a_start_may_take_so_long_as_the_option_says(desk, command):
     desk.write(

@@ -19,6 +19,7 @@ DEMO = (
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
+@pytest.mark.slow
 def test_each_phase_is_timed_and_nothing_is_kept(desk):
     desk.write(DEMO)
     report = desk.run(testing.test, "demo")

@@ -135,6 +135,7 @@ def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(po
     assert opened[3] - opened[0] >= 0.3
 
 
+@pytest.mark.slow
 def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen: list[str]) -> None:
     async def stuck(request: Request, reply: Reply) -> bool:
         if request.method == "DELETE":

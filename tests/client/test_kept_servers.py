@@ -129,6 +129,7 @@ def test_cancelling_a_run_ends_its_calls_alone(kept, scripted):
         assert not act(other, quick).is_error
 
 
+@pytest.mark.slow
 def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(kept, demo):
     changed = attrs.evolve(demo, server=attrs.evolve(demo.server, env={"LEVEL": "2"}))
     with joined(kept) as first:
@@ -138,6 +139,7 @@ def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(
         until(lambda: running() == 1)
 
 
+@pytest.mark.slow
 def test_no_more_are_kept_than_may_be(kept, demo, monkeypatch):
     monkeypatch.setattr(kept_servers, "MOST_IDLE", 2)
     servers = [

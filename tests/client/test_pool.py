@@ -287,6 +287,7 @@ os.execv(sys.executable, [sys.executable, "-m", "pflow_mcp_plugin.server.demo_se
 """
 
 
+@pytest.mark.slow
 def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     args = ("-c", TAKES_TURNS, str(log))

@@ -365,6 +365,7 @@ def test_a_stream_that_ends_at_once_is_a_failure_to_connect(pool, serve):
         pool.info(launch(serve(over)))
 
 
+@pytest.mark.slow
 def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):
     async def silent(request: Request, reply: Reply) -> bool:
         await reply.events(": wait")

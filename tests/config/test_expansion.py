@@ -425,6 +425,7 @@ def test_what_is_no_secret_inside_other_values_is_not_told():
     assert expand(Server(name="s", command="run", env=env), {"HOME": "/home/someone"}.get).secrets == ()
 
 
+@pytest.mark.slow
 def test_secrets_are_looked_for_in_any_text_in_bounded_time():
     for text in (
         '{"key":' * 50_000,

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = 0.45
 """Of the share of the needed tools that the plans have, with two nodes each on average."""
 
 
+@pytest.mark.slow
 def test_every_plan_validates_and_has_more_of_the_needed_tools_than_as_many_that_discover_finds():
     command = [sys.executable, "-m", "benchmarks.plan", "--split", "dev"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)

@@ -171,6 +171,7 @@ NASTY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NASTY)
 def test_arguments_that_fit_a_nasty_schema_reach_the_tool_by_every_way(name, pflow_host):
     schema = {"type": "object", **NASTY[name]}
@@ -272,6 +273,7 @@ def example(host, node):
     return info.main([node], "pflow", obj=host, standalone_mode=False).data["example"]
 
 
+@pytest.mark.slow
 def test_the_example_of_every_real_tool_is_a_node_without_mistakes(pflow_host):
     for server, listed in SERVERS.items():
         tools = [Tool(name=it["name"], input_schema=it["inputSchema"]) for it in listed]

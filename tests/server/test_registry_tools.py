@@ -102,6 +102,7 @@ def test_all_nodes_are_listed(served):
     assert served.data("registry_search", pattern="zzzzqqq")["nodes"] == []
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_server_runs_as_a_node(served, no_leftovers):
     served.pflow.add("typed", TYPED)
     served.pflow.sync()
@@ -137,6 +138,7 @@ def give(served):
     return lambda answer: server.answers.give("give", answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "whole"),
     [(LARGE, ("result",)), ({"rows": [{"n": n} for n in range(100_000)]}, ("result", "rows"))],

@@ -50,6 +50,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@pytest.mark.slow
 def test_a_warning_is_shown_once_for_each_run(pflow_host):
     command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
     pflow_host.add("demo", {**command, "env": {"TOKEN": "${NO_SUCH_VARIABLE}"}})

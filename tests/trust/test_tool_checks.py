@@ -66,6 +66,7 @@ def test_no_text_and_no_schema_stops_the_checks(name, text, said, schema, output
         assert "\x1b" not in finding.message + finding.where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [20, 1000])
 def test_ten_thousand_tools_take_bounded_time(real, servers):
     listed = [tool for tools in real.values() for tool in tools]

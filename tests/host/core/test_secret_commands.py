@@ -95,6 +95,7 @@ def test_a_program_that_is_not_there_is_named(program):
         CommandAnswers().ask("KEY", [program, "read"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the check reads /proc")
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     marks = tmp_path / "pid"

@@ -235,6 +235,7 @@ def test_standard_input_is_read_only_if_something_wants_it(tmp_path, pflow_home)
         os.close(writing)
 
 
+@pytest.mark.slow
 def test_whoever_waits_for_standard_input_is_told(pflow_home):
     with subprocess.Popen(
         [*PROGRAM, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

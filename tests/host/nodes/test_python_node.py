@@ -276,6 +276,7 @@ def test_a_secret_is_redacted_in_the_message_and_the_trace(bench):
     assert secret not in outcome.trace_path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "params"),
     [
@@ -312,6 +313,7 @@ def test_a_flood_of_output_is_ended(failed, stream, into):
     assert f"as its {stream} is longer than 3 MiB" in error.message
 
 
+@pytest.mark.slow
 def test_a_result_that_is_too_long_is_refused_and_a_long_output_is_whole(failed, ran):
     assert "as its result is longer than 1 MiB" in failed("result = 'x' * 3_000_000", max_output_mb=1).message
     outputs = ran("print('x' * 100_000_000)\nresult = 'y' * 20_000_000", memory_mb=2000)
@@ -408,6 +410,7 @@ time.sleep(seconds)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, 600])
 def test_nothing_that_the_code_starts_outlives_it(bench, tmp_path, seconds):
     """Children, other sessions and daemons, which ignore SIGTERM, with and without their environment."""
@@ -488,6 +491,7 @@ def wheel(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not UV.exists(), reason="a server is not available: uv")
 def test_requirements_are_installed_by_uv(bench, ran, failed, wheel, tmp_path):
     params = {

@@ -128,6 +128,7 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
     assert all_gone(tmp_path / "pid")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "ends"),
     [("", "echo hi", "hi\n"), ("trap '' TERM; ", "echo hi", "hi\n"), ("", "echo why >&2; exit 3", "why")],
@@ -184,6 +185,7 @@ def test_a_long_output_is_passed_on_whole(bench, pflow_home, stream, into):
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
 
 
+@pytest.mark.slow
 def test_lines_are_given_of_up_to_8_mib(bench):
     outputs = bench.run(shell("yes | head -c 8388608", timeout=60)).outputs
     assert (len(outputs["stdout"]), len(outputs["lines"])) == (8 << 20, 4 << 20)
@@ -207,6 +209,7 @@ print(code, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1
 """
 
 
+@pytest.mark.slow
 def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(pflow_home, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(shell("exec yes")))
     command = [sys.executable, "-c", MEASURED, "run", str(tmp_path / "wf.json")]
@@ -340,6 +343,7 @@ def leaving(tmp_path):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGABRT])
 def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(leaving, pflow_home, number):
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -363,6 +367,7 @@ def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(l
     assert left == []
 
 
+@pytest.mark.slow
 def test_row_64_what_left_the_session_of_a_command_ends_with_the_run(leaving, bench, tmp_path):
     file, pids = leaving("goes")
     shared_reaper.acquire()  # another run of this program still needs it

@@ -180,6 +180,7 @@ def _mutated(value, chance):
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue, seed):
     whole = plan_of(

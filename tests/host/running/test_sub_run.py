@@ -184,6 +184,7 @@ def test_a_step_waits_while_one_inside_it_waits_for_a_preparation(bench):
     assert [it["label"] for it in trace_of(outcome)["preparations"]] == ["program", "program"]
 
 
+@pytest.mark.slow
 def test_batches_inside_batches_do_not_multiply_their_threads(bench):
     seen = []
 

@@ -40,6 +40,7 @@ def test_the_documented_branches_meet_again(bench, number, said):
     assert bench.run(_with("compare"), number=number).outputs == {"said": said}
 
 
+@pytest.mark.slow
 def test_the_documented_expressions_tell_items_of_a_batch_apart(bench, tmp_path):
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.write_text("text")

@@ -93,6 +93,7 @@ def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(bomb):
     assert len(caught.value.message) < 300
 
 
+@pytest.mark.slow
 def test_a_workflow_of_many_parts_is_refused_soon(bench):
     node = {"id": "a", "type": "echo"}
     many = {
