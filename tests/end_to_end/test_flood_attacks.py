@@ -28,7 +28,7 @@ from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 FLOODING = Path(__file__).parents[1] / "data/flooding_server.py"
-CALL = 1.0
+CALL = 0.3
 CLOSE = 9.0
 """Seconds that a call has, and that a run may take to end after it: 0.6 for a hint, 2 until SIGKILL, the rest
 for a busy machine. It is less than the client's own last resort, which nothing here is to need."""
@@ -129,7 +129,7 @@ def test_row_56_of_many_requests_only_a_few_are_answered_at_once():
 @pytest.mark.parametrize("kind", ["progress", "changes", "letters", "pings"])
 @pytest.mark.parametrize("place", ["notifications/initialized", "initialize"])
 def test_row_56_a_flood_beside_the_answers_does_not_keep_a_connection_from_closing(flooding, kind, place):
-    server = flooding("stdio", kind, place, call_timeout=CALL, call_timeout_max=CALL, startup_timeout=2)
+    server = flooding("stdio", kind, place, call_timeout=CALL, call_timeout_max=CALL, startup_timeout=1)
     pool = Pool(lambda _: None)
     with contextlib.suppress(McpError):  # it may be answered in time, between the lines of the flood
         act(pool, server)
