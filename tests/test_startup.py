@@ -92,7 +92,7 @@ UNUSED = (
     *("pflow_mcp_plugin.client.transport.http_requests", "pflow_mcp_plugin.discovery.lock_file"),
     *("pflow_mcp_plugin.trust.pins", "pflow_mcp_plugin.host.running.batch"),
     *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.processes.missing_programs"),
-    "pflow_mcp_plugin.trust.tool_difference",
+    *("pflow_mcp_plugin.trust.tool_difference", "httpx2", "mcp.server", "starlette"),
 )
 """What a run of single calls on a stdio server, without a failure, does not import at all."""
 STARTS = """
@@ -133,3 +133,28 @@ def test_a_run_starts_its_server_before_it_imports_what_only_calls_and_failures_
     done = python("-c", code, "run", workflow)
     # The reaper and the server are started with none of it; no pattern for failures is compiled.
     assert (done.stdout, done.stderr) == ("3\n", "0 2 [] 0\n")
+
+
+ASKED_LATER = """
+import sys
+from pflow_mcp_plugin.client.background_loop import background_loop
+loop = background_loop.acquire()
+while not loop.serving:
+    pass
+assert "mcp.client.session" in sys.modules and "mcp.server" not in sys.modules
+import mcp
+from mcp import Client
+from mcp.client import ClientSession
+assert mcp.ClientSession is ClientSession and "mcp.server" in sys.modules
+assert [name for name in mcp.__all__ if not hasattr(mcp, name)] == []
+try:
+    mcp.nothing
+except AttributeError as error:
+    print(error)
+background_loop.release()
+"""
+
+
+def test_whoever_imports_the_sdk_later_finds_all_of_it(python):
+    done = python("-c", ASKED_LATER)
+    assert (done.stdout, done.stderr) == ("module 'mcp' has no attribute 'nothing'\n", "")

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from importlib.util import find_spec, module_from_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pflow_mcp_plugin.processes.process_group import Shared
 
@@ -55,6 +56,8 @@ class LoopThread:
                 # What servers with a process need; the first HTTP server imports the modules for HTTP.
                 import anyio._backends._asyncio  # noqa: F401 - loads it, as all imports here
 
+                _defer("mcp")
+                _defer("mcp.client")
                 import pflow_mcp_plugin.client.connection  # noqa: F401 - the same
 
                 if sys.platform != "win32":
@@ -62,6 +65,30 @@ class LoopThread:
                     import termios  # noqa: F401 - the same
             self.serving = True
             runner.get_loop().run_forever()
+
+
+def _defer(name: str) -> None:
+    """Put off the code of a package, not that of its submodules, until a name is asked of it.
+
+    That of the SDK imports its servers, which takes as long as all that its client needs.
+    """
+    if name in sys.modules or (spec := find_spec(name)) is None or spec.loader is None:
+        return
+    loader, package = spec.loader, module_from_spec(spec)
+    lock = threading.RLock()
+    begun: list[bool] = []
+
+    def ask(attribute: str) -> Any:
+        with lock:
+            if not begun:
+                begun.append(True)
+                loader.exec_module(package)
+        if attribute in vars(package):
+            return vars(package)[attribute]
+        raise AttributeError(f"module {name!r} has no attribute {attribute!r}", name=attribute, obj=package)
+
+    vars(package)["__getattr__"] = ask
+    sys.modules[name] = package
 
 
 background_loop: Shared[LoopThread] = Shared(LoopThread, LoopThread.stop)

@@ -42,7 +42,7 @@ class FakeServer:
     """
 
     def __init__(self, tools: Iterable[ToolLike], *, name: str = "fake", version: str = "1.0.0") -> None:
-        import mcp  # noqa: F401 - here: threads that import it at the same time can find it half loaded
+        import mcp.server  # noqa: F401 - here: threads that import it together can find it half loaded
 
         self.answers = ToolAnswers(tools)
         self._name = name
