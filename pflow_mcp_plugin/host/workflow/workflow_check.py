@@ -338,9 +338,8 @@ class _Check:
                         self.findings.error(where, in_code(part.text, f" (line {line})"), IN_CODE)
             elif key not in expression_params(entry):
                 checker.check(value, path)
-                is_line = is_shell_line(value, field)
-                checker.check_notation(value, path, for_shell=is_line)
-                if is_line:
+                checker.check_notation(value, path, for_shell=is_shell_line(value, field))
+                if is_shell_line(value, field):
                     check_shell_line(value, path, self.findings)
 
     def check_recipe(self, node: NodeSpec) -> None:
