@@ -2,7 +2,7 @@
 
 Nothing of the package itself is imported before the fork: each start imports it anew, with an environment, a
 folder and streams of its own. Python and these libraries read some variables before all else. A start with
-other values of these than the prepared process has needs a new interpreter.
+other values of these than the prepared process has needs a new interpreter, unless only `PYTHONPATH` differs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from typing import Any
 _LIBRARIES = ("anyio._backends._asyncio", "mcp", "mcp.client.session")
 _READ_FIRST = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_", "PYDANTIC_")
 """How variables begin that Python and these libraries read when they start."""
+_READ_LATER = {"PYTHONPATH", "PYTHON_KEYRING_BACKEND"}
+"""Those that a fork takes over, and those of libraries that are not imported yet."""
 _CHUNK = 65_536
 _NUMBER = 8
 
@@ -139,7 +141,11 @@ def prepared_starts() -> Iterator[PreparedStarts | None]:
 
 
 def _read_first(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name.startswith(_READ_FIRST)}
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(_READ_FIRST) and name not in _READ_LATER
+    }
 
 
 def _text(output: bytes) -> str:
@@ -218,9 +224,22 @@ def _become(request: tuple[list[str], dict[str, str], str], streams: Sequence[in
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(folder)
+    path = os.environ.get("PYTHONPATH", "")
     os.environ.clear()
     os.environ.update(variables)
+    if variables.get("PYTHONPATH", "") != path:
+        _import_from([folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder])
     return arguments
+
+
+def _import_from(folders: Sequence[str]) -> None:
+    """Import from these folders before all others, and run what they have for each start of Python."""
+    names = {path.stem for folder in folders for path in Path(folder).glob("*")}
+    assert not (names & set(sys.modules)) - {"sitecustomize"}, "this start needs a new interpreter"
+    sys.path[:0] = folders
+    if "sitecustomize" in names:
+        sys.modules.pop("sitecustomize", None)
+        importlib.import_module("sitecustomize")
 
 
 if __name__ == "__main__":
