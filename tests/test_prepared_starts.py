@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from programs import put_plugin
 
 WORKFLOW = """
 nodes:
@@ -59,6 +60,32 @@ def test_it_prints_and_returns_the_same(started, tmp_path, arguments, stdin):
         assert program.finished(stdin, 60) == fresh(*arguments, folder=tmp_path, stdin=stdin, SEEN="yes")
 
 
+CUSTOM = """
+import atexit, sys
+atexit.register(lambda: print("at the exit", file=sys.stderr))
+sys.stderr.write(f"{sys.path[0]} {'pflow_mcp_plugin.host.running.runner' in sys.modules}\\n")
+"""
+
+
+def test_what_is_on_its_path_is_imported_and_runs_until_its_end(started, tmp_path):
+    site = str(tmp_path / "site")
+    put_plugin(tmp_path / "site", "added", "raise ImportError('on purpose')")
+    (tmp_path / "site/sitecustomize.py").write_text(CUSTOM)
+    with started("plugins", folder=tmp_path, PYTHONPATH=site) as program:
+        code, stdout, stderr = program.finished("", 60)
+    assert (code, stdout, stderr.replace("True", "False", 1)) == fresh(
+        "plugins", folder=tmp_path, PYTHONPATH=site
+    )
+    assert "on purpose" in stderr
+    assert stderr.endswith("at the exit\n")
+
+
+def test_what_it_has_imported_already_is_not_replaced(started, tmp_path):
+    (tmp_path / "mcp.py").touch()
+    with started("--version", folder=tmp_path, PYTHONPATH=str(tmp_path)) as program:
+        assert "needs a new interpreter" in program.finished("", 60)[2]
+
+
 def test_a_signal_is_its_exit_code_and_leaving_it_ends_it(started, tmp_path, no_leftovers):
     with started("shell", "--command", "kill -9 $PPID", folder=tmp_path) as program:
         assert program.finished("", 60)[0] == -9
@@ -70,5 +97,5 @@ def test_what_an_interpreter_reads_first_needs_a_new_one(prepared):
     if prepared is None:
         pytest.skip("there they work")
     assert prepared.fits({**os.environ, "SEEN": "yes"})
-    assert not prepared.fits({**os.environ, "PYTHONPATH": "elsewhere"})
+    assert not prepared.fits({**os.environ, "PYTHONHASHSEED": "3"})
     assert not prepared.fits({**os.environ, "LC_ALL": "POSIX"})

@@ -1,16 +1,18 @@
-"""Starts the program from a process that has imported the MCP SDK, which is most of what a start costs.
+"""Starts the program from a process that has imported it and the MCP SDK: most of what a start costs.
 
-Nothing of the package itself is imported before the fork: each start imports it anew, with an environment, a
-folder and streams of its own. Python and these libraries read some variables before all else. A start with
-other values of these than the prepared process has needs a new interpreter, unless only `PYTHONPATH` differs.
+A start has an environment, a folder and streams of its own. Python and the libraries read some variables
+before all else. A start with other values of these than the prepared process has needs a new interpreter,
+unless only `PYTHONPATH` differs. `PFLOW_FRESH_STARTS` makes each start a new interpreter.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import selectors
@@ -25,7 +27,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+_PACKAGE = "pflow_mcp_plugin"
 _LIBRARIES = ("anyio._backends._asyncio", "mcp", "mcp.client.session")
+_APART = ("__main__", "pytest_plugin", "testing")
+"""Modules of the package that no start imports, or each anew."""
 _READ_FIRST = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_", "PYDANTIC_")
 """How variables begin that Python and these libraries read when they start."""
 _READ_LATER = {"PYTHONPATH", "PYTHON_KEYRING_BACKEND"}
@@ -114,6 +119,15 @@ def exchanged(stdin: int, text: bytes, outputs: Sequence[int], seconds: float) -
                 if not more:
                     _closed(waiting, key.fd)
     return [bytes(each) for each in found.values()]
+
+
+def import_all(name: str = _PACKAGE) -> None:
+    """Import the package, or a module of it and those below, as far as what they need is installed."""
+    with suppress(ImportError):
+        module = importlib.import_module(name)
+        for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+            if not found.name.endswith(_APART):
+                import_all(found.name)
 
 
 def _closed(waiting: selectors.BaseSelector, pipe: int) -> None:
@@ -242,11 +256,35 @@ def _import_from(folders: Sequence[str]) -> None:
         importlib.import_module("sitecustomize")
 
 
+def _run(ends: list[int]) -> None:
+    """Run the program, and note its exit code."""
+    try:
+        runpy.run_module(_PACKAGE, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            ends.append(end.code & 0xFF)
+        raise
+
+
+def _end(ends: list[int]) -> None:
+    """End the process after all that Python does at an exit, but without taking apart each module."""
+    if not ends:
+        return
+    streams = {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}
+    with suppress(OSError, ValueError):  # Python makes an exit code of this
+        for stream in streams - {None}:
+            stream.flush()
+        os._exit(ends[0])
+
+
 if __name__ == "__main__":
+    _ends: list[int] = []
+    atexit.register(_end, _ends)  # as the first: it is called last
+    import_all()
     for _name in _LIBRARIES:
         with suppress(ImportError):
             importlib.import_module(_name)
     gc.collect()
     gc.freeze()
     sys.argv[1:] = _serve(sys.argv[1])
-    runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
+    _run(_ends)

@@ -8,30 +8,16 @@ of the time of a new process, because everything is imported already.
 """
 
 import gc
-import importlib
 import io
 import json
 import os
-import pkgutil
 import sys
 import tempfile
 import traceback
 
-import pflow_mcp_plugin
+from prepared_starts import import_all
+
 from pflow_mcp_plugin import __main__ as start
-
-APART = (".client", ".server", ".testing", ".pytest_plugin", ".__main__")
-"""What no trial imports: none has an MCP server."""
-
-
-def import_all():
-    """Import what trials may need, so that none has to."""
-    for room in pkgutil.iter_modules(pflow_mcp_plugin.__path__, "pflow_mcp_plugin."):
-        if room.name.endswith(APART):
-            continue
-        package = importlib.import_module(room.name)
-        for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{room.name}."):
-            importlib.import_module(module.name)
 
 
 def play(trial):
