@@ -41,12 +41,10 @@ server.run("stdio")
 
 
 @pytest.fixture(params=["handshake", "2026-07-28"])
-def docs(request, pflow, tmp_path):
-    program = tmp_path / "docs.py"
+def docs(request, configured, homes):
+    program = homes / "docs.py"
     program.write_text(SERVER, encoding="utf-8")
-    document = json.dumps({"docs": {**script_server(program), "protocol": request.param}})
-    added = pflow("mcp", "add", document, "--sync")
-    assert added.exit_code == 0, added.stderr
+    configured("docs", script_server(program, protocol=request.param))
 
 
 def test_a_workflow_follows_the_link_in_a_result(docs, pflow, workflow):
@@ -69,19 +67,17 @@ def test_a_workflow_follows_the_link_in_a_result(docs, pflow, workflow):
     assert "resource_links" not in steps["page"]
 
 
-def test_python_reads_a_resource_beside_calls(docs):
+def test_python_reads_resources_beside_calls_and_what_it_cannot_read_is_an_error_of_the_server(docs):
     assert read_resource("docs", "docs://note")["text"] == "a note"
     with session() as tools:
         link = tools.call("docs", "find", words="x")
         assert tools.read_resource("docs", link["uri"])["size"] == 5
+        for uri in ("docs://none", "docs://broken"):
+            with pytest.raises(PflowError, match="server docs"):
+                tools.read_resource("docs", uri)
 
 
-@pytest.mark.parametrize("uri", ["docs://none", "docs://broken"])
-def test_a_resource_that_cannot_be_read_is_an_error_that_names_the_server(docs, uri):
-    with pytest.raises(PflowError, match="server docs"):
-        read_resource("docs", uri)
-
-
+@pytest.mark.parametrize("docs", ["2026-07-28"], indirect=True)
 def test_a_locked_workflow_reads_resources(docs, pflow, workflow):
     path = workflow(
         ("note", "mcp-docs-read-resource", {"uri": "docs://note"}), outputs={"note": "${note.result.text}"}
