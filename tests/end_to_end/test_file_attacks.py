@@ -26,9 +26,9 @@ CLIENT_SERVER = Path(__file__).parents[1] / "client/scripted.py"
 LARGE = "x" * (300 << 10)
 """A result above `inline_limit_kb`, which is in a file, too."""
 TAKES_VALUE = {"type": "object", "properties": {"value": {"type": "string"}}}
-MEMORY = 3 << 29
+MEMORY = 3 << 28
 """Bytes of address space that a program may have that was given a bomb."""
-SECONDS = 20
+SECONDS = 8
 """Seconds of processor time that it may take."""
 
 
@@ -275,7 +275,7 @@ def bombs():
     deep: object = "x"
     for _ in range(900):
         deep = {"a": deep}
-    edges = ({"from": "n0", "to": f"n{at % 9}"} for at in range(60_000))
+    edges = ({"from": "n0", "to": f"n{at % 9}"} for at in range(40_000))
 
     def nodes(count):
         return [{**echo, "id": f"n{at}"} for at in range(count)]
@@ -289,17 +289,17 @@ def bombs():
         "nested params": lambda: said(deep),
         "digits": lambda: said(0).replace("0", "9" * 4_000_000),
         "exponent": lambda: said(0).replace("0", "1e999999999"),
-        "many nodes": lambda: json.dumps({"nodes": nodes(100_000)}),
+        "many nodes": lambda: json.dumps({"nodes": nodes(40_000)}),
         "many edges": lambda: json.dumps({"nodes": nodes(9), "edges": list(edges)}),
         "long text": lambda: said("x" * (20 << 20)),
         "templates": lambda: said("${b." * 200_000),
-        "many keys": lambda: '{"nodes": [], ' + ", ".join(f'"k{at}": 1' for at in range(300_000)) + "}",
+        "many keys": lambda: '{"nodes": [], ' + ", ".join(f'"k{at}": 1' for at in range(100_000)) + "}",
     }
     servers = {
         "servers in brackets": lambda: '{"mcpServers": ' + "[" * 1_000_000 + "}",
         "a deep server": lambda: json.dumps({"mcpServers": {"a": {"command": "x", "env": deep}}}),
         "many servers": lambda: json.dumps(
-            {"mcpServers": {f"s{at} !": {"command": 1} for at in range(20_000)}}
+            {"mcpServers": {f"s{at} !": {"command": 1} for at in range(10_000)}}
         ),
     }
     part = """ . "a.b" . 'a' . a"""
