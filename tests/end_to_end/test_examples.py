@@ -36,40 +36,59 @@ def _files(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture
-def playground(git_command, tmp_path) -> Path:
-    """A repository with one commit, where the servers work."""
-    folder = tmp_path / "repository"
+def playground(homes) -> Path:
+    """A repository with one commit, where the servers work: for each test a new one in the same place."""
+    folder = homes / "repository"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     (folder / "a.txt").write_text("hello\n")
-    for words in ("config user.name A", "config user.email a@b.example", "add .", "commit --quiet -m First"):
+    identity = ("config user.name A", "config user.email a@b.example")
+    for words in ("init --quiet", *identity, "add .", "commit --quiet -m First"):
         subprocess.run(["git", "-C", str(folder), *words.split()], check=True)
     return folder
 
 
 @pytest.fixture
-def example(pflow, python, playground, tmp_path, request):
-    """Add the servers that an example needs, and run it: `example("1-time", "timezone=UTC")`.
-
-    It runs twice, as a workflow and as the Python program that it is exported to; both do the same.
-    """
+def add_servers(pflow, pflow_home, playground, homes, request):
+    """Add servers and sync them; the next test that needs the same ones gets a copy of that home."""
 
     def command_of(server):
-        if server == "git":
-            return real_servers.git(playground)
         # The filesystem server is installed with the reference server.
         found = request.getfixturevalue(f"{server.replace('filesystem', 'everything')}_command")
-        return real_servers.filesystem(playground) if server == "filesystem" else found
+        at_work = {"git": real_servers.git, "filesystem": real_servers.filesystem}
+        return at_work[server](playground) if server in at_work else found
 
-    def run(name, *inputs):
+    def add(servers):
+        kept = homes / "-".join(sorted(servers))
+        if not kept.exists():
+            for server in sorted(servers):
+                added = pflow("mcp", "add", "--sync", server, "--", *command_of(server), cwd=playground)
+                assert added.exit_code == 0, added.stderr
+            shutil.copytree(pflow_home, kept)
+        shutil.copytree(kept, pflow_home, dirs_exist_ok=True)
+
+    return add
+
+
+@pytest.fixture
+def example(pflow, python, playground, tmp_path, add_servers):
+    """Add the servers that an example needs, and run it: `example("1-time", "timezone=UTC")`.
+
+    It runs twice, as a workflow and as the Python program that it is exported to; both do the same. Where
+    that shows nothing more, it is not `exported`.
+    """
+
+    def run(name, *inputs, exported=True):
         workflow = EXAMPLES / f"{name}.json"
-        for server in sorted(servers_of(workflow)):
-            added = pflow("mcp", "add", "--sync", server, "--", *command_of(server), cwd=playground)
-            assert added.exit_code == 0, added.stderr
+        add_servers(servers_of(workflow))
         checked = pflow("validate", workflow, cwd=playground)
         assert checked.exit_code == 0, checked.stderr
         shutil.copytree(playground, tmp_path / "before")
         ran = pflow("run", workflow, *inputs, "--json", cwd=playground)
         assert ran.exit_code == 0, ran.stderr
         outputs, files = ran.envelope["data"]["outputs"], _files(playground)
+        if not exported:
+            return outputs
         shutil.rmtree(playground)
         shutil.copytree(tmp_path / "before", playground)
         program = pflow("workflow", "export-python", workflow, cwd=playground).stdout
@@ -160,7 +179,7 @@ def test_6_creates_the_file_only_if_it_is_not_there(example, playground, there):
     ],
 )
 def test_7_has_a_card_for_each_weather_and_keeps_the_picture(example, city, case, advice):
-    found = example("7-weather-card", f"city={city}")
+    found = example("7-weather-card", f"city={city}", exported=case == "warm")
     assert (found["case"], found["card"]) == (case, f"Echo: {city}: {advice}")
     assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
 
@@ -177,7 +196,7 @@ def test_8_reports_and_commits(example, playground):
 @installs
 def test_8_takes_the_error_route_when_it_cannot_commit(example, playground):
     (playground / ".git" / "index.lock").touch()
-    found = example("8-report")
+    found = example("8-report", exported=False)
     assert found["log"] is None
     assert (playground / "FAILED.txt").exists()
 
@@ -199,9 +218,8 @@ def test_10_does_three_steps_for_each_file(example, playground):
     assert "each/read" in failed["error"]
 
 
-def test_the_same_nodes_run_in_python(pflow, python, playground, everything_command):
-    command = real_servers.filesystem(playground)
-    assert pflow("mcp", "add", "--sync", "filesystem", "--", *command, cwd=playground).exit_code == 0
+def test_the_same_nodes_run_in_python(add_servers, python, playground):
+    add_servers({"filesystem"})
     for path, expected in (("note.txt", "one\n"), ("/etc/note.txt", "Access denied")):
         done = python(EXAMPLES / "notes.py", path, "one\ntwo", cwd=playground)
         assert done.exit_code == 0, done.stderr
