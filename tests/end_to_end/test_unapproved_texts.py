@@ -29,7 +29,7 @@ from chat_completions import provider
 from programs import PROGRAM
 from served_pflow import TOOLS, serving
 
-from pflow_mcp_plugin.calls import call
+from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.completion import complete
 from pflow_mcp_plugin.host.cli.main import main
@@ -438,8 +438,10 @@ def _run(made: type[ToolNode], **params: Any) -> dict[str, Any]:
 
 
 def test_no_class_and_no_call_in_python_has_it_before_it_is_approved(homes, monkeypatch):
-    assert WORD not in python(homes["before"], monkeypatch)
-    assert WORD in python(homes["after"], monkeypatch)
+    with session():  # one start of the server in place of one for each call
+        assert WORD not in python(homes["before"], monkeypatch)
+    with session():
+        assert WORD in python(homes["after"], monkeypatch)
 
 
 def test_no_stub_has_it_before_it_is_approved(homes, told, tmp_path):
