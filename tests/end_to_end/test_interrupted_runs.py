@@ -94,10 +94,10 @@ def test_ctrl_c_while_python_itself_ends_changes_nothing(code):
 def test_no_moment_of_a_run_is_a_bad_one(demo_workflow, code):
     """From where our code begins; what Python prints before is its own."""
     ends = set()
-    for moment in range(60):
+    for moment in range(30):
         run = code(READY, "run", demo_workflow, "--no-trace")
         assert run.stderr.readline() == "ready\n"
-        time.sleep(0.001 + moment * 0.015)
+        time.sleep(0.001 + moment * 0.03)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=20)
         if 'File "<string>", line 4' in said:
