@@ -65,7 +65,7 @@ def code(started):
     )
 
 
-@pytest.mark.parametrize("module", ["mcp", "anyio._backends._asyncio"])
+@pytest.mark.parametrize("module", ["mcp.client.session", "anyio._backends._asyncio"])
 def test_an_import_lock_that_is_never_released_does_not_keep_it_from_ending(demo_workflow, code, module):
     run = code(LOCKED.format(module=module), "run", demo_workflow)
     until(lambda: marked_processes(f"{run.pid}-"))
