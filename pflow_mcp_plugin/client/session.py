@@ -64,6 +64,7 @@ from pflow_mcp_plugin.types import ServerInfo
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
+_PFLOW = Implementation(name="pflow-mcp", version=version("pflow-mcp"))
 _MAX_ROUNDS = 100
 """How often a session's server may answer one call with a request for input or for another call."""
 _LONGEST_PAUSE = 1.0
@@ -197,7 +198,7 @@ class Session(OpenSession):
         self.dispatcher.redact = redactor.text
         super().__init__(
             dispatcher=self.dispatcher,
-            client_info=Implementation(name="pflow-mcp", version=version("pflow-mcp")),
+            client_info=_PFLOW,
             message_handler=self._on_message,
         )
         self._redactor = redactor
