@@ -1,24 +1,22 @@
-"""Results of nodes that are kept for later runs, each in a file of its own in a private folder.
+"""Results of nodes that are kept for later runs, in a SQLite file in a private folder.
 
-A file is replaced as a whole, so readers need no lock. It begins with the SHA-256 of the rest, which is
-JSON; a file that is truncated, changed or owned by another user is removed and counts as missing. Nothing
-there is ever executed, and no symbolic link is followed. When the files exceed the limit, the oldest are
-removed first, under a lock.
+Beside each result stands its SHA-256: one that was changed is removed and counts as missing, and so does a
+file that is damaged, or belongs to another user. Nothing there is ever executed, and no symbolic link is
+followed. When the file exceeds the limit, the oldest results are removed first.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import re
-import stat
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
 
 import attrs
 
@@ -26,7 +24,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
-from pflow_mcp_plugin.storage import StoreError, locked, make_folder, read_regular, write_atomic
+from pflow_mcp_plugin.storage import StoreError, make_folder, require_own
 
 SETTING = "cache_limit_mb"
 """The setting with the megabytes that all results may take; 0 keeps none."""
@@ -35,13 +33,28 @@ VARIABLE = "PFLOW_CACHE_LIMIT_MB"
 LIMIT_MB = 256.0
 LARGEST = 16 << 20
 """Bytes of the largest result that is kept."""
-_BLOCK = 4_096
-"""Bytes that even the smallest file takes."""
-_SHARE = 16
-"""A process measures all files each time it has written one part in so many of the limit."""
-_DIGEST = 64
-_SHARD = re.compile("[0-9a-f]{2}")
-_NAME = re.compile(r"[0-9a-f]{62}\.json")
+_SHARE = 8
+"""Over the limit, this part of it is made free, so that not every further result removes some."""
+_WAIT = 10.0
+"""Seconds to wait for other processes, each of which writes for a moment."""
+_TABLES = """
+PRAGMA auto_vacuum = FULL;
+CREATE TABLE IF NOT EXISTS result (key TEXT PRIMARY KEY, made REAL NOT NULL, action TEXT NOT NULL,
+  outputs BLOB NOT NULL, digest TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS age ON result (made);
+"""
+_SIZE = """
+SELECT (page_count - freelist_count) * page_size
+  FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
+_REMOVE_OLDEST = """
+DELETE FROM result WHERE key IN (SELECT key FROM
+  (SELECT key, length(outputs) AS size, sum(length(outputs)) OVER (ORDER BY made) AS total FROM result)
+  WHERE total - size < ?)
+"""
+_one_at_a_time = threading.Lock()
+"""Closing a descriptor of a file gives up all locks of the process on it, those of SQLite too."""
+_Execute = Callable[..., sqlite3.Cursor]
 
 
 @attrs.frozen(kw_only=True)
@@ -61,19 +74,6 @@ class Usage:
     size: int = 0
     oldest: float | None = None
 
-    @classmethod
-    def of(cls, files: Sequence[_File]) -> Self:
-        """Return what some results take."""
-        oldest = min((file.made for file in files), default=None)
-        return cls(entries=len(files), size=sum(file.size for file in files), oldest=oldest)
-
-
-@attrs.frozen(order=True)
-class _File:
-    made: float
-    path: Path = attrs.field(order=False)
-    size: int = attrs.field(order=False)
-
 
 class ResultCache:
     """The result cache of one user; any number of threads and processes may use it at once.
@@ -84,101 +84,88 @@ class ResultCache:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._lock = threading.Lock()
-        self._unseen = limit  # so that the first `put` measures
 
     def get(self, key: str, ttl: float) -> KeptResult | None:
         """Return the cached result of a key, None if none is valid and younger than `ttl` seconds."""
-        path = self._path(key)
-        result = None
-        try:
-            for folder in (self.folder, path.parent):
-                _require_own(folder)
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and _is_ours(status):
-                result = _parsed(read_regular(path, 2 * LARGEST), key)
-        except (OSError, StoreError):
-            return None
-        if result is None:
-            _remove(path)
-            return None
-        # After the clock was set back, the age of a result is unknown.
-        return result if 0 <= time.time() - result.made < ttl else None
+        with suppress(StoreError), self._opened() as execute:
+            found = execute(
+                "SELECT made, action, outputs, digest FROM result WHERE key = ?", (key,)
+            ).fetchone()
+            if found is None:
+                return None
+            made, action, outputs, digest = found
+            if not isinstance(outputs, bytes) or _digest(key, made, action, outputs) != digest:
+                execute("DELETE FROM result WHERE key = ?", (key,))
+            # After the clock was set back, the age of a result is unknown.
+            elif 0 <= time.time() - made < ttl:
+                return KeptResult(made=made, action=action, outputs=json.loads(outputs))
+        return None
 
     def put(self, key: str, action: str, outputs: bytes) -> None:
         """Keep a result in the cache; `outputs` are the JSON text of an object.
 
         If it cannot be kept, a StoreError says so, and what was kept before is unchanged.
         """
-        head = json.dumps({"key": key, "made": time.time(), "action": action})[:-1]
-        body = head.encode() + b', "outputs": ' + outputs + b"}\n"
-        content = sha256(body).hexdigest().encode() + b"\n" + body
-        path = self._path(key)
-        for folder in (self.folder, path.parent):
-            make_folder(folder)
-            _require_own(folder)
-        with suppress(OSError):
-            if path.is_symlink():
-                path.unlink()
-        write_atomic(path, content, durable=False)
-        with self._lock:
-            self._unseen += _occupied(len(content))
-            due = self._unseen >= self.limit // _SHARE
-            if due:
-                self._unseen = 0
-        if due:
-            self._prune()
+        made = time.time()
+        row = (key, made, action, outputs, _digest(key, made, action, outputs))
+        with self._opened(create=True) as execute:
+            execute("INSERT OR REPLACE INTO result VALUES (?, ?, ?, ?, ?)", row)
+            execute("DELETE FROM result WHERE made < ?", (made - LONGEST_TTL,))
+            (size,) = execute(_SIZE).fetchone()
+            if size > self.limit:
+                execute(_REMOVE_OLDEST, (size - self.limit + self.limit // _SHARE,))
 
     def remove(self, key: str) -> None:
         """Remove a result from the cache, if it is there."""
-        _remove(self._path(key))
+        with suppress(StoreError), self._opened() as execute:
+            execute("DELETE FROM result WHERE key = ?", (key,))
 
     def usage(self) -> Usage:
         """Return what the cache takes now."""
-        return Usage.of(list(self._files()))
+        try:
+            with self._opened() as execute:
+                entries, oldest = execute("SELECT count(*), min(made) FROM result").fetchone()
+                return Usage(entries=entries, size=execute(_SIZE).fetchone()[0], oldest=oldest)
+        except StoreError:
+            return Usage()
 
     def clear(self, older_than: float = 0.0) -> Usage:
         """Remove the cached results that are older than some seconds, and return what they took.
 
-        If some could not be removed, a StoreError says so.
+        If they cannot be removed, a StoreError says so.
         """
-        before = time.time() - older_than
         # Without an age everything goes, also what a clock that was ahead has kept.
-        old = [file for file in self._files() if not older_than or file.made < before]
-        gone = [file for file in old if _remove(file.path)]
-        # What another process has removed meanwhile is no failure.
-        left = [] if len(gone) == len(old) else [file.path for file in old if os.path.lexists(file.path)]
-        if left:
-            raise StoreError(
-                left[0], f"could not be removed ({len(left):,} of {len(old):,} results are still there)"
-            )
-        return Usage.of(gone)
+        before = (time.time() - older_than if older_than else math.inf,)
+        with self._opened(create=True) as execute:
+            (size,) = execute(_SIZE).fetchone()
+            (oldest,) = execute("SELECT min(made) FROM result WHERE made < ?", before).fetchone()
+            entries = execute("DELETE FROM result WHERE made < ?", before).rowcount
+            return Usage(entries=entries, size=size - execute(_SIZE).fetchone()[0], oldest=oldest)
 
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key[2:]}.json"
-
-    def _files(self) -> Iterator[_File]:
-        for shard in _listed(self.folder):
-            for item in _listed(Path(shard.path)) if _SHARD.fullmatch(shard.name) else ():
-                if _NAME.fullmatch(item.name):
-                    with suppress(OSError):
-                        status = item.stat(follow_symlinks=False)
-                        yield _File(status.st_mtime, Path(item.path), _occupied(status.st_size))
-
-    def _prune(self) -> None:
-        """Remove results that are too old to be used, and the oldest ones while all exceed the limit."""
-        outdated = time.time() - LONGEST_TTL
-        now = self.usage()
-        if now.size <= self.limit and (now.oldest is None or now.oldest > outdated):
-            return
-        with locked(self.folder / "limit"):
-            files = sorted(self._files())
-            size = sum(file.size for file in files)
-            for file in files:
-                if size <= self.limit * (_SHARE - 2) // _SHARE and file.made > outdated:
-                    break
-                _remove(file.path)
-                size -= file.size
+    @contextmanager
+    def _opened(self, *, create: bool = False) -> Iterator[_Execute]:
+        """Yield what executes a statement, in one transaction; a StoreError says why there is no cache."""
+        path = self.folder / "results.db"
+        flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT if create else 0)
+        try:
+            if create:
+                make_folder(self.folder)
+            with _one_at_a_time:
+                with open(path, "rb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
+                    require_own(path, file.fileno())
+                with closing(sqlite3.connect(path, timeout=_WAIT)) as connection, connection:
+                    # What a power failure damages is made again; no secret may remain in free pages.
+                    connection.executescript("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
+                    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                        connection.executescript(_TABLES)
+                    yield connection.execute
+        except sqlite3.OperationalError as error:
+            raise StoreError(path, str(error)) from error
+        except sqlite3.DatabaseError as error:
+            path.unlink(missing_ok=True)
+            raise StoreError(path, f"it was damaged, so it is removed: {error}") from error
+        except OSError as error:
+            raise StoreError(path, error.strerror or str(error)) from error
 
 
 def open_cache(
@@ -196,54 +183,7 @@ def open_cache(
     return ResultCache(cache / "results", int(megabytes * (1 << 20)))
 
 
-def _parsed(content: bytes, key: str) -> KeptResult | None:
-    """Return the result in a file; None if the file is damaged or belongs to another key."""
-    digest, body = content[:_DIGEST], content[_DIGEST + 1 :]
-    if sha256(body).hexdigest().encode() != digest:
-        return None
-    try:
-        data: Any = json.loads(body)
-        result = KeptResult(made=float(data["made"]), action=data["action"], outputs=data["outputs"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    fits = isinstance(result.action, str) and isinstance(result.outputs, dict) and data["key"] == key
-    return result if fits else None
-
-
-def _require_own(folder: Path) -> None:
-    """Raise StoreError if a folder is a link or others could fill it, OSError if it cannot be read."""
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise StoreError(folder, "it is a link or no folder, so no results are kept there")
-    if not _is_ours(status) or (os.name != "nt" and status.st_mode & 0o022):
-        raise StoreError(
-            folder,
-            "other users can write to it, so no results are kept there",
-            suggestion=f"Remove it, or run: chmod 700 {folder}",
-        )
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    return os.name == "nt" or status.st_uid == os.geteuid()
-
-
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder of the user; nothing for a folder that others could fill."""
-    try:
-        _require_own(folder)
-        with os.scandir(folder) as found:
-            return list(found)
-    except (OSError, StoreError):
-        return []
-
-
-def _occupied(size: int) -> int:
-    return -(-size // _BLOCK) * _BLOCK
-
-
-def _remove(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:  # a folder in its place, or gone
-        return False
-    return True
+def _digest(key: str, made: float, action: str, outputs: bytes) -> str:
+    digest = sha256(f"{key} {made} {action} ".encode())
+    digest.update(outputs)
+    return digest.hexdigest()

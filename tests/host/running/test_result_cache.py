@@ -1,9 +1,13 @@
 import json
 import os
+import resource
+import sqlite3
 import stat
 import sys
 import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import attrs
 import pocketflow
@@ -72,8 +76,13 @@ def folder(bench):
     return bench.host.paths.cache / "results"
 
 
-def files(folder):
-    return sorted(path for path in folder.rglob("*.json"))
+def entries(folder):
+    return ResultCache(folder, MB).usage().entries
+
+
+def execute(folder, text, *values):
+    with closing(sqlite3.connect(folder / "results.db")) as connection, connection:
+        return connection.execute(text, values).fetchall()
 
 
 # What a run does with it
@@ -321,7 +330,7 @@ def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, rea
         assert outcome.outputs["extra"] is value
         assert noted(outcome).keys() == {"not_kept", "why"}
     assert len(calls) == 2
-    assert files(folder(bench)) == []
+    assert entries(folder(bench)) == 0
     with pytest.raises(NotKept):
         exact_json({"a": [value]}, "it")
 
@@ -398,7 +407,7 @@ def test_what_contains_a_secret_is_not_kept(bench, reader, place):
     workflow = {"nodes": nodes, "inputs": {"name": {"type": "str"}}}
     for _ in range(2):
         assert bench.run(workflow, **inputs).success
-    assert files(folder(bench)) == []
+    assert entries(folder(bench)) == 0
     assert remains(SECRET, [], folder(bench)) == []
 
 
@@ -414,118 +423,113 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
     assert remains(SECRET, [], folder(bench)) == []
 
 
-# The files
+# The file
 
 
-def test_files_and_folders_are_private_under_any_umask(bench, reader):
+def test_the_file_and_its_folder_are_private_under_any_umask(bench, reader):
     before = os.umask(0)
     try:
         run(bench)
     finally:
         os.umask(before)
-    places = [folder(bench), *folder(bench).rglob("*")]
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_dir()}
-    assert modes == {0o700}
-    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder(bench))] == [0o600]
+    places = [folder(bench), *folder(bench).iterdir()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in places] == [0o700, 0o600]
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         lambda content: b"",
-        lambda content: content[:-1],
+        lambda content: content[: len(content) // 2],
         lambda content: content[:70],
         lambda content: content.replace(b"value", b"Value"),
+        lambda content: content.replace(b"default", b"Default"),
         lambda content: b"\x80\x04K\x01.",  # a pickle
         lambda content: b"[" * 200_000,
-        lambda content: content + b" ",
+        lambda content: content[:100] + os.urandom(len(content) - 100),
     ],
 )
 def test_a_damaged_file_is_a_miss_and_is_replaced(bench, reader, damage):
     calls, _ = reader
     run(bench)
-    [path] = files(folder(bench))
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    path = folder(bench) / "results.db"
+    path.write_bytes(damage(path.read_bytes()))
     assert run(bench).outputs["value"][2] == 2
     assert run(bench).outputs["value"][2] == 2
     assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"null",
-        b"[]",
-        b'{"key": "%s", "made": "x", "action": "default", "outputs": {}}',
-        b'{"key": "%s", "made": NaN, "action": "default", "outputs": {}}',
-        b'{"key": "%s", "made": 1e400, "action": "default", "outputs": {}}',
-        b'{"key": "%s", "made": 1, "action": 1, "outputs": {}}',
-        b'{"key": "%s", "made": 1, "action": "default", "outputs": []}',
-        b'{"key": "other", "made": 1, "action": "default", "outputs": {}}',
-        b"[" * 200_000,
-        b"1" * 5_000,
-    ],
+    "change", ["key = ?", "made = made + 1", "made = 'x'", "action = 1", "outputs = '[]'", "digest = 1"]
 )
-def test_a_file_of_another_form_is_no_result(cache, body):
-    from hashlib import sha256
+def test_a_result_that_was_changed_is_removed(cache, change):
+    cache.put(KEY, "default", b'{"a": 1}')
+    assert cache.get(KEY, 10).outputs == {"a": 1}
+    execute(cache.folder, f"UPDATE result SET {change}", *[OTHER][: "?" in change])
+    key = OTHER if "?" in change else KEY
+    assert cache.get(key, 1e12) is None
+    assert cache.usage().entries == 0
 
+
+def test_a_file_of_other_tables_is_no_cache(cache):
     cache.put(KEY, "default", b"{}")
-    [path] = files(cache.folder)
-    body = body.replace(b"%s", KEY.encode())
-    path.write_bytes(sha256(body).hexdigest().encode() + b"\n" + body)
-    assert cache.get(KEY, 1e12) is None
-
-
-def test_a_result_under_another_name_is_not_used(cache):
-    cache.put(KEY, "default", b'{"a": 1}')
-    [path] = files(cache.folder)
-    other = cache.folder / OTHER[:2] / f"{OTHER[2:]}.json"
-    other.parent.mkdir(mode=0o700)
-    path.rename(other)
-    assert cache.get(OTHER, 10) is None
-    assert not other.exists()
-
-
-def test_links_are_not_followed(cache, tmp_path):
-    outside = tmp_path / "outside.json"
-    cache.put(KEY, "default", b'{"a": 1}')
-    [path] = files(cache.folder)
-    path.rename(outside)
-    path.symlink_to(outside)
+    execute(cache.folder, "DROP TABLE result")
     assert cache.get(KEY, 10) is None
-    path.unlink(missing_ok=True)
-    path.symlink_to(outside)
-    before = outside.read_bytes()
-    cache.put(KEY, "default", b'{"a": 2}')
-    assert outside.read_bytes() == before
-    assert not path.is_symlink()
-    assert cache.get(KEY, 10).outputs == {"a": 2}
+    with pytest.raises(StoreError, match="no such table"):
+        cache.put(KEY, "default", b"{}")
 
 
-def test_a_folder_that_is_a_link_is_neither_filled_nor_read_nor_cleared(cache, tmp_path):
+def test_a_link_is_not_followed(cache, tmp_path):
     elsewhere = ResultCache(tmp_path / "elsewhere", MB)
     elsewhere.put(KEY, "default", b"{}")
-    cache.folder.symlink_to(elsewhere.folder)
+    cache.folder.mkdir(mode=0o700)
+    (cache.folder / "results.db").symlink_to(elsewhere.folder / "results.db")
     assert cache.get(KEY, 10) is None
-    assert cache.usage().entries == cache.clear().entries == 0
-    with pytest.raises(PflowError, match="it is a link"):
-        cache.put(OTHER, "default", b"{}")
-    assert elsewhere.get(KEY, 10)
-
-
-def give_away(folder):
-    os.chown(folder, os.geteuid() + 1, -1)
+    assert cache.usage().entries == 0
+    for write in (lambda: cache.put(OTHER, "default", b"{}"), cache.clear):
+        with pytest.raises(StoreError):
+            write()
+    assert elsewhere.usage().entries == 1
 
 
 # Only root may give files away.
-@pytest.mark.parametrize("change", [lambda folder: folder.chmod(0o770), *[give_away][os.geteuid() :]])
-def test_a_folder_of_others_is_not_used(cache, change):
+give_away = pytest.param(
+    lambda folder: os.chown(folder, os.geteuid() + 1, -1),
+    "belongs to",
+    marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can"),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda folder: folder.chmod(0o777), "every user can write it"),
+        (lambda folder: (folder / "results.db").chmod(0o666), "every user can write it"),
+        give_away,
+    ],
+)
+def test_what_others_could_have_written_is_not_used(cache, change, why):
     cache.put(KEY, "default", b"{}")
     change(cache.folder)
     assert cache.get(KEY, 10) is None
-    with pytest.raises(PflowError, match="other users can write to it"):
+    assert cache.usage().entries == 0
+    with pytest.raises(PflowError, match=why):
         cache.put(KEY, "default", b"{}")
+
+
+def test_processes_use_it_at_once(cache, python):
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from pflow_mcp_plugin.host.running.result_cache import ResultCache\n"
+        f"cache = ResultCache(Path({str(cache.folder)!r}), {MB})\n"
+        "for number in range(100):\n"
+        "    cache.put(f'{sys.argv[1]}{number}', 'default', b'{\"a\": 1}')\n"
+        "    assert cache.get(f'{sys.argv[1]}{number}', 60)\n"
+    )
+    with ThreadPoolExecutor(4) as threads:
+        ended = list(threads.map(lambda name: python("-c", program, name), "abcd"))
+    assert [it.stderr for it in ended] == [""] * 4
+    assert cache.usage().entries == 400
 
 
 def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on(bench, reader):
@@ -541,20 +545,17 @@ def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on
     assert str(folder(bench)) in warning
 
 
-def test_a_full_disk_is_warned_about_and_leaves_what_was_there(bench, reader, monkeypatch):
-    run(bench)
-    kept = files(folder(bench))[0].read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pflow_mcp_plugin.storage.atomic_files.os.write", full)
-    outcome = run(bench, node(cache={"ttl": 0}))
-    monkeypatch.undo()
-    assert outcome.success
-    assert any("no space left on device" in it.message for it in bench.warnings)
-    assert [path.read_bytes() for path in files(folder(bench))] == [kept]
-    assert not list(folder(bench).rglob("*.tmp"))
+def test_a_full_disk_is_an_error_and_leaves_what_was_there(cache):
+    cache.put(KEY, "default", b'{"a": 1}')
+    most = (cache.folder / "results.db").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises(StoreError, match=r"full|error"):
+            cache.put(KEY, "default", b'{"a": "%s"}' % (b"x" * 50_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert cache.get(KEY, 10).outputs == {"a": 1}
 
 
 # Their size
@@ -564,17 +565,18 @@ def numbered(number):
     return f"{number:02x}" + f"{number:062x}"
 
 
-def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path):
+def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path, monkeypatch):
     cache = ResultCache(tmp_path / "results", MB)
     text = json.dumps({"text": "x" * 50_000}).encode()
+    now = time.time()
     for number in range(40):
+        monkeypatch.setattr(time, "time", lambda number=number: now - 100 + number)
         cache.put(numbered(number), "default", text)
-        path = cache._path(numbered(number))
-        os.utime(path, (time.time() - 100 + number,) * 2)
-        assert cache.usage().size <= MB + MB // 8
+        assert cache.usage().size <= MB
+        assert (cache.folder / "results.db").stat().st_size <= MB
     left = [number for number in range(40) if cache.get(numbered(number), 1e12)]
     assert left == list(range(left[0], 40))
-    assert 10 < len(left) <= 20
+    assert 15 < len(left) <= 20
 
 
 def test_a_result_that_would_take_most_of_the_limit_is_not_kept(bench, reader, monkeypatch):
@@ -595,29 +597,24 @@ def test_the_limit_is_a_setting(tmp_path, given, megabytes, warned):
     assert bool(warnings) == warned
 
 
-def test_clearing_removes_what_is_old_enough(cache):
-    for number in range(3):
-        cache.put(numbered(number), "default", b"{}")
-    os.utime(cache._path(numbered(0)), (time.time() - 4000,) * 2)
-    (cache.folder / "notes.txt").write_text("theirs")
-    (cache.folder / "00" / "notes.json").write_text("theirs")
-    assert cache.usage().entries == 3
-    assert cache.clear(older_than=3600).entries == 1
+def test_clearing_removes_what_is_old_enough(cache, monkeypatch):
+    now = time.time()
+    for number, age in enumerate((4000, 0, 0)):
+        monkeypatch.setattr(time, "time", lambda age=age: now - age)
+        cache.put(numbered(number), "default", b'{"a": "%s"}' % (b"x" * 20_000))
+    assert (cache.usage().entries, cache.usage().oldest) == (3, now - 4000)
+    old = cache.clear(older_than=3600)
+    assert (old.entries, old.oldest) == (1, now - 4000)
+    assert 20_000 <= old.size < 30_000
     assert cache.clear().entries == 2
     assert cache.usage().entries == 0
-    assert len(files(cache.folder)) == 1
+    assert (cache.folder / "results.db").stat().st_size == cache.usage().size < 30_000
 
 
 def test_what_cannot_be_removed_is_an_error(cache):
-    for key in (KEY, OTHER):
-        cache.put(key, "default", b"{}")
-    path = cache._path(KEY)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(StoreError, match="1 of 2 results are still there"):
+    (cache.folder / "results.db").mkdir(parents=True)
+    with pytest.raises(StoreError):
         cache.clear()
-    assert path.exists()
-    assert cache.get(OTHER, 60) is None
 
 
 # Keys
