@@ -39,9 +39,8 @@ WHOLE = {
     *("host.direct.direct_run.DirectRun", "host.running.attempts.Attempts", "host.running.batch._Tally"),
     *("host.nodes.http_request.HttpAnswer", "host.nodes.http_request.HttpCall"),
     *("host.running.result_reuse.WatchedStore", "host.running.shared_store.Values"),
-    *("host.running.flow.Steps", "host.running.trace_recorder.Preparation"),
-    *("host.running.trace_recorder.Step", "host.workflow.compilation.Compiled"),
-    "host.workflow.compilation.PlannedNode",
+    *("host.running.trace_recorder.Preparation", "host.running.trace_recorder.Step"),
+    *("host.workflow.compilation.Compiled", "host.workflow.compilation.PlannedNode"),
 }
 """The classes of which nothing is shown, as they hold the values of a run."""
 

@@ -65,7 +65,7 @@ class EmbeddedHost(Host):
         """The runner, created on first use."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
-        return WorkflowRunner(self, self.registry, self.plugins)
+        return WorkflowRunner(host=self, types=self.registry, plugins=self.plugins)
 
     @shared_part
     def settings(self) -> StoredSettings:

@@ -174,7 +174,8 @@ class Script:
         return attrs.evolve(compiled, nodes=tuple(nodes))
 
     def _runner(self, host: EmbeddedHost) -> WorkflowRunner:
-        return WorkflowRunner(host, _Types(host, self._nodes), host.plugins, options=self.options)
+        types = _Types(host, self._nodes)
+        return WorkflowRunner(host=host, types=types, plugins=host.plugins, options=self.options)
 
 
 class _Types(ChangedEntries):

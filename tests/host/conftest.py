@@ -2,6 +2,7 @@ import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pocketflow
 import pytest
@@ -10,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Probl
 from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import create_manager
-from pflow_mcp_plugin.host.running import WorkflowRunner
+from pflow_mcp_plugin.host.running import flow
 
 MODULE = "nodes_on_the_bench"
 
@@ -70,9 +71,10 @@ class Bench(NodeSource):
 
         return add
 
-    def runner(self, **options):
-        """Return a runner of the host with options of its own."""
-        return WorkflowRunner(self.host, self.host.registry, self.host.plugins, **options)
+    def run_bounded(self, most, workflow, inputs, **options):
+        """Run a workflow that may take so many steps."""
+        with patch.multiple(flow, MOST_STEPS=most, STEPS_PER_NODE=0):
+            return self.host.runner.run(workflow, inputs, **options)
 
     def run(self, workflow, **inputs):
         return self.host.runner.run(workflow, inputs, name="wf")

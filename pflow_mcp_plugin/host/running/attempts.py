@@ -23,7 +23,7 @@ from pflow_mcp_plugin.contract import Entry, Field, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
@@ -42,10 +42,8 @@ from pflow_mcp_plugin.host.workflow.templates import (
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, expression_params
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
     from pflow_mcp_plugin.host.running.run_record import RecordedStep
-
-Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
-"""Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
 
 
 @attrs.frozen
@@ -69,11 +67,15 @@ class Result:
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
-    """Makes the attempts at nodes, on the values of one run or of one item of a batch, by its index."""
+    """Makes the attempts at nodes, on the values of one run or of one item of a batch, by its index.
+
+    `reuse` has the results of earlier runs, if any node may use them.
+    """
 
     run: CurrentRun
     values: Values
     item: int | None = None
+    reuse: ResultReuse | None = None
 
     def perform(
         self,
@@ -127,9 +129,9 @@ class Attempts:
         if returned is not None and not isinstance(returned, str):
             raise PflowError(f"its action must be a string, it returned {type(returned).__name__}")
         action = returned or "default"
-        reported = store.written.get("error")
-        if not is_failure(action, reported):
+        if not store.has_failed(action):
             return Result(action)
+        reported = store.written.get("error")
         left = self.values.root.pop("__error__", None)
         words = "it returned its error action without a reason" if reported is None else str(reported)
         cause = left if isinstance(left, BaseException) else PflowError(words)
@@ -223,12 +225,6 @@ def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
         cause = PflowError(earlier.error, action=earlier.action, ran="ran")
         return Result(earlier.action, node_failure(planned.ref, cause))
     return Result(earlier.action or "default", skipped=earlier.state == "skipped")
-
-
-def is_failure(action: str, reported: object) -> bool:
-    """Return whether an attempt at a node failed, by its action and its output `error`."""
-    # Other actions are plain branches unless the node says under `error` what went wrong.
-    return action != "default" and (reported is not None or action == "error")
 
 
 def argument_types(entry: Entry) -> Fit:

@@ -22,10 +22,10 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, StoredValue, Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, StoredValue, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode

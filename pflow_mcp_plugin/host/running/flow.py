@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import attrs
 import pocketflow
@@ -17,7 +17,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
-from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import endless, node_failure
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.trace_recorder import Step
@@ -33,25 +32,8 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
 
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
-
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
-
-
-@attrs.frozen(eq=False, repr=False)
-class Steps:
-    """What the steps of one run share; `reuse` has the results of earlier runs, if any node may use them."""
-
-    run: CurrentRun
-    values: Values
-    reuse: ResultReuse | None = None
-
-    @property
-    def attempts(self) -> Attempts:
-        """What each step of the run calls to run its node, once or for each item."""
-        return Attempts(self.run, self.values)
 
 
 class StepNode(pocketflow.BaseNode):
@@ -61,17 +43,17 @@ class StepNode(pocketflow.BaseNode):
     so to this object's params; the real node gets the compiled ones.
     """
 
-    def __init__(self, planned: PlannedNode, node: Any, steps: Steps) -> None:
+    def __init__(self, planned: PlannedNode, node: Any, attempts: Attempts) -> None:
         super().__init__()
         self.planned = planned
         self.result: Result | None = None
         self._node = node
-        self._steps = steps
+        self._attempts = attempts
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
         """Run the node, once or for each item; an exception that it raises becomes a failure."""
-        planned, steps = self.planned, self._steps
-        run, values, batch = steps.run, steps.values, planned.constructs.batch
+        planned, attempts = self.planned, self._attempts
+        run, values, batch = attempts.run, attempts.values, planned.constructs.batch
         run.check()
         step = run.recorder.begin(planned.ref)
         run.progress.begin(planned.ref.id)
@@ -85,7 +67,7 @@ class StepNode(pocketflow.BaseNode):
             fit=argument_types(planned.ref.entry),
         )
         step.params = planned.ref.params  # as written, in case a template cannot be resolved
-        reuse = steps.reuse.of(planned) if steps.reuse and planned.ttl is not None else None
+        reuse = attempts.reuse.of(planned) if attempts.reuse and planned.ttl is not None else None
         prepare = self._prepared if reuse is None else reuse.through(self._prepared)
         step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
         try:
@@ -93,15 +75,15 @@ class StepNode(pocketflow.BaseNode):
             if result is None and batch is not None:
                 from pflow_mcp_plugin.host.running.batch import run_batch
 
-                result = run_batch(steps.attempts, planned, batch, prepare, store)
+                result = run_batch(attempts, planned, batch, prepare, store)
             elif result is None:
                 retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
                 if is_ask(planned.ref.entry):
                     from pflow_mcp_plugin.host.running.question import with_question
 
                     following = dict.fromkeys(node.planned for node in self.successors.values())
-                    planned = with_question(planned, following, steps.attempts)
-                result = steps.attempts.perform(planned, prepare, store, retry, note)
+                    planned = with_question(planned, following, attempts)
+                result = attempts.perform(planned, prepare, store, retry, note)
             self._record(step, result, store)
         except PflowError as refusal:
             step.error = said(refusal)
@@ -119,7 +101,7 @@ class StepNode(pocketflow.BaseNode):
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
         """Return what runs a copy of the node, which acts from its beginning unless its class says when."""
-        step = self._steps.run.current_step()
+        step = self._attempts.run.current_step()
         if step is not None and step.planned is not self.planned:
             step = None
         if step is not None:
@@ -155,13 +137,13 @@ class StepNode(pocketflow.BaseNode):
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         try:
-            value = self._steps.attempts.evaluate(condition.text)
+            value = self._attempts.evaluate(condition.text)
         except PflowError as error:
             return failed(self.planned, node_failure(self.planned.ref, error), store)
         return None if is_true(value) else Result("default", skipped=True)
 
     def _record(self, step: Step, result: Result, store: NodeAwareSharedStore) -> None:
-        planned, failure, skipped = self.planned, result.failure, self._steps.values.skipped
+        planned, failure, skipped = self.planned, result.failure, self._attempts.values.skipped
         # The error of a batch names the item.
         step.error = str(store.written["error"]) if planned.constructs.batch and failure else result.reason
         step.action = None if result.skipped else result.action
@@ -174,7 +156,7 @@ class StepNode(pocketflow.BaseNode):
             known = ("node", "node_type", "problems")
             shown = cast("dict[str, Any]", failure.to_dict()["details"])
             if details := {key: value for key, value in shown.items() if key not in known}:
-                step.details["failure"] = self._steps.run.recorder.excerpt(details)
+                step.details["failure"] = self._attempts.run.recorder.excerpt(details)
         if result.retries:
             step.details["retries"] = result.retries
 
@@ -191,12 +173,12 @@ class StepNode(pocketflow.BaseNode):
             if not when or action != result.action:
                 continue
             try:
-                holds = is_true(self._steps.attempts.evaluate(when))
+                holds = is_true(self._attempts.evaluate(when))
             except PflowError as error:
                 raise node_failure(planned.ref, error, " at the condition of an edge") from error
             if holds:
                 edge = {"to": planned.successors[route], "when": when}
-                self._steps.run.annotate(planned.ref.id, {"edge": edge})
+                self._attempts.run.annotate(planned.ref.id, {"edge": edge})
                 return route
         return result.action
 
@@ -227,20 +209,20 @@ class RoutedFlow(pocketflow.Flow):
         return following
 
 
-def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> RoutedFlow:
+def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
     """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
-    It may take `most` steps; by default `MOST_STEPS`, or `STEPS_PER_NODE` times its nodes where that is more.
+    It may take `MOST_STEPS`, or `STEPS_PER_NODE` times its nodes where that is more.
     """
     nodes = {}
     for planned in compiled.nodes:
-        node = SubRun(planned, steps, most) if planned.sub else load_node(planned.ref)
-        nodes[planned.id] = StepNode(planned, node, steps)
+        node = SubRun(planned, attempts) if planned.sub else load_node(planned.ref)
+        nodes[planned.id] = StepNode(planned, node, attempts)
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
     # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
-    bound = most or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
+    bound = max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
     return RoutedFlow(nodes[compiled.graph.start], bound)
 
 
@@ -248,15 +230,14 @@ def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> Rou
 class SubRun:
     """Runs a workflow as a node: on a shared store of its own, with the servers of the run around it.
 
-    `steps` performs the steps of the workflow around it; `most` is as for `build_flow`.
+    `attempts` makes those at the nodes of the workflow around it.
     """
 
     max_retries: ClassVar[int] = 1
     """As of pocketflow's nodes: a run decides itself what it repeats."""
 
     _planned: PlannedNode | None = None
-    _steps: Steps | None = None
-    _most: int | None = None
+    _attempts: Attempts | None = None
     _params: Mapping[str, Any] = attrs.field(init=False, factory=dict)
 
     def set_params(self, params: Mapping[str, Any]) -> None:
@@ -265,8 +246,8 @@ class SubRun:
 
     def run(self, store: MutableMapping[str, Any]) -> str:
         """Run the workflow, write its outputs into the store of the node, and return `default`."""
-        planned, steps = self._planned, self._steps
-        if planned is None or planned.sub is None or steps is None:
+        planned, around = self._planned, self._attempts
+        if planned is None or planned.sub is None or around is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
         run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
         given = {key: value for key, value in self._params.items() if not is_reserved(key)}
@@ -285,8 +266,8 @@ class SubRun:
         if secrets := secret_values(planned.sub.document, given):
             run.add_secrets(secrets)
         values = Values(planned.sub.document, {**given, "__run__": run})
-        inner = Steps(run, values, steps.reuse)
-        flow = build_flow(planned.sub, inner, self._most)
+        inner = Attempts(run, values, reuse=around.reuse)
+        flow = build_flow(planned.sub, inner)
         try:
             flow.run(values.root)
             outputs = collect_outputs(inner)
@@ -303,19 +284,19 @@ class SubRun:
         return "default"
 
 
-def collect_outputs(steps: Steps) -> dict[str, object]:
+def collect_outputs(attempts: Attempts) -> dict[str, object]:
     """Return the outputs of a run: those declared, else what the last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given. That a node ran and did not write what an output names is an error.
     """
-    values, found = steps.values, dict[str, object]()
+    values, found = attempts.values, dict[str, object]()
     for name, output in values.document.outputs.items():
         if any(values.is_absent(part) for part in named(output.source)):
             found[name] = None
             continue
         with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
-            found[name] = steps.attempts.resolve(output.source, f"output {output.name}")
+            found[name] = attempts.resolve(output.source, f"output {output.name}")
     if found:
         return found
     ran = (it for it in reversed(values.written.items()) if it[0] not in values.skipped)

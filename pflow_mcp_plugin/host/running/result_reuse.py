@@ -17,7 +17,6 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import (
@@ -28,7 +27,7 @@ from pflow_mcp_plugin.host.running.result_key import (
     folder_now,
     result_key,
 )
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Prepare
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor
@@ -146,7 +145,7 @@ class NodeReuse:
         watched = WatchedStore(store, self._reads)
         action = prepare(params)(watched)
         taken = "default" if action is None or action == "" else action
-        if isinstance(taken, str) and not is_failure(taken, store.written.get("error")):
+        if isinstance(taken, str) and not store.has_failed(taken):
             self._keep(key, given, taken, watched)
         return action
 

@@ -79,31 +79,25 @@ if TYPE_CHECKING:
 _Context = AbstractContextManager[object]
 
 
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class WorkflowRunner(Runner):
     """Checks, compiles and runs workflows.
 
-    `max_steps` is how many node executions one run of a workflow may take; see `flow` for the default.
     `place` is where the workflows are, so where those that they run are looked up, and `options` those of
     each run and check.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        types: NodeTypes,
-        plugins: Plugins,
-        *,
-        max_steps: int | None = None,
-        place: WorkflowPlace | None = None,
-        options: RunOptions = USUAL_OPTIONS,
-    ) -> None:
-        self._host = host
-        self._given = types
-        self._types = ChangedEntries(types, trusted) if options.trust_readonly else types
-        self._options = options
-        self._plugins = plugins
-        self._max_steps = max_steps
-        self._place = place or WorkflowPlace(library=host)
+    _host: Host
+    _given: NodeTypes = attrs.field(alias="types")
+    _plugins: Plugins
+    _place: WorkflowPlace = attrs.field(
+        default=attrs.Factory(lambda self: WorkflowPlace(library=self._host), takes_self=True)
+    )
+    _options: RunOptions = USUAL_OPTIONS
+
+    @property
+    def _types(self) -> NodeTypes:
+        return ChangedEntries(self._given, trusted) if self._options.trust_readonly else self._given
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Return every problem of a workflow, and differences from its lock files; nothing is run."""
@@ -196,7 +190,7 @@ class WorkflowRunner(Runner):
             earlier.decide((decisions or {}).items())
             is_usual = origin is None and self._options == USUAL_OPTIONS
             options = earlier.options if is_usual else self._options
-            runner = self._with(place=earlier.place, options=options)
+            runner = self.at(earlier.place).with_options(options)
             try_recipes(earlier.undecided, earlier.decide, runner, self._host, options, origin or THE_USER)
             if (refusal := earlier.refusal()) is not None:
                 raise refusal
@@ -232,12 +226,14 @@ class WorkflowRunner(Runner):
                 # Twice: plugins must see an interruption of the nodes, and their clean-up may have one too.
                 with interrupts_kept(), contexts, interrupts_kept(), run.cancellable():
                     # Late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
-                    from pflow_mcp_plugin.host.running.flow import Steps, build_flow, collect_outputs
+                    from pflow_mcp_plugin.host.running.attempts import Attempts
+                    from pflow_mcp_plugin.host.running.flow import build_flow, collect_outputs
                     from pflow_mcp_plugin.host.running.shared_store import Values
 
-                    steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), reuse)
-                    build_flow(compiled, steps, self._max_steps).run(steps.values.root)
-                    outputs = collect_outputs(steps)
+                    root = {**values, "__run__": run}
+                    attempts = Attempts(run, Values(compiled.document, root), reuse=reuse)
+                    build_flow(compiled, attempts).run(root)
+                    outputs = collect_outputs(attempts)
                 error = must_succeed(run) if self._options.items_must_succeed else None
             except PflowError as failure:
                 outputs, error = {}, interrupted(run) if run.cancelled() else failure
@@ -432,31 +428,15 @@ class WorkflowRunner(Runner):
 
     def with_options(self, options: RunOptions) -> WorkflowRunner:
         """Return a runner with these options for each of its runs and checks."""
-        return self._with(options=options)
+        return attrs.evolve(self, options=options)
 
     def allowing_extra(self) -> WorkflowRunner:
         """Return a runner whose nodes take parameters beyond those that are declared."""
-        return self._with(types=ChangedEntries(self._given, opened))
+        return attrs.evolve(self, types=ChangedEntries(self._given, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
         """Return a runner for a workflow at some place: there it finds those that the workflow runs."""
-        return self._with(place=attrs.evolve(place, library=self._host))
-
-    def _with(
-        self,
-        *,
-        types: NodeTypes | None = None,
-        place: WorkflowPlace | None = None,
-        options: RunOptions | None = None,
-    ) -> WorkflowRunner:
-        return WorkflowRunner(
-            self._host,
-            types or self._given,
-            self._plugins,
-            max_steps=self._max_steps,
-            place=place or self._place,
-            options=options or self._options,
-        )
+        return attrs.evolve(self, place=attrs.evolve(place, library=self._host))
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
         """Return a workflow in its normal form; it is not changed."""

@@ -14,6 +14,8 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 Fit = Callable[[str, Any], Any]
 """Converts a value read from the shared store to the type that the node expects under its name."""
+Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
+"""Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -250,6 +252,11 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
             else:
                 self._shared[name] = value
         self._former.clear()
+
+    def has_failed(self, action: str) -> bool:
+        """Return whether an attempt at the node failed, by its action and its output `error`."""
+        # Other actions are plain branches unless the node says under `error` what went wrong.
+        return action != "default" and (self.written.get("error") is not None or action == "error")
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])

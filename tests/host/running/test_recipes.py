@@ -129,7 +129,8 @@ def test_what_only_claims_to_read_is_asked_if_the_user_trusts_it(bench, sent, re
     bench.known["t-get"] = attrs.evolve(bench.known["t-get"], purity="impure", claimed_purity="flow_safe")
     bench.failing = {"a": UNKNOWN}
     failed = [
-        bench.runner(options=it).run(two(), {}) for it in (RunOptions(), RunOptions(trust_readonly=True))
+        bench.host.runner.with_options(it).run(two(), {})
+        for it in (RunOptions(), RunOptions(trust_readonly=True))
     ]
     bench.failing, bench.there = {}, {"a": "1"}
     assert [resumed(it.run_id).exit_code for it in failed] == [4, 0]

@@ -294,7 +294,7 @@ def test_an_endless_loop_is_stopped_and_named(bench, act):
         step("b", "t-act"),
         edges=[edge("in", "a"), edge("a", "b", "go"), edge("b", "a")],
     )
-    outcome = bench.runner(max_steps=20).run(workflow, {})
+    outcome = bench.run_bounded(20, workflow, {})
     assert outcome.steps == 20
     assert outcome.error.message == "The run was stopped after 20 steps in the loop b -> a -> b"
     assert outcome.error.details["loop"] == ["b", "a"]
@@ -582,6 +582,6 @@ def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edg
     while len(way) < 30 and (following := edges.get((way[-1], next(actions, "default")))):
         way.append(following)
     any_action[:] = taken
-    outcome = bench.runner(max_steps=30).run(workflow, {})
+    outcome = bench.run_bounded(30, workflow, {})
     assert [step["id"] for step in trace_of(outcome)["steps"]] == way
     assert outcome.success == (len(way) < 30)

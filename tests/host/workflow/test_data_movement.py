@@ -176,7 +176,7 @@ def test_no_flow_is_missed_that_a_run_shows(marking, workflow, more):
     Marking.runs.clear()
     inputs = {"in": "<<inputs>>", **({} if workflow["enable_namespacing"] and "text" in more else more)}
     with suppress(PflowError):  # a few are refused
-        marking.runner(max_steps=30).run(workflow, inputs, trace=False)
+        marking.run_bounded(30, workflow, inputs, trace=False)
     assert Marking.arrived - found(workflow, marking.host.registry, inputs) == set()
 
 
