@@ -157,10 +157,12 @@ def played(document: str) -> list[Block]:
 
 
 @pytest.fixture
-def stage(tmp_path, pflow_home):
+def stage(tmp_path, pflow_home, prepared):
     folder, programs = tmp_path / "work" / "here", tmp_path / "programs"
     folder.mkdir(parents=True)
     programs.mkdir()
+    if prepared:
+        prepared.install(programs / "pflow")
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     home = {"HOME": str(tmp_path / "user"), "XDG_CONFIG_HOME": ""}  # no client of whoever runs the tests
     return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, **home, "PATH": path})

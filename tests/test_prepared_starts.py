@@ -99,3 +99,19 @@ def test_what_an_interpreter_reads_first_needs_a_new_one(prepared):
     assert prepared.fits({**os.environ, "SEEN": "yes"})
     assert not prepared.fits({**os.environ, "PYTHONHASHSEED": "3"})
     assert not prepared.fits({**os.environ, "LC_ALL": "POSIX"})
+
+
+def test_whoever_starts_it_by_its_name_gets_the_same(started, prepared, tmp_path):
+    prepared.install(tmp_path / "pflow")
+    words = ["shell", "--command", "cat; echo $SEEN >&2; pwd; exit 3", "--no-trace"]
+    found = subprocess.run(
+        [tmp_path / "pflow", *words],
+        input="x" * 200_000,
+        env={**os.environ, "SEEN": "yes"},
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    expected = fresh(*words, folder=tmp_path, stdin="x" * 200_000, SEEN="yes")
+    assert (found.returncode, found.stdout, found.stderr) == expected

@@ -37,6 +37,19 @@ _READ_LATER = {"PYTHONPATH", "PYTHON_KEYRING_BACKEND"}
 """Those that a fork takes over, and those of libraries that are not imported yet."""
 _CHUNK = 65_536
 _NUMBER = 8
+_PROGRAM = """#!{python} -SE
+import json, os, socket, sys
+request = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect({address!r})
+    socket.send_fds(connection, [len(request).to_bytes({number}, "big")], [0, 1, 2])
+    connection.sendall(request)
+    numbers = b""
+    while len(numbers) < 2 * {number}:
+        numbers += connection.recv(2 * {number} - len(numbers)) or sys.exit("the prepared process is gone")
+sys.exit(os.waitstatus_to_exitcode(int.from_bytes(numbers[{number}:], "big")))
+"""
+"""The program for those who start one by its name; it is not sent the signals that they send to this."""
 
 
 class PreparedStarts:
@@ -49,6 +62,13 @@ class PreparedStarts:
     def fits(self, variables: Mapping[str, str]) -> bool:
         """Whether a start with this environment is the same as one of a new interpreter."""
         return _read_first(variables) == self._variables
+
+    def install(self, file: Path) -> None:
+        """Write a file that starts the program, with its own streams, folder and environment."""
+        file.write_text(
+            _PROGRAM.format(python=sys.executable, address=self._address, number=_NUMBER), encoding="utf-8"
+        )
+        file.chmod(0o755)
 
     @contextmanager
     def started(

@@ -23,7 +23,7 @@ from pflow_mcp_plugin.schemas.schema_document import declaration
 from pflow_mcp_plugin.types import Tool
 
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
-EXAMPLES = max(2, int(os.environ.get("PFLOW_EXAMPLES", "40")) // 20)
+EXAMPLES = max(1, int(os.environ.get("PFLOW_EXAMPLES", "40")) // 40)
 MISTAKEN = {"read_pdf"}
 """Its `"exclusiveMinimum": true` is of draft 4, of which hypothesis-jsonschema makes nothing."""
 
