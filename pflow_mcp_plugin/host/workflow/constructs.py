@@ -91,24 +91,13 @@ class KnownRun:
     lenient: bool
 
 
-@attrs.frozen(kw_only=True)
-class When:
-    """The condition `when` of a node or an edge: an expression that must be true."""
-
-    text: str
-    path: str
-
-    @classmethod
-    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the condition; None if there is none."""
-        if value is not None and not isinstance(value, str):
-            findings.error(path, f"Expected a string, found {shown(value)}", 'Write "..."')
-        return cls(text=value, path=path) if isinstance(value, str) and value else None
-
-    @property
-    def place(self) -> ExpressionPlace:
-        """The condition as an expression of the workflow."""
-        return ExpressionPlace(text=self.text, path=self.path, param="when", is_condition=True)
+def condition_at(value: object, path: str, findings: Findings) -> ExpressionPlace | None:
+    """Read the condition `when` of a node or an edge, an expression that must be true; None without one."""
+    if isinstance(value, str) and value:
+        return ExpressionPlace(text=value, path=path, param="when", is_condition=True)
+    if not isinstance(value, str | None):
+        findings.error(path, f"Expected a string, found {shown(value)}", 'Write "..."')
+    return None
 
 
 @attrs.frozen(kw_only=True)
@@ -129,9 +118,8 @@ class Retry:
         """Read the table; None if there is none."""
         if value is None:
             return None
-        table = valid_members(value, RETRY, path, findings)
-        if isinstance(value, dict) and value.get("max") is None:
-            findings.error(path, "max is missing", "Add max, the number of attempts after the first")
+        needed = {"max": "Add max, the number of attempts after the first"}
+        table = valid_members(value, RETRY, path, findings, needed)
         return cls(
             max=int(table.get("max", 0)),
             wait=float(table.get("wait", 1.0)),
@@ -173,10 +161,9 @@ class Batch:
         """
         if value is None:
             return None
-        table = valid_members(value, BATCH, path, findings)
+        needed = {"items": 'Add items, such as "${list.files}"'}
+        table = valid_members(value, BATCH, path, findings, needed)
         usual = "continue" if "on_failed_items" in table else "fail_fast"
-        if isinstance(value, dict) and value.get("items") is None:
-            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
         return cls(
             items=table.get("items", []),
             name=table.get("as", "item"),
@@ -197,66 +184,10 @@ class Batch:
         """Whether the run goes on without the items that failed."""
         return not (self.fail_fast or self.must_succeed)
 
-    @property
-    def template(self) -> TemplatePlace:
-        """The list, which may be a template."""
-        return TemplatePlace(name="batch.items", value=self.items, path=f"{self.path}.items", field=ITEMS)
-
-    def item(self, declared: Declared) -> Field:
-        """Return what is known of an item."""
-        if isinstance(self.items, list):
-            return item_among(self.items, self.name)
-        reference = lone(self.items)
-        return item_of(declared(reference) if reference else None, self.name)
-
-    @staticmethod
-    def gathered(entry: Entry) -> Entry:
-        """Return the entry of its node with lists and counts as outputs."""
-        item = _outputs_at("#/items/properties", entry)
-        result = _outputs_at("#/items/properties/result/properties", entry)
-        given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": result}
-        outputs = (
-            Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
-            Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
-            Field(key="count", type="int", description="How many items there are"),
-            Field(key="succeeded", type="int", description="How many of them succeeded"),
-            Field(key="failed", type="int", description="How many of them failed"),
-            Field(
-                key="items",
-                type="list",
-                description="`{index, item, result, error}` of each item",
-                schema={"items": {"properties": given, "additionalProperties": False}},
-            ),
-        )
-        interface = attrs.evolve(entry.interface, outputs=outputs, open_outputs=False, result="results")
-        return attrs.evolve(entry, interface=interface)
-
-    @staticmethod
-    def read_of_one(path: Path) -> list[Path]:
-        """Return what a path reads of an item, if it reads any: `results[0].title` reads `title`."""
-        match path:
-            case () | ("results" | "items",) | ("results" | "items", _) | ("items", _, "result"):
-                return [()]
-            case ("results", _, *rest) | ("items", _, "result", *rest):
-                return [tuple(rest)]
-        return []
-
-    def known_runs(self, known: Known) -> Iterator[KnownRun]:
-        """Yield a run for each item that is known."""
-        items = known(self.items)
-        for index, item in enumerate(items[:MOST_ITEMS] if isinstance(items, list) else ()):
-            words = f" (item {index} of the batch)"
-            yield KnownRun(values={self.name: item}, words=words, lenient=self.goes_on)
-
     def count(self, known: Known) -> int | None:
         """Return the number of items, None if it is not known."""
         items = known(self.items)
         return len(items) if isinstance(items, list) else None
-
-    def words(self, known: Known) -> str:
-        """Return how many items there are, or that there are some."""
-        count = self.count(known)
-        return "for each item" if count is None else f"for each of {count:,} item{'' if count == 1 else 's'}"
 
 
 def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
@@ -290,7 +221,9 @@ class Caching:
             message = f"Expected true, false or an object, found {shown(value)}"
             findings.error(path, message, 'Write true, or {"ttl": SECONDS}')
             return cls(path=path)
-        return cls(ttl=float(valid_members(value, CACHE, path, findings).get("ttl", USUAL_TTL)), path=path)
+        return cls(
+            ttl=float(valid_members(value, CACHE, path, findings, {}).get("ttl", USUAL_TTL)), path=path
+        )
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
         """Warn where nothing is cached."""
@@ -307,10 +240,8 @@ def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
     """Read the table `verify` of a node; None if there is none, or if it is wrong."""
     if value is None:
         return None
-    table = valid_members(value, VERIFY, path, findings)
-    for key in ("node", "happened"):
-        if isinstance(value, dict) and value.get(key) is None:
-            findings.error(path, f"{key} is missing", f"Add {key}")
+    needed = {"node": "Add node", "happened": "Add happened"}
+    table = valid_members(value, VERIFY, path, findings, needed)
     return Recipe(**table) if "node" in table and "happened" in table else None
 
 
@@ -335,7 +266,7 @@ class Constructs:
     """
 
     path: str = ""
-    when: When | None = None
+    when: ExpressionPlace | None = None
     batch: Batch | None = None
     retry: Retry | None = None
     cache: Caching | None = None
@@ -347,7 +278,7 @@ class Constructs:
         """Read the constructs of a node at a JSON path; report what is wrong with them."""
         made = cls(
             path=path,
-            when=When.read(node.get("when"), f"{path}.when", findings),
+            when=condition_at(node.get("when"), f"{path}.when", findings),
             batch=Batch.read(node.get("batch"), f"{path}.batch", findings),
             retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
             cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
@@ -377,12 +308,15 @@ class Constructs:
     @property
     def conditions(self) -> list[ExpressionPlace]:
         """The expressions that decide about the node; they do not see the names inside."""
-        return [self.when.place] if self.when else []
+        return [self.when] if self.when else []
 
     @property
     def templates(self) -> list[TemplatePlace]:
         """The values with templates that are needed before the node; they see the same."""
-        return [self.batch.template] if self.batch else []
+        if self.batch is None:
+            return []
+        path = f"{self.batch.path}.items"
+        return [TemplatePlace(name="batch.items", value=self.batch.items, path=path, field=ITEMS)]
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -391,19 +325,57 @@ class Constructs:
 
     def inside(self, declared: Declared) -> dict[str, Field]:
         """Return what is known of the values of those names."""
-        return {self.batch.name: self.batch.item(declared)} if self.batch else {}
+        if self.batch is None:
+            return {}
+        name, items, reference = self.batch.name, self.batch.items, lone(self.batch.items)
+        if isinstance(items, list):
+            return {name: item_among(items, name)}
+        return {name: item_of(declared(reference) if reference else None, name)}
 
     def gathered(self, entry: Entry) -> Entry:
-        """Return the entry of the node as later nodes see it."""
-        return self.batch.gathered(entry) if self.batch else entry
+        """Return the entry of the node as later nodes see it: a batch has lists and counts as outputs."""
+        if self.batch is None:
+            return entry
+        item = _outputs_at("#/items/properties", entry)
+        result = _outputs_at("#/items/properties/result/properties", entry)
+        given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": result}
+        outputs = (
+            Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
+            Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
+            Field(key="count", type="int", description="How many items there are"),
+            Field(key="succeeded", type="int", description="How many of them succeeded"),
+            Field(key="failed", type="int", description="How many of them failed"),
+            Field(
+                key="items",
+                type="list",
+                description="`{index, item, result, error}` of each item",
+                schema={"items": {"properties": given, "additionalProperties": False}},
+            ),
+        )
+        interface = attrs.evolve(entry.interface, outputs=outputs, open_outputs=False, result="results")
+        return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> list[Path]:
-        """Return what a path into the outputs that later nodes see reads of those of a single run."""
-        return self.batch.read_of_one(path) if self.batch else [path]
+        """Return what a path into the outputs that later nodes see reads of those of a single run.
+
+        Of a batch, `results[0].title` reads `title` of an item.
+        """
+        if self.batch is None:
+            return [path]
+        match path:
+            case () | ("results" | "items",) | ("results" | "items", _) | ("items", _, "result"):
+                return [()]
+            case ("results", _, *rest) | ("items", _, "result", *rest):
+                return [tuple(rest)]
+        return []
 
     def known_runs(self, known: Known) -> Iterator[KnownRun]:
-        """Return the runs of the node whose values are known before."""
-        return self.batch.known_runs(known) if self.batch else iter(())
+        """Yield the runs of the node whose values are known before: one for each item that is."""
+        if (batch := self.batch) is None or not isinstance(items := known(batch.items), list):
+            return
+        for index, item in enumerate(items[:MOST_ITEMS]):
+            words = f" (item {index} of the batch)"
+            yield KnownRun(values={batch.name: item}, words=words, lenient=batch.goes_on)
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
         """Report which constructs do not fit the entry of the node, which messages call `user`."""
@@ -421,7 +393,10 @@ class Constructs:
     def words(self, known: Known = lambda _: None) -> list[str]:
         """Return what a drawing says of the constructs."""
         words = [f"if {self.when.text}"] if self.when else []
-        return [*words, self.batch.words(known)] if self.batch else words
+        count = self.batch.count(known) if self.batch else None
+        if count is not None:
+            return [*words, f"for each of {count:,} item{'' if count == 1 else 's'}"]
+        return [*words, "for each item"] if self.batch else words
 
     def described(self, known: Known) -> dict[str, JSON]:
         """Return what a dry run says of them in JSON."""
@@ -444,12 +419,21 @@ class Rule:
     expected: str
 
 
-def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings: Findings) -> dict[str, Any]:
-    """Return the members of a table that keep the rules; report the others."""
+def valid_members(
+    value: object, rules: Mapping[str, Rule], path: str, findings: Findings, needed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the members of a table that keep the rules; report the others, and those `needed` that lack.
+
+    Each of these has the next step of its finding.
+    """
     if not isinstance(value, dict):
-        findings.error(path, f"Expected an object, found {shown(value)}", "Write {...}")
+        members = ", ".join(f'"{key}": ...' for key in needed)
+        findings.error(path, f"Expected an object, found {shown(value)}", f"Write {{{members}}}")
         return {}
-    members = {}
+    for key, step in needed.items():
+        if value.get(key) is None:
+            findings.error(path, f"{key} is missing", step)
+    kept = {}
     for key, member in value.items():
         if member is None:  # null counts as absent, as everywhere in a workflow
             continue
@@ -458,17 +442,17 @@ def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings:
             hint = did_you_mean(str(key), rules, f"It takes {', '.join(rules)}")
             findings.error(at(path, str(key)), f"Unknown key {key}", hint)
         elif rule.accepts(member):
-            members[key] = member
+            kept[key] = member
         else:
             given = cut(str(member)) if _is_number(member) else shown(member)
-            step = "Write one" if key in ("items", "max") else f"Write one, or leave {key} out"
+            step = "Write one" if key in needed else f"Write one, or leave {key} out"
             if isinstance(member, str):
                 given = cut(json.dumps(member, ensure_ascii=False))  # quoted, as `"[1, 2]"` is not a list
                 if key in _WORDS:
                     words = _WORDS[key]
                     step = did_you_mean(member.replace("-", "_"), words, f"Use {' or '.join(words)}")
             findings.error(at(path, key), f"{key} must be {rule.expected}, got {given}", step)
-    return members
+    return kept
 
 
 def _between(least: float, most: float, what: str, *, whole: bool = False) -> Rule:
@@ -519,4 +503,6 @@ RETRY: Mapping[str, Rule] = {
     "wait": _SECONDS,
     "backoff": _between(1, 10, "a number"),
 }
+CASE: Mapping[str, Rule] = {"when": Rule(_is_text, "an expression"), "action": Rule(_is_text, "a name")}
+"""The rules for a case of a node `branch`."""
 CACHE: Mapping[str, Rule] = {"ttl": _between(0, LONGEST_TTL, "seconds")}

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     type_name,
     type_of,
 )
-from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, When
+from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, condition_at
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     EXTRA,
@@ -261,7 +261,7 @@ class _Reader:
         self.check_members(item, EDGE_KEYS, path)
         source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
         action = self.get(item, "action", str, path, "default") or "default"
-        when = When.read(item.get("when"), f"{path}.when", self.findings)
+        when = condition_at(item.get("when"), f"{path}.when", self.findings)
         if not source or not target:
             return None
         return EdgeSpec(index=index, source=source, target=target, action=action, when=when)

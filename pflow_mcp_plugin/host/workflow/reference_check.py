@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import type_names
-from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED, ExpressionPlace, Path
+from pflow_mcp_plugin.host.workflow.constructs import CASE, IF_SKIPPED, ExpressionPlace, Path, valid_members
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
@@ -333,7 +333,11 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
         findings.error(path, f"Node {node.id} has no cases", step)
     known: dict[str, int] = {}
     for number, case in enumerate(cases_of(node.params)):
-        _check_case(case, f"{path}[{number}]", findings)
+        needed = {"when": "Write an expression, as in count > 3", "action": "Name it, as in many"}
+        action = valid_members(case, CASE, f"{path}[{number}]", findings, needed).get("action")
+        if action in FAILURES:
+            message = f"The action {action} is reserved for failed nodes"
+            findings.error(f"{path}[{number}].action", message, "Give the case another name")
         when = table_of(case).get("when")
         if not isinstance(when, str):
             continue
@@ -343,23 +347,6 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
             message = f"The case is never taken: cases[{before}] holds wherever it does"
             findings.warning(f"{path}[{number}].when", message, "Remove it, or put it first")
         known.setdefault(when.strip(), number)
-
-
-def _check_case(case: JSON, path: str, findings: Findings) -> None:
-    if not isinstance(case, Mapping):
-        step = 'Write {"when": "count > 3", "action": "many"}'
-        findings.error(path, f"Expected an object, found {shown(case)}", step)
-        return
-    for key in ("when", "action"):
-        if not isinstance(case.get(key), str) or not case[key]:
-            where = at(path, key) if key in case else path
-            found = f"must be a string, found {shown(case[key])}" if key in case else "is missing"
-            findings.error(where, f"{key} {found}", f"Fill in {key}")
-    for key in case.keys() - {"when", "action"}:
-        findings.error(at(path, str(key)), f"Unknown key {key}", "A case has when and action")
-    if case.get("action") in FAILURES:
-        message = f"The action {case['action']} is reserved for failed nodes"
-        findings.error(f"{path}.action", message, "Give the case another name")
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     type_name,
     type_names,
 )
-from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 from pflow_mcp_plugin.schemas.schema_outline import limits
@@ -104,7 +104,7 @@ class EdgeSpec:
     source: str
     target: str
     action: str = "default"
-    when: When | None = None
+    when: ExpressionPlace | None = None
 
     @property
     def path(self) -> str:
@@ -114,7 +114,7 @@ class EdgeSpec:
     @property
     def conditions(self) -> list[ExpressionPlace]:
         """The expressions that decide about the edge."""
-        return [self.when.place] if self.when else []
+        return [self.when] if self.when else []
 
     @property
     def route(self) -> str:

@@ -100,7 +100,7 @@ def test_a_branch_works_in_a_plain_program():
         ([{"when": "length(files)", "action": "large"}], ("when", "is a number, so it is always true")),
         ([{"when": "size.result >", "action": "large"}], ("when", "it ends too early at character 14")),
         ([{"when": "size.result > 1"}], ("", "action is missing")),
-        ([{"when": 1, "action": "large"}], ("when", "when must be a string, found a number")),
+        ([{"when": 1, "action": "large"}], ("when", "when must be an expression, got 1")),
         ([{"when": "true", "action": "large", "then": 1}], ("then", "Unknown key then")),
         (
             [{"when": "true", "action": "timeout"}],

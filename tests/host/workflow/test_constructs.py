@@ -9,7 +9,13 @@ from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS
 
 @pytest.mark.parametrize(
     ("key", "kind"),
-    [("when", "When"), ("batch", "Batch"), ("retry", "Retry"), ("cache", "Caching"), ("verify", "Recipe")],
+    [
+        ("when", "condition_at"),
+        ("batch", "Batch"),
+        ("retry", "Retry"),
+        ("cache", "Caching"),
+        ("verify", "Recipe"),
+    ],
 )
 def test_at_most_six_modules_know_a_construct_by_its_name(key, kind):
     assert key in CONSTRUCT_KEYS

@@ -140,7 +140,7 @@ def test_the_schema_is_one_and_describes_every_key():
 @pytest.mark.parametrize("table", TABLES)
 def test_a_member_of_a_table_that_is_null_counts_as_absent(table):
     findings = Findings()
-    assert valid_members(dict.fromkeys(TABLES[table]), TABLES[table], "$", findings) == {}
+    assert valid_members(dict.fromkeys(TABLES[table]), TABLES[table], "$", findings, {}) == {}
     assert not findings.problems
-    assert valid_members({"odd": 1}, TABLES[table], "$", findings) == {}
+    assert valid_members({"odd": 1}, TABLES[table], "$", findings, {}) == {}
     assert [problem.path for problem in findings.problems] == ["$.odd"]
