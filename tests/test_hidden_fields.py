@@ -38,7 +38,11 @@ SECRET = {
 WHOLE = {
     *("host.direct.direct_run.DirectRun", "host.running.attempts.Attempts", "host.running.batch._Tally"),
     *("host.nodes.http_request.HttpAnswer", "host.nodes.http_request.HttpCall"),
-    *("host.running.result_reuse.WatchedStore", "host.running.shared_store.Values"),
+    *(
+        "host.running.recorded_run.StepOfRun",
+        "host.running.result_reuse.WatchedStore",
+        "host.running.shared_store.Values",
+    ),
     *("host.running.trace_recorder.Preparation", "host.running.trace_recorder.Step"),
     *("host.workflow.compilation.Compiled", "host.workflow.compilation.PlannedNode"),
 }

@@ -17,7 +17,7 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem, Run
 from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
@@ -94,11 +94,7 @@ class Http(pocketflow.Node):
                 run.host.report(Problem(message=warning, severity="warning", kind="execution"))
             details = {"status": exec_res.status, "requests": exec_res.requests}
             run.annotate(self.params.get("__node_id__", ""), {"http": details})
-        shared["error"] = None if failure is None else failure.message
-        if failure is None:
-            return "default"
-        shared["__error__"] = failure
-        return failure.action
+        return ended(shared, failure)
 
 
 def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None) -> HttpCall:

@@ -13,7 +13,7 @@ import pocketflow
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive, written_params
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
@@ -111,17 +111,14 @@ class Shell(pocketflow.Node):
             reason = f"the command {how}"
             step = "If it ran out of memory, raise memory_mb" if "memory_mb" in self.params else ""
         if not reason:
-            shared["error"] = None
-            return "default"
+            return ended(shared, None)
         end = command.stderr.end(redact)
         tail = end if len(end) <= _TAIL else f"...{end[-_TAIL:]}"
         message = f"{reason}: {tail}" if tail else reason
         details = {"exit_code": exit_code, "stderr": tail}
         steps = (step,) if step else ()
         failure = PflowError(message, details=details, suggestions=steps, action=action, ran="ran")
-        shared["error"] = message
-        shared["__error__"] = failure
-        return action
+        return ended(shared, failure)
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -68,6 +68,15 @@ def no_expression(key: str) -> PflowError:
     return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
 
 
+def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
+    """Write how a node ended, whose outputs are there although it may have failed; return its action."""
+    shared["error"] = None if failure is None else failure.message
+    if failure is None:
+        return "default"
+    shared["__error__"] = failure
+    return failure.action
+
+
 class OutputsNode(pocketflow.Node):
     """A node whose `exec` returns its outputs by name."""
 

@@ -136,17 +136,9 @@ def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None
 
 def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
     """Return the nodes that may run after each node, itself among them in a loop."""
-    direct = {node.id: set(node.successors.values()) for node in compiled.nodes}
     found: dict[str, set[str]] = {}
     for node in compiled.nodes:
-        seen: set[str] = set()
-        waiting = [*direct[node.id]]
-        while waiting:
-            following = waiting.pop()
-            if following not in seen:
-                seen.add(following)
-                waiting += direct.get(following, ())
-        found[f"{above}{node.id}"] = {f"{above}{name}" for name in seen}
+        found[f"{above}{node.id}"] = {f"{above}{name}" for name in compiled.graph.after(node.id)}
         if node.sub:
             found |= _following(node.sub, f"{above}{node.id}/")
     return found

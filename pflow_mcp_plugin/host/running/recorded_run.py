@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.contract import PflowError, Problem, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
@@ -78,7 +80,8 @@ class RecordedRun:
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
-        self._asked = {step.place: step.number for step in steps if step.type == ASK}
+        # The numbers of the steps that asked something, by their places.
+        self.asked = {step.place: step.number for step in steps if step.type == ASK}
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
         self.question: PflowError | None = None  # what somebody has to answer before the run goes on
         self.refusal: PflowError | None = None  # why something in it must not be done, which ends the run
@@ -116,7 +119,9 @@ class RecordedRun:
             safe=planned.ref.entry.purity == "flow_safe",
             shown="",
         )
-        step = StepOfRun(self, planned, recorded, params, is_item=item is not None)
+        step = StepOfRun(
+            run=self, planned=planned, recorded=recorded, params=params, is_item=item is not None
+        )
         if name := planned.ref.entry.idempotency_argument:
             step.given_key = params.get(name, store.get(name))
             usable = isinstance(step.given_key, str) and step.given_key.isprintable()
@@ -165,10 +170,6 @@ class RecordedRun:
         if unmatched:
             step.shown = self.shown(params)
             raise self.refuse(_unmatched(self.run_id, step, unmatched))
-
-    def asked_before(self, place: str) -> int | None:
-        """Return the number of the step that asked something else at the same place, if there is one."""
-        return self._asked.get(place)
 
     def refuse(self, reason: PflowError) -> PflowError:
         """Let the run end with this reason, whatever edges follow a failure; return it."""
@@ -251,29 +252,22 @@ class RecordedRun:
         return undecided
 
 
+@attrs.define(kw_only=True, eq=False, repr=False)
 class StepOfRun(RunStep):
     """A step of a run, as its node and its record know it."""
 
-    def __init__(
-        self,
-        run: RecordedRun,
-        planned: PlannedNode,
-        recorded: RecordedStep,
-        params: Mapping[str, Any],
-        *,
-        is_item: bool,
-    ) -> None:
-        self.run: RecordedRun = run
-        self.recorded = recorded
-        self.planned = planned
-        self.params = params
-        self.earlier: RecordedStep | None = None  # of an earlier part of the run, which did the same
-        self.replaced: RecordedStep | None = None  # of an earlier part, which this one does again
-        self.given_key: object = None  # the value that its node was given as idempotency key
-        self.refusal: PflowError | None = None  # why it must not act, so that the run ends
-        self._is_item = is_item
-        self._has_begun = False
-        self._was_sent = self._is_counted = False
+    run: RecordedRun
+    planned: PlannedNode
+    recorded: RecordedStep
+    params: Mapping[str, Any]
+    is_item: bool
+    earlier: RecordedStep | None = None  # of an earlier part of the run, which did the same
+    replaced: RecordedStep | None = None  # of an earlier part, which this one does again
+    given_key: object = None  # the value that its node was given as idempotency key
+    refusal: PflowError | None = None  # why it must not act, so that the run ends
+    _has_begun: bool = False
+    _was_sent: bool = False
+    _is_counted: bool = False
 
     @property
     def place(self) -> str:
@@ -330,7 +324,7 @@ class StepOfRun(RunStep):
                     raise self.run.refuse(lost) from lost
                 self.recorded.number = earlier.number
                 return None
-            if self._is_item and record.is_large(earlier):
+            if self.is_item and record.is_large(earlier):
                 store.stored = StoredValue(partial(_result, record, earlier))
         return earlier
 
@@ -355,7 +349,7 @@ class StepOfRun(RunStep):
         if record is None:
             return False
         recorded.state, recorded.shown = "asked", self.run.shown(self.params)
-        recorded.number = recorded.number or self.run.asked_before(recorded.place)
+        recorded.number = recorded.number or self.run.asked.get(recorded.place)
         record.ended(recorded)
         self.refusal = self.run.refuse(question)
         self.run.question = self.run.question or question
@@ -382,7 +376,7 @@ class StepOfRun(RunStep):
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
             recorded.recipe = recipe
             batch = self.planned.constructs.batch
-            goes_on = self._is_item and batch is not None and batch.goes_on
+            goes_on = self.is_item and batch is not None and batch.goes_on
             recorded.routed = goes_on or action in self.planned.routed
             recorded.error = self.run.redacted(reason or "")
         # What failed before it had begun is run again, unless the run goes on; its calls count.
@@ -400,8 +394,8 @@ class StepOfRun(RunStep):
         try:
             try:
                 kept = recorded.state not in UNDECIDED and self.planned.constructs.keep
-                is_large = record.ended(recorded, store.written if kept else None, soon=self._is_item)
-                if self._is_item and is_large and has_returned:
+                is_large = record.ended(recorded, store.written if kept else None, soon=self.is_item)
+                if self.is_item and is_large and has_returned:
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)

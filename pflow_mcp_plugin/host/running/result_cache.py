@@ -75,15 +75,15 @@ class Usage:
     oldest: float | None = None
 
 
+@attrs.frozen
 class ResultCache:
     """The result cache of one user; any number of threads and processes may use it at once.
 
     Its folder is created when the first result is kept; the `limit` is in bytes.
     """
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self.folder = folder
-        self.limit = limit
+    folder: Path
+    limit: int
 
     def get(self, key: str, ttl: float) -> KeptResult | None:
         """Return the cached result of a key, None if none is valid and younger than `ttl` seconds."""

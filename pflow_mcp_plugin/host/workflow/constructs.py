@@ -108,9 +108,9 @@ class Retry:
     grows by the factor `backoff`, and `path` is where `max` is set.
     """
 
-    max: int = 0
-    wait: float = 1.0
-    backoff: float = 2.0
+    max: int = attrs.field(default=0, converter=int)
+    wait: float = attrs.field(default=1.0, converter=float)
+    backoff: float = attrs.field(default=2.0, converter=float)
     path: str = ""
 
     @classmethod
@@ -119,13 +119,7 @@ class Retry:
         if value is None:
             return None
         needed = {"max": "Add max, the number of attempts after the first"}
-        table = valid_members(value, RETRY, path, findings, needed)
-        return cls(
-            max=int(table.get("max", 0)),
-            wait=float(table.get("wait", 1.0)),
-            backoff=float(table.get("backoff", 2.0)),
-            path=path,
-        )
+        return cls(**valid_members(value, RETRY, path, findings, needed), path=path)
 
     def check(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
         """Warn, with a next step, where nothing is retried."""
@@ -172,8 +166,8 @@ class Batch:
             fail_fast=table.get("error_handling", usual) == "fail_fast",
             must_succeed=table.get("on_failed_items") == "fail",
             retry=Retry(
-                max=int(table.get("max_retries", 0)),
-                wait=float(table.get("retry_wait", 1.0)),
+                max=table.get("max_retries", 0),
+                wait=table.get("retry_wait", 1.0),
                 path=f"{path}.max_retries",
             ),
             path=path,

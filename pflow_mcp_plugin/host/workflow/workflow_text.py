@@ -124,16 +124,8 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
         read = YamlText(text, origin)
         value, findings = read.value, read.findings
     else:
-        repeated = _RepeatedKeys()
         try:
-            value = json.loads(
-                text,
-                parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
-                parse_float=_number,
-                parse_int=_whole,
-                object_pairs_hook=repeated.join,
-            )
-            findings = repeated.findings(value)
+            value, findings = _read_json(text)
         except json.JSONDecodeError as error:
             message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
             raise _refused(origin, message, (error.lineno, error.colno), json_hint(error)) from error
@@ -175,29 +167,29 @@ def _refused(origin: str, message: str, place: Place | None = None, step: str = 
     return PflowError(message, details=details, suggestions=(step,) if step else (), kind="validation")
 
 
-class _RepeatedKeys:
-    """Finds duplicate keys of an object, of which all but one value would be lost."""
+def _read_json(text: str) -> tuple[JSON, Findings]:
+    """Return the value in a JSON text, and its duplicate keys, of which all but one value would be lost."""
+    repeated: list[tuple[dict[str, JSON], list[str]]] = []
 
-    def __init__(self) -> None:
-        self._found: list[tuple[dict[str, JSON], list[str]]] = []
-
-    def join(self, pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-        """Return an object from its members; used as `object_pairs_hook`."""
+    def joined(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
         members = dict(pairs)
         if len(members) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            self._found.append((members, [key for key, count in counts.items() if count > 1]))
+            repeated.append((members, [key for key, count in counts.items() if count > 1]))
         return members
 
-    def findings(self, value: JSON) -> Findings:
-        findings = Findings()
-        # By identity, as the decoder does not say where in the text an object is.
-        places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
-        for members, keys in self._found:
-            path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
-            for key in keys if path else ():
-                findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
-        return findings
+    # `parse_constant` gets NaN and Infinity, which Python's decoder accepts.
+    value = json.loads(
+        text, parse_constant=_number, parse_float=_number, parse_int=_whole, object_pairs_hook=joined
+    )
+    findings = Findings()
+    # By identity, as the decoder does not say where in the text an object is.
+    places = {id(item): path for path, item in _objects(value, "$")} if repeated else {}
+    for members, keys in repeated:
+        path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
+        for key in keys if path else ():
+            findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
+    return value, findings
 
 
 def _objects(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
