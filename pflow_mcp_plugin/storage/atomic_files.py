@@ -187,7 +187,9 @@ def temporary_name(target: Path) -> Path:
 
 
 @contextmanager
-def replaced_regular(path: Path, *, mode: int | None = None) -> Iterator[Callable[[bytes], None]]:
+def replaced_regular(
+    path: Path, *, mode: int | None = None, durable: bool = True
+) -> Iterator[Callable[[bytes], None]]:
     """Replace a regular file that the user named by what is written piece by piece in the `with` block.
 
     If the block raises, the old file stays. A file that is there keeps its permissions and its owner, and a
@@ -200,7 +202,7 @@ def replaced_regular(path: Path, *, mode: int | None = None) -> Iterator[Callabl
         like = None
     target = path.resolve()
     sweep(target.parent, target.name)
-    with _replacing(target, mode, like=like) as descriptor:
+    with _replacing(target, mode, like=like, durable=durable) as descriptor:
         yield partial(_write_all, descriptor)
 
 

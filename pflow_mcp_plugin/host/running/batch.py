@@ -141,7 +141,7 @@ def _announce_items(
 ) -> None:
     """Tell a record that is resumed what the items are, so that none is taken for one that is gone."""
     record = attempts.run.record
-    if record is None or not record.resumes:
+    if record is None or not record.earlier.known:
         return
     identities = []
     for item in () if planned.sub else items:
@@ -149,7 +149,7 @@ def _announce_items(
         with suppress(PflowError):  # the item fails when it is its turn
             params = attrs.evolve(attempts, values=values).params(planned, store)
             identities.append(record.identity(planned, {**params, **planned.ref.injected}, store))
-    record.expect(planned, attempts.run.above, identities, len(items))
+    record.earlier.expect(f"{attempts.run.above}{planned.id}", identities, len(items))
 
 
 def _performed(

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.run_report import endless, node_failure
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
+from pflow_mcp_plugin.host.running.shared_store import BatchOutputs, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.trace_recorder import Step
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
 from pflow_mcp_plugin.host.workflow.constructs import Retry
@@ -30,7 +30,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     secret_values,
     split_route,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
+from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -78,7 +78,7 @@ class StepNode(pocketflow.BaseNode):
                 result = run_batch(attempts, planned, batch, prepare, store)
             elif result is None:
                 retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
-                if is_ask(planned.ref.entry):
+                if own_type(planned.ref.entry) == "ask":
                     from pflow_mcp_plugin.host.running.question import with_question
 
                     following = dict.fromkeys(node.planned for node in self.successors.values())
@@ -301,6 +301,7 @@ def collect_outputs(attempts: Attempts) -> dict[str, object]:
         return found
     ran = (it for it in reversed(values.written.items()) if it[0] not in values.skipped)
     last, written = next(ran, ("", {}))
+    written = written.loaded() if isinstance(written, BatchOutputs) else written
     nodes = values.document.nodes
     left_out = next((node.constructs.repeated_outputs for node in nodes if node.id == last), frozenset())
     return {

@@ -79,7 +79,7 @@ class RecordedRun:
         steps = record.steps() if record else []
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
-        self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
+        self.earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
         # The numbers of the steps that asked something, by their places.
         self.asked = {step.place: step.number for step in steps if step.type == ASK}
         self.limits = RunLimits(limits, ((step.type, step.safe, step.attempts) for step in steps))
@@ -87,11 +87,6 @@ class RecordedRun:
         self.refusal: PflowError | None = None  # why something in it must not be done, which ends the run
         if record:
             record.begin_again(head)
-
-    @property
-    def resumes(self) -> bool:
-        """Whether an earlier part of the run is known."""
-        return self._earlier.known
 
     def goes_on_after(self, error: PflowError) -> bool:
         """Whether somebody who reads an error should be told that the run can be resumed."""
@@ -133,9 +128,9 @@ class RecordedRun:
             given = {**{name: store[name] for name in reads if name in store}, **params}
             recorded.recipe = recorded_recipe(recipe, given, self._redactor.value)
         if planned.sub is None:
-            step.earlier, step.replaced = self._earlier.take(recorded)
+            step.earlier, step.replaced = self.earlier.take(recorded)
             if step.earlier is None:
-                recorded.place = self._earlier.free_place(recorded)
+                recorded.place = self.earlier.free_place(recorded)
         token = _step.set(step)
         try:
             yield step
@@ -160,13 +155,9 @@ class RecordedRun:
             self._keys.add(key)
             return key
 
-    def expect(self, planned: PlannedNode, above: str, identities: Sequence[str], count: int) -> None:
-        """Take note of the items that a batch is going to run for, before any of them begins."""
-        self._earlier.expect(f"{above}{planned.id}", identities, count)
-
     def refuse_unmatched(self, step: RecordedStep, params: Mapping[str, Any]) -> None:
         """Raise if a step that may do harm could be a recorded one of the same type, renamed or changed."""
-        unmatched = self._earlier.unmatched(step)
+        unmatched = self.earlier.unmatched(step)
         if unmatched:
             step.shown = self.shown(params)
             raise self.refuse(_unmatched(self.run_id, step, unmatched))
@@ -246,7 +237,7 @@ class RecordedRun:
             record.close()
             self.warn(f"The record of the run could not be completed: {failure.message}")
             return []
-        if not error and (left := self._earlier.left()):
+        if not error and (left := self.earlier.left()):
             message = f"Begun before, and nothing in the workflow does it any more: {_named(left)}"
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
         return undecided

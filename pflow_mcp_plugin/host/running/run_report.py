@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -19,14 +17,13 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.current_run import CurrentRun
     from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
-_one_at_a_time = threading.Lock()  # steps in parallel may ask, too
 _LAST_DONE = 5
 """How many of the completed nodes the message names."""
 _NAMED = 5
@@ -180,13 +177,13 @@ def shown_run(
     asks = terminal and is_terminal(sys.stdin)
     if detail is None or not (terminal or detail == "verbose") or sys.stderr is None:
         watcher = RunWatcher()
-        watcher.asker = partial(_ask, watcher.paused) if asks else None
+        watcher.asks = asks
         yield watcher, lambda _: None
         return
     from pflow_mcp_plugin.host.running.terminal_display import display_on
 
     display = display_on(sys.stderr, names, detail, terminal=terminal)
-    display.asker = partial(_ask, display.paused) if asks else None
+    display.asks = asks
 
     def ended(outcome: Outcome) -> None:
         display.close()
@@ -204,23 +201,6 @@ def shown_run(
             yield display, ended
         finally:
             display.close()
-
-
-def _ask(
-    paused: Callable[[], AbstractContextManager[None]], question: str, choices: Sequence[str]
-) -> str | None:
-    """Ask the user on the terminal; None if the answer is left open, with Ctrl-C or Ctrl-D."""
-    import click
-
-    with _one_at_a_time, paused():
-        click.echo(printable(question), err=True)
-        try:
-            kind = click.Choice(choices) if choices else str
-            answer: str = click.prompt("Answer", type=kind, err=True)
-        except click.Abort:
-            click.echo(err=True)
-            return None
-    return answer
 
 
 def outcome_report(outcome: Outcome) -> Report:

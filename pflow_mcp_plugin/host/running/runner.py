@@ -61,7 +61,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
-from pflow_mcp_plugin.host.workflow.workflow_reads import is_ask
+from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError, decode_json
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
@@ -239,7 +239,7 @@ class WorkflowRunner(Runner):
                 outputs, error = {}, interrupted(run) if run.cancelled() else failure
             except KeyboardInterrupt:
                 outputs, error = {}, interrupted(run)
-            run.recorder.returned(outputs)
+            run.recorder.outputs = outputs
             signals.over = True
             if reuse is not None:
                 reuse.close()
@@ -447,10 +447,9 @@ class WorkflowRunner(Runner):
 def _is_worth_recording(compiled: Compiled) -> bool:
     """Return whether something would be lost with a run: what it did, or more than the work of one node."""
     nodes = list(compiled.every())
-    return len(nodes) > 1 or any(
-        node.ref.entry.purity != "flow_safe" or is_ask(node.ref.entry) or node.constructs.batch is not None
-        for node in nodes
-    )
+    entries = [node.ref.entry for node in nodes]
+    acts = any(entry.purity != "flow_safe" or own_type(entry) == "ask" for entry in entries)
+    return len(nodes) > 1 or acts or any(node.constructs.batch for node in nodes)
 
 
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:

@@ -26,48 +26,28 @@ class StoredValue:
 
 
 class BatchOutputs(dict[str, Any]):
-    """The outputs of a batch whose results are `StoredValue`s: who reads one gets the results themselves."""
+    """The outputs of a batch whose results are `StoredValue`s."""
 
-    def __getitem__(self, key: str) -> Any:
-        value = super().__getitem__(key)
-        return [_loaded(it) for it in value] if isinstance(value, list) else value
-
-    def __iter__(self) -> Iterator[str]:
-        return super().__iter__()  # without it, `dict(...)` would copy the stored values
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return an output, or the default if there is none."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def items(self) -> Any:
-        """Return all outputs with their names."""
-        return {key: self[key] for key in self}.items()
-
-    def values(self) -> Any:
-        """Return all outputs."""
-        return {key: self[key] for key in self}.values()
+    def loaded(self, *names: str) -> dict[str, Any]:
+        """Return all outputs, with the results themselves in those of these names, by default in all."""
+        lists = {key for key in names or self if isinstance(self.get(key), list)}
+        return {**self, **{key: [_loaded(it) for it in self[key]] for key in lists}}
 
     def read_by(self, node_id: str, text: str) -> dict[str, Any]:
         """Return the outputs that an expression may read; without the results if it only names others."""
         names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
         if all(names) and not _READS_MORE.search(text):
-            return {
-                key: value for key, value in super().items() if not isinstance(value, list) or key == "errors"
-            }
-        return dict(self)
+            return {key: it for key, it in self.items() if not isinstance(it, list) or key == "errors"}
+        return self.loaded()
 
     def member(self, path: Sequence[str | int], reached: str) -> Any:
         """Follow the path of a `${...}`; of a list of results, only the one that it names is read."""
-        value = super().get(str(path[0])) if len(path) > 1 else None
+        value = self.get(str(path[0])) if len(path) > 1 else None
         if isinstance(value, list) and str(path[1]).removeprefix("-").isdecimal():
             index = int(path[1])
             if -len(value) <= index < len(value):
                 return follow(_loaded(value[index]), path[2:], f"{reached}.{path[0]}[{path[1]}]")
-        found = follow(self, path, reached)
-        return dict(found) if found is self else found
+        return follow(self.loaded(*map(str, path[:1])), path, reached)
 
 
 _READS_MORE = re.compile(r"[@*\\]|\$(?!\.)")

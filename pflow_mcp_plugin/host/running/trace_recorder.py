@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,7 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
 )
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
@@ -47,6 +49,7 @@ ItemTime = tuple[int, float, float, bool]
 """An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
 _SHOWN = 32_000
 """Characters that are shown of a larger value; approximate."""
+_one_at_a_time = threading.Lock()  # steps in parallel may ask, too
 _LONGEST_NOTE = 1_000
 """Characters that the path of a file may add to a string that was shortened."""
 
@@ -159,12 +162,27 @@ class RunWatcher:
     shows_handled = False
     """Whether the user has seen which failures of steps were handled."""
 
-    asker: Callable[[str, Sequence[str]], str | None] | None = None
-    """Asks the user a question; None if nobody can be asked."""
+    asks = False
+    """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Return what the user answers, one of the choices if there are some; None without an answer."""
-        return None if self.asker is None else self.asker(question, choices)
+        """Return what the user answers, one of the choices if there are some; None without an answer.
+
+        The answer can be left open with Ctrl-C or Ctrl-D.
+        """
+        if not self.asks:
+            return None
+        import click
+
+        with _one_at_a_time, self.paused():
+            click.echo(printable(question), err=True)
+            try:
+                kind = click.Choice(choices) if choices else str
+                answer: str = click.prompt("Answer", type=kind, err=True)
+            except click.Abort:
+                click.echo(err=True)
+                return None
+        return answer
 
     def paused(self) -> AbstractContextManager[None]:
         """Let something else be written to the terminal meanwhile."""
@@ -216,7 +234,7 @@ class Recorder:
         self._workflow = workflow
         self.redactor = redactor
         self._inputs: object = {}
-        self._outputs: object = {}
+        self.outputs: object = {}  # of the run
         self._room = iter(range(MOST_STEPS))
         self.is_item = False
         self._around: Step | None = None
@@ -285,10 +303,6 @@ class Recorder:
     def given(self, inputs: Mapping[str, object]) -> None:
         """Record a copy of the inputs of the run in the trace."""
         self._inputs = _copied(inputs)
-
-    def returned(self, outputs: Mapping[str, object]) -> None:
-        """Record the outputs of the run in the trace."""
-        self._outputs = outputs
 
     def begin(self, node: NodeRef) -> Step:
         """Begin a step of the trace; the caller sets its fields to any values and ends it."""
@@ -423,7 +437,7 @@ class Recorder:
             "error": self.excerpt(error.to_dict()) if error else None,
             # Excerpted only now: redaction must come before shortening, and now every secret is known.
             "inputs": self.excerpt(self._inputs),
-            **({"outputs": self.excerpt(self._outputs)} if self._outputs else {}),
+            **({"outputs": self.excerpt(self.outputs)} if self.outputs else {}),
             **({"preparations": [it.to_dict() for it in self.preparations]} if self.preparations else {}),
             "steps": [step.to_dict() for step in self.steps],
         }

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -21,7 +20,7 @@ from pflow_mcp_plugin.host.running.shared_store import StoredValue
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.storage import StoreError, make_folder, read_bytes, write_atomic
+from pflow_mcp_plugin.storage import StoreError, make_folder, read_bytes, replaced_regular, write_atomic
 
 LONGEST_TEXT = 2_000
 """Characters that an excerpt keeps of one string."""
@@ -42,7 +41,8 @@ class ValueFiles:
     """The files of a run that hold whole what excerpts of its values leave out.
 
     Those that nodes have named hold their results as they are. The others are written to the run's folder of
-    artefacts, with the secrets redacted as in the excerpt; they are named after their content.
+    artefacts, with the secrets redacted as in the excerpt; they are named after their content, unless
+    that is the results of a batch.
     """
 
     _folder: Path
@@ -88,22 +88,17 @@ class ValueFiles:
         """Return a file that holds the results of a batch, of which one at a time is in memory."""
         if values is self._results[0]:
             return self._results[1]
-        known, digest = self._redactor.known, sha256()
-        make_folder(self._folder)
-        part = self._folder / f".{os.urandom(8).hex()}.tmp"
+        known = self._redactor.known
+        path = self._folder / f"{os.urandom(12).hex()}.json"
         try:
-            with open(part, "wb", opener=partial(os.open, mode=0o600)) as file:
+            make_folder(self._folder)
+            with replaced_regular(path, mode=0o600, durable=False) as write:
                 for number, value in enumerate(values):
                     result = value.load() if isinstance(value, StoredValue) else value
                     text = self._redactor.text(json.dumps(result, ensure_ascii=False))
-                    piece = f"{',' if number else '['}{text}".encode("utf-8", "surrogatepass")
-                    digest.update(piece)
-                    file.write(piece)
-                file.write(b"]")
-            path = self._folder / f"{digest.hexdigest()[:24]}.json"
-            part.replace(path)
+                    write(f"{',' if number else '['}{text}".encode("utf-8", "surrogatepass"))
+                write(b"]")
         except (OSError, PflowError):
-            part.unlink(missing_ok=True)
             return None
         self._written[path] = known
         self._results = (values, path)

@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     bind_inputs,
     split_route,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import is_branch
+from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.schemas.schema_document import table_of
 
 _DOING = "could not compare the workflow with its lock file"
@@ -109,7 +109,7 @@ class Compiled:
 
     def certain(self) -> Iterator[PlannedNode]:
         """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
-        certain = self.graph.certain({node.id for node in self.nodes if is_branch(node.ref.entry)})
+        certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
                 yield node

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
     expression_params,
     expression_reads,
-    is_transform,
+    own_type,
     param_expressions,
     root_names,
 )
@@ -118,7 +118,7 @@ def _reads(
         if key not in expression_params(entry)
         for reference in named(value)
     ]
-    if is_transform(entry):  # other expressions are conditions: they decide which nodes run
+    if own_type(entry) == "transform":  # other expressions are conditions: they decide which nodes run
         everything = (*document.inputs, *(node.id for node in document.nodes))
         found = expression_reads(param_expressions(spec, entry), everything)
         given += (_read(param, path) for param, path in found)

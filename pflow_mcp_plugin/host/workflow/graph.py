@@ -11,7 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
 from pflow_mcp_plugin.host.workflow.findings import Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
-from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, is_branch
+from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, own_type
 from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -305,7 +305,7 @@ class RouteCheck:
 
     def _check_cases(self) -> None:
         for node in self.nodes.values():
-            if not is_branch(self.entries[node.id]):
+            if own_type(self.entries[node.id]) != "branch":
                 continue
             routed = self.graph.actions(node.id)
             for number, case in enumerate(cases_of(node.params)):

@@ -33,9 +33,8 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     actions_of,
     cases_of,
     expression_params,
-    is_branch,
-    is_transform,
     outputs_of,
+    own_type,
     root_names,
     transform_outputs,
 )
@@ -59,9 +58,9 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
     entry = entries.get(node.entry_key)
     if entry is None:
         return None
-    if is_branch(entry):
+    if own_type(entry) == "branch":
         entry = attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
-    elif is_transform(entry):
+    elif own_type(entry) == "transform":
         outputs = transform_outputs(node, entry)
         result = "result" if any(field.key == "result" for field in outputs) else ""
         interface = attrs.evolve(entry.interface, outputs=outputs, result=result)

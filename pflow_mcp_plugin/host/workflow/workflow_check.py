@@ -61,11 +61,9 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     WorkflowReads,
     expression_params,
     fitting,
-    is_ask,
-    is_branch,
-    is_transform,
     known_params,
     known_value,
+    own_type,
     param_expressions,
     reads,
     values_of,
@@ -316,12 +314,12 @@ class _Check:
         checker = self.reference_check(scope, f"node {node.id}")
         self.check_templates(node, entry, checker)
         check_skipped(node, entry, self.nodes, self.findings)
-        if is_branch(entry):
+        if own_type(entry) == "branch":
             check_cases(node, self.findings)
-        elif is_ask(entry) and node.constructs.repeats:
+        elif own_type(entry) == "ask" and node.constructs.repeats:
             step = "Ask once before it, or in a workflow that a node runs for each item"
             self.findings.error(f"{node.path}.batch", "An ask cannot have a batch", step)
-        elif is_transform(entry):
+        elif own_type(entry) == "transform":
             check_outputs(node, self.findings)
         for place in param_expressions(node, entry):
             checker.check_expression(place, node.params.get(DATA))
@@ -486,8 +484,8 @@ class _Check:
 
     def check_uses(self, read: WorkflowReads) -> None:
         bound = {} if self.inputs is None else bind_inputs(self.document, self.inputs)[0]
-        branches = {node.id for node in self.document.nodes if is_branch(self.entries[node.entry_key])}
-        certain = self.graph.certain(branches)
+        own = {node.id: own_type(self.entries[node.entry_key]) for node in self.document.nodes}
+        certain = self.graph.certain({node_id for node_id, kind in own.items() if kind == "branch"})
         for node in self.document.nodes:
             entry = self.entries[node.entry_key]
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):

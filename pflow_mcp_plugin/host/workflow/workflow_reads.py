@@ -6,6 +6,7 @@ Expressions are in the constructs of nodes, in conditions of edges, in the cases
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -48,21 +49,6 @@ def own_type(entry: Entry | None) -> str:
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
-def is_branch(entry: Entry | None) -> bool:
-    """Return whether an entry is the one of nodes whose actions are their cases, which have expressions."""
-    return own_type(entry) == "branch"
-
-
-def is_ask(entry: Entry | None) -> bool:
-    """Return whether an entry is the one of nodes that ask a person."""
-    return own_type(entry) == "ask"
-
-
-def is_transform(entry: Entry | None) -> bool:
-    """Return whether an entry is the one of nodes whose outputs are expressions."""
-    return own_type(entry) == "transform"
-
-
 def expression_params(entry: Entry | None) -> frozenset[str]:
     """Return the parameters of a node whose strings are expressions; templates in them are not resolved."""
     return _PARAMS.get(own_type(entry), frozenset())
@@ -71,13 +57,13 @@ def expression_params(entry: Entry | None) -> frozenset[str]:
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
     """Yield the expressions in a node's params; malformed ones are left out."""
     path, on_data = f"{node.path}.params", DATA in node.params
-    if is_branch(entry):
+    if own_type(entry) == "branch":
         for number, case in enumerate(cases_of(node.params)):
             text = table_of(case).get("when")
             if isinstance(text, str):
                 where = f"{path}.cases[{number}].when"
                 yield ExpressionPlace(text=text, path=where, param=CASES, is_condition=True, on_data=on_data)
-    elif is_transform(entry):
+    elif own_type(entry) == "transform":
         text = node.params.get(EXPRESSION)
         if isinstance(text, str):
             where = f"{path}.{EXPRESSION}"
@@ -205,9 +191,9 @@ class WorkflowReads:
     """What a workflow reads of its `inputs` and of the outputs of its nodes; collected once."""
 
     def __init__(self, document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> None:
-        self._found: dict[str, set[Path]] = {}
+        self._found: defaultdict[str, set[Path]] = defaultdict(set)
         ids = {node.id for node in document.nodes}
-        writers: dict[str, list[tuple[str, str]]] = {}
+        writers: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         everything = (*document.inputs, *ids)
         places = [place for edge in document.edges for place in edge.conditions]
         values: list[object] = [output.source for output in document.outputs.values()]
@@ -222,28 +208,25 @@ class WorkflowReads:
         for node in document.nodes:
             entry = entries.get(node.entry_key)
             for key, name in root_names(document, node.id, entry).items():
-                writers.setdefault(name, []).append((node.id, key))
+                writers[name].append((node.id, key))
             # Names that it takes from the root because nothing else gives them.
             taken = reads(entry) - {*node.params, *document.mapping(node.id).inputs} if entry else ()
             natural |= {(key,) for key in taken}
         for path in by_name:
             if path[0] in ids:
-                self._add(str(path[0]), path[1:])
+                self._found[str(path[0])].add(path[1:])
         for path in by_name | natural:
             for node_id, key in writers.get(str(path[0]), ()):
-                self._add(node_id, (key, *path[1:]))
+                self._found[node_id].add((key, *path[1:]))
         for node_id, mapping in document.mappings.items():
             for key in mapping.outputs:
-                self._add(node_id, (key,))
+                self._found[node_id].add((key,))
         self.inputs = document.inputs.keys() & {path[0] for path in by_name | natural}
 
     def of(self, node: NodeSpec) -> frozenset[Path]:
         """Return the paths that are read of the outputs of a node; of one that repeats those of one run."""
         paths = self._found.get(node.id, ())
         return frozenset(inner for path in paths for inner in node.constructs.read_of_one(path))
-
-    def _add(self, node_id: str, path: Path) -> None:
-        self._found.setdefault(node_id, set()).add(path)
 
 
 def reads(entry: Entry) -> set[str]:

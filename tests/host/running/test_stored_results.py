@@ -101,19 +101,13 @@ def test_what_the_trace_leaves_out_is_whole_in_its_file(bench, monkeypatch):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    "copied", [dict, lambda it: {**it}, lambda it: it | {}, lambda it: json.loads(json.dumps(it))]
-)
-def test_no_copy_of_the_outputs_has_a_stored_value(copied):
+def test_outputs_are_loaded_whole_or_by_name():
     value = StoredValue(lambda: {"value": 1})
-    outputs = BatchOutputs({"results": [value, None], "items": [{"index": 0, "result": value}], "count": 2})
-    assert copied(outputs) == {
-        "results": [{"value": 1}, None],
-        "items": [{"index": 0, "result": {"value": 1}}],
-        "count": 2,
-    }
-    assert next(iter(outputs.values())) == outputs.get("results") == [{"value": 1}, None]
-    assert outputs.get("other", 3) == 3
+    items, results = [{"index": 0, "result": value}], [value, None]
+    outputs = BatchOutputs({"results": results, "items": items, "count": 2})
+    loaded = {"results": [{"value": 1}, None], "items": [{"index": 0, "result": {"value": 1}}], "count": 2}
+    assert outputs.loaded() == loaded
+    assert outputs.loaded("results", "other") == {**loaded, "items": items}
 
 
 def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch, resumed):

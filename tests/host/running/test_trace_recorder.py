@@ -44,7 +44,7 @@ def test_the_trace_has_a_fixed_form(recorder, tmp_path):
         recorder.keep("each", index, item)
     for step in (outer, each):
         recorder.end(step)
-    recorder.returned({"n": 2})
+    recorder.outputs = {"n": 2}
     path = recorder.write(tmp_path, PflowError("no"))
     assert path == tmp_path / "r-1.json"
     trace = json.loads(path.read_text())
