@@ -180,9 +180,9 @@ def shown_run(
         watcher.asks = asks
         yield watcher, lambda _: None
         return
-    from pflow_mcp_plugin.host.running.terminal_display import display_on
+    from pflow_mcp_plugin.host.running.terminal_display import TerminalDisplay
 
-    display = display_on(sys.stderr, names, detail, terminal=terminal)
+    display = TerminalDisplay(sys.stderr, names, detail, terminal=terminal)
     display.asks = asks
 
     def ended(outcome: Outcome) -> None:

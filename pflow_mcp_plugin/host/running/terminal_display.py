@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Literal
 
@@ -18,7 +18,7 @@ import attrs
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
 from pflow_mcp_plugin.host.trace_files import MARKS, is_skipped, shown_type, step_words
 from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
-from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, live_lines, spinner
+from pflow_mcp_plugin.terminal.live_lines import SOON, live_lines, spinner
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -27,7 +27,6 @@ Detail = Literal["brief", "usual", "verbose"]
 State = Literal["succeeded", "failed", "interrupted"]
 """How a run ended."""
 
-_Drawn = Callable[[Callable[[], Iterator[list[Part]]]], LiveLines]
 _BARS = range(6, 21)
 """How wide a bar may be."""
 _BESIDE_BAR = 29
@@ -82,17 +81,17 @@ class _Running:
 
 
 class TerminalDisplay(RunWatcher):
-    """Shows a run on a terminal, or as plain lines where the cursor cannot be moved.
+    """Shows a run on a stream that is a terminal, or takes plain lines.
 
-    `names` are the ids of the nodes, for the width of their column. `lines` draws what happens now.
+    `names` are the ids of the nodes, for the width of their column.
     """
 
-    def __init__(self, names: Sequence[str], detail: Detail, lines: _Drawn) -> None:
+    def __init__(self, stream: IO[str], names: Sequence[str], detail: Detail, *, terminal: bool) -> None:
         widest = max(map(text_width, map(_shown_name, names)), default=0)
         self._room = min(max(widest, _NAMES.start), _NAMES.stop - 1)
         self._detail = detail
         self.shows_handled = detail != "brief"
-        self._lines = lines(self._now)
+        self._lines = live_lines(stream, self._now, terminal=terminal)
         self._lock = self._lines.lock
         self._began = time.monotonic()
         self._running: list[_Running] = []
@@ -293,11 +292,6 @@ def _width(parts: Sequence[Part]) -> int:
 def _shown_name(node_id: str) -> str:
     """Return the id of a node within its workflow, indented if that runs in another."""
     return "  " * node_id.count("/") + node_id.rpartition("/")[2]
-
-
-def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, terminal: bool) -> TerminalDisplay:
-    """Return a display of a run on a stream that is a terminal, or takes plain lines."""
-    return TerminalDisplay(names, detail, lambda now: live_lines(stream, now, terminal=terminal))
 
 
 class RemainingTime:

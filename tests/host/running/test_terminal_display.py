@@ -12,7 +12,7 @@ from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.host.running import terminal_display
-from pflow_mcp_plugin.host.running.terminal_display import TerminalDisplay, display_on
+from pflow_mcp_plugin.host.running.terminal_display import TerminalDisplay
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
 from pflow_mcp_plugin.terminal.live_lines import LiveLines
 from pflow_mcp_plugin.terminal.looks import text_width
@@ -208,7 +208,7 @@ def timed(monkeypatch):
     def timed(*names, detail="usual", columns=80):
         stream = io.StringIO()
 
-        def lines(now):
+        def lines(stream, now, *, terminal):
             return LiveLines(stream, now, columns=lambda: columns, moves=True, coloured=False)
 
         def kept():
@@ -217,7 +217,8 @@ def timed(monkeypatch):
             stream.truncate()
             return text.splitlines()
 
-        display = TerminalDisplay(names, detail, lines)
+        monkeypatch.setattr(terminal_display, "live_lines", lines)
+        display = TerminalDisplay(stream, names, detail, terminal=True)
         return display, lambda: [re.sub("^[⠀-⣿]", "*", it) for it in display._lines._lines()], kept, clock
 
     return timed
@@ -331,7 +332,7 @@ def test_how_much_of_a_run_stays_is_the_users_choice(timed, detail):
 
 def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
     step = begun("each")
-    display = display_on(io.StringIO(), ["each"], "usual", terminal=False)
+    display = TerminalDisplay(io.StringIO(), ["each"], "usual", terminal=False)
     start = Preparation("server slow", frozenset({"each/inner"}))
     display.preparing(start)
     display.step_began(step)
@@ -359,7 +360,7 @@ def test_retries_are_told_in_the_line_of_a_step(shown):
 @pytest.mark.parametrize(("state", "mark"), [("interrupted", "■"), ("failed", "✗")])
 def test_a_start_that_ends_with_its_run_is_told_from_one_that_fails(state, mark):
     stream = io.StringIO()
-    display = display_on(stream, ["a"], "usual", terminal=False)
+    display = TerminalDisplay(stream, ["a"], "usual", terminal=False)
     start = Preparation("server slow")
     display.preparing(start)
     start.milliseconds, start.error = 1_200.0, "the run ended first"
@@ -374,6 +375,6 @@ def test_a_terminal_that_is_closed_ends_nothing():
         def write(self, text):
             raise OSError("gone")
 
-    display = display_on(Closed(), ["a"], "usual", terminal=True)
+    display = TerminalDisplay(Closed(), ["a"], "usual", terminal=True)
     display.summarize("succeeded", "/a/trace.json")
     display.close()
