@@ -66,6 +66,18 @@ def test_what_was_done_is_kept_and_the_rest_is_run(bench, sent, resumed):
     assert (sent, records(bench)) == (["a", "b", "c"], [])
 
 
+def test_a_host_resumes_a_run_with_a_saved_workflow_inside(bench, sent):
+    inner = flow(step("one", "t-send", {"value": "${item}"}), inputs={"item": {"type": "any"}})
+    bench.host.library.save("inner", inner)
+    outer = step("all", "workflow", {"workflow": "inner", "item": "${item}"}, batch={"items": ["a", "b"]})
+    bench.failing = {"b": ValueError("not now")}
+    failed = bench.run(flow(outer))
+    assert (failed.exit_code, sent) == (1, ["a"])
+    bench.failing = {}
+    assert bench.host.runner.resume(failed.run_id, {}).success
+    assert sent == ["a", "b"]
+
+
 def test_a_run_that_succeeds_leaves_no_record(bench, sent, resumed):
     bench.run(sending("a", "b"))
     assert records(bench) == []
