@@ -61,13 +61,12 @@ class Result:
 
     @property
     def reason(self) -> str | None:
-        """What made the node fail, in words."""
         return said(self.failure.__cause__ or self.failure) if self.failure else None
 
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
-    """Makes the attempts at nodes, on the values of one run or of one item of a batch, by its index.
+    """Makes the attempts at nodes, on the values of one run or of one item of a batch.
 
     `reuse` has the results of earlier runs, if any node may use them.
     """
@@ -172,11 +171,11 @@ class Attempts:
         return params
 
     def resolve(self, value: object, user: str) -> Any:
-        """Before an attempt, resolve the templates in a value; errors call what needs them `user`."""
+        """Resolve a value's templates before an attempt; errors say that `user` needs what is missing."""
         return resolve(value, self._lookup(user))
 
     def evaluate(self, text: str, *current: Any) -> Any:
-        """During an attempt, evaluate an expression on the values of the run, or on `current`."""
+        """Evaluate an expression for an attempt, on all values of the run, or on `current`."""
         from pflow_mcp_plugin.host.workflow.expressions import Secrets, parsed
 
         redactor = self.run.redactor
@@ -220,7 +219,7 @@ def _may_retry(planned: PlannedNode, failure: PflowError | None, *, has_key: boo
 
 
 def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
-    """Return how a step ended in an earlier part of the run."""
+    """Return the result of a node that an earlier part of the run has done, without an attempt."""
     if earlier.state == "failed":
         cause = PflowError(earlier.error, action=earlier.action, ran="ran")
         return Result(earlier.action, node_failure(planned.ref, cause))

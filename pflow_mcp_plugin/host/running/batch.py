@@ -41,8 +41,6 @@ _Item = tuple[int, object]
 
 @attrs.frozen(kw_only=True)
 class _Done:
-    """How one item ended: with the times of its beginning and end, and its step for the trace."""
-
     index: int
     item: object
     outputs: Mapping[str, object]
@@ -139,7 +137,7 @@ def _of_item(
 def _announce_items(
     attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
 ) -> None:
-    """Tell a record that is resumed what the items are, so that none is taken for one that is gone."""
+    """Tell the record of a resumed run which items the batch has, lest one be taken for one that is gone."""
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return
@@ -155,7 +153,7 @@ def _announce_items(
 def _performed(
     one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, run: CurrentRun
 ) -> Iterator[_Done]:
-    """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
+    """Run the items of a batch and yield each as it ends; none starts after a failure that ends the batch."""
     with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
         if width:
             with Threads(width) as executor:
@@ -176,7 +174,7 @@ def _side_by_side(
     width: int,
     run: CurrentRun,
 ) -> Iterator[_Done]:
-    """Keep `width` items in flight; more would only wait, each holding memory."""
+    """Keep `width` items of a batch in flight; more would only wait, each holding memory."""
     ended: SimpleQueue[Future[_Done]] = SimpleQueue()
     waiting = iter(enumerate(items))
     flying, stopped = 0, False
@@ -208,7 +206,7 @@ def _side_by_side(
 
 @attrs.define(eq=False, repr=False)
 class _Tally:
-    """Collects the results of the items, in their order; with `stores`, large ones stay on the disk."""
+    """Collects what the items of a batch come to; with `stores`, large results stay on the disk."""
 
     count: int
     stores: bool
@@ -255,7 +253,7 @@ class _Tally:
     def close(
         self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore, run: CurrentRun
     ) -> Result:
-        """Write the outputs and return how the batch ended."""
+        """Write the outputs of the batch, and return how it ended."""
         # None stands for an item that failed or did not run.
         results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})

@@ -94,19 +94,16 @@ class CurrentRun(Run):
 
     @property
     def began(self) -> str:
-        """When the run first began, in UTC (ISO 8601): its id says so, which it keeps when it is resumed."""
+        """When the run first began, in UTC (ISO 8601), by its id, which it keeps when it is resumed."""
         return datetime.fromisoformat(f"{self.run_id[:15].replace('-', 'T')}Z").isoformat()
 
     def cancelled(self) -> bool:
-        """Return whether the run has been stopped, by the user or through its control."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Mark the run as stopped; nodes and plugins see it in `cancelled`."""
         self._cancelled.set()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when the run is cancelled through its control; at once if it already is."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
@@ -134,21 +131,18 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds; raise PflowError if the run is stopped meanwhile."""
         self._cancelled.wait(seconds)
         self.check()
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Use the results of earlier runs in the run only if `state` returned the same then."""
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Return the states of those who distinguish the run's results of a node; raise if one failed."""
+        """Return the states given to the run's `distinguish` for a node; raise PflowError if one fails."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
     def current_step(self) -> StepOfRun | None:
-        """Return the step of the run in this thread."""
         if self.record is None:
             return None
         from pflow_mcp_plugin.host.running.recorded_run import current_step
@@ -156,16 +150,14 @@ class CurrentRun(Run):
         return current_step()
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add JSON values to a node's step in the run's trace."""
         self.recorder.annotate(node_id, details)
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name a file wherever the run shows a string shortened."""
         if self.recorder.files is not None:
             self.recorder.files.name(value, file)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the trace and errors of the run, and tell whoever started it."""
+        """Redact these values in the run's record, trace and errors, and tell whoever started the run."""
         secrets = tuple(values)
         before = self.redactor.known
         self.redactor.add(secrets)
@@ -174,18 +166,16 @@ class CurrentRun(Run):
         self._control.add_secrets(secrets)
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Record and show that something begins which nodes of the run wait for."""
         return self.recorder.prepare(label, node_ids)
 
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Report how far a node of the run has come to whoever started the run."""
         self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
-        """Return the handle for one item of a batch in the run, and what records it."""
+        """Return the handle on the run for one item of a batch, and the step that the trace has of it."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         return inner, step
@@ -204,7 +194,7 @@ class CurrentRun(Run):
                 self._threads.release(taken)
 
     def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the handle for what runs inside a node of the run: with steps of its own."""
+        """Return the handle on the run for what runs inside one of its nodes, and is recorded under that."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = self.progress.inside(0 if silent else expected)
@@ -222,7 +212,7 @@ class CurrentRun(Run):
             stop()
 
     def _tell(self, done: float, total: float | None, message: str) -> None:
-        """Report how far the run has come, until the listener raises: it cannot fail a run."""
+        """Report the run's progress to whoever started it, until they raise: that must not fail the run."""
         if not self._is_told:
             return
         shown = self.redactor.text(message)[:_LONGEST].strip()
@@ -250,19 +240,17 @@ class RunProgress:
     _furthest: float = attrs.field(init=False, default=0.0)
 
     def begin(self, node_id: str) -> None:
-        """Report that a node begins."""
         with self._lock:
             self._begun += 1
         self.within(0.0, None, f"node {node_id}")
 
     def end(self, node_id: str) -> None:
-        """Report that a node has ended."""
         with self._lock:
             self._ended += 1
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far the node that runs now has come."""
+        """Report the progress of a run: the nodes that have ended, and the share of the one that runs now."""
         share = done / total if total and 0 <= done <= total else 0.0
         with self._lock:
             # Never back: parallel items report in any order, and listeners may insist on progress that grows.
@@ -271,7 +259,7 @@ class RunProgress:
         self._tell(furthest, most, message)
 
     def inside(self, expected: int) -> RunProgress:
-        """Return a counter for what runs inside the node that runs now; it is silent if 0 are expected."""
+        """Return a counter for a run's nodes inside the one that runs now; silent if 0 are expected."""
 
         def tell(done: float, _: float | None, message: str) -> None:
             if expected:

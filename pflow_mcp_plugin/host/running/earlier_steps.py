@@ -47,7 +47,7 @@ class EarlierSteps:
             (self._forgotten if step.state == "forgotten" else found)[step.identity].append(step)
 
     def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
-        """Return the step that did the same, if it is not taken yet; else the one that is to do it again.
+        """Return the earlier step that did the same, if it is not taken yet; else the one to repeat.
 
         The latter is replaced, and its key is sent again.
         """
@@ -72,12 +72,12 @@ class EarlierSteps:
             return _taken(self._forgotten[step.identity], step), None
 
     def free_place(self, step: RecordedStep) -> str:
-        """Return the place of a step, with a number if an earlier one, whose node was moved, has the same."""
+        """Return a step's place, with a number if an earlier step, whose node was moved, has the same."""
         places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
         return next(it for it in places if self._places.get(it, step.number) == step.number)
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
-        """Take note of the items of a batch that are going to run."""
+        """Note which items of a batch are still to come, so that earlier steps can be theirs."""
         if self.known:
             with self._lock:
                 self._expected.update(identities)
@@ -85,13 +85,13 @@ class EarlierSteps:
                 self._counts[place] = count
 
     def left(self) -> list[RecordedStep]:
-        """Return the steps that may have done harm, and have no counterpart yet."""
+        """Return earlier steps that may have done harm, and that the resumed run has not come to yet."""
         done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
         begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
         return [it for it in done + begun if not it.safe]
 
     def unmatched(self, step: RecordedStep) -> list[RecordedStep]:
-        """Return the steps of the same type whose counterpart has been passed, or does not exist any more."""
+        """Return earlier steps of the same type that nothing has matched, and nothing to come can match."""
         if not self.known:
             return []
         with self._lock:
@@ -125,7 +125,7 @@ class EarlierSteps:
 
 
 def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None:
-    """Take one of several steps that did the same as a step, if possible with its key, or at its place."""
+    """Take one of several earlier steps that did the same: by its key, else by its place, else the first."""
     if not alike:
         return None
     of_place = next((it for it in alike if it.place == step.place), alike[0])
@@ -135,7 +135,6 @@ def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None
 
 
 def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
-    """Return the nodes that may run after each node, itself among them in a loop."""
     found: dict[str, set[str]] = {}
     for node in compiled.nodes:
         found[f"{above}{node.id}"] = {f"{above}{name}" for name in compiled.graph.after(node.id)}
@@ -145,7 +144,7 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
 
 
 def _named_node(part: str) -> str:
-    """Return the id of the node in a part of a place, without item and pass."""
+    """Return the id of the node in one part of an earlier step's place, without item and pass."""
     return re.sub(r"\[\d+\]$", "", _without_pass(part))
 
 

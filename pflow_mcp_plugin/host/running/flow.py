@@ -51,7 +51,7 @@ class StepNode(pocketflow.BaseNode):
         self._attempts = attempts
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
-        """Run the node, once or for each item; an exception that it raises becomes a failure."""
+        """Run the node in the flow, once or for each item; an exception that it raises becomes a failure."""
         planned, attempts = self.planned, self._attempts
         run, values, batch = attempts.run, attempts.values, planned.constructs.batch
         run.check()
@@ -100,7 +100,7 @@ class StepNode(pocketflow.BaseNode):
         return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
-        """Return what runs a copy of the node, which acts from its beginning unless its class says when."""
+        """Return what runs a copy of the flow's node; it acts from its start unless its class says when."""
         step = self._attempts.run.current_step()
         if step is not None and step.planned is not self.planned:
             step = None
@@ -130,7 +130,7 @@ class StepNode(pocketflow.BaseNode):
         return announced
 
     def _unless_wanted(self, store: NodeAwareSharedStore) -> Result | None:
-        """Return the result of a node whose condition is false, or fails; None if the node is to run."""
+        """Return the result of a node whose condition is false or fails; None if the flow is to run it."""
         condition = self.planned.constructs.when
         if condition is None:
             return None
@@ -161,7 +161,7 @@ class StepNode(pocketflow.BaseNode):
             step.details["retries"] = result.retries
 
     def _route(self, result: Result) -> str:
-        """Return the route of the edge that follows the step: its action, and the condition that holds.
+        """Return the route by which the flow leaves the step: its action, and an edge's condition that holds.
 
         Edges with a condition are tried in order, before the one without.
         """
@@ -241,11 +241,9 @@ class SubRun:
     _params: Mapping[str, Any] = attrs.field(init=False, factory=dict)
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set the inputs of the sub-run that the workflow gives as params."""
         self._params = params
 
     def run(self, store: MutableMapping[str, Any]) -> str:
-        """Run the workflow, write its outputs into the store of the node, and return `default`."""
         planned, around = self._planned, self._attempts
         if planned is None or planned.sub is None or around is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")

@@ -28,7 +28,7 @@ _LONGEST = 4_000
 
 
 def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attempts: Attempts) -> PlannedNode:
-    """Return a node `ask` that asks in a run, with what it shows: the steps that may follow it."""
+    """Return a node `ask` that knows its run, and which steps may follow: it shows them with its question."""
     steps: list[dict[str, Any]] = [
         {"step": node.id, "type": node.ref.type, "params": _arguments(node, planned.id, attempts)}
         for node in following
@@ -39,7 +39,7 @@ def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attemp
 
 
 def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
-    """Return what a node will be given, params and what it reads; templates that need the answer stay."""
+    """Return what a node after the question will be given; templates that need the answer stay as text."""
     values = attempts.values
     written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
     later = {asking, *node.constructs.names}
@@ -70,7 +70,7 @@ def _answered(
     question: str,
     choices: Sequence[str],
 ) -> str:
-    """Return the answer to a question; without one, the run ends until it is given."""
+    """Ask, and return the answer to the question; without one, the run ends until it is given."""
     step = run.current_step()
     place = step.place if step else planned.ref.id
     shown = run.recorder.shown(list(steps))

@@ -40,12 +40,12 @@ _step: ContextVar[StepOfRun | None] = ContextVar("pflow_step_of_run", default=No
 
 
 def current_step() -> StepOfRun | None:
-    """Return the step that runs in this thread."""
+    """Return the step of a recorded run that runs in this thread."""
     return _step.get()
 
 
 class RecordedRun:
-    """Records the steps of one run, and knows those of its earlier parts, which a `record` has.
+    """Records the steps of one run as they go on, and knows those of its earlier parts, which a `record` has.
 
     The `head` is what its record says of the run as a whole: unless that is JSON, the run is not recorded.
     One that is not `kept` only has its calls counted, against the `limits` by node type and key.
@@ -89,7 +89,7 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether somebody who reads an error should be told that the run can be resumed."""
+        """Whether an error of a recorded run should also say that the run can be resumed."""
         return self._record is not None and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
@@ -101,7 +101,10 @@ class RecordedRun:
         above: str,
         item: int | None,
     ) -> Iterator[StepOfRun]:
-        """Yield the step in which a node runs, or one item of its batch; `above` is the place around it."""
+        """Enter the step in which a node of the recorded run works, or one item of its batch.
+
+        `above` is the place around it, such as `outer/`.
+        """
         place = f"{above}{planned.id}{'' if item is None else f'[{item}]'}"
         with self._lock:
             self._passes[place] += 1
@@ -138,14 +141,13 @@ class RecordedRun:
             _step.reset(token)
 
     def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
-        """Return what tells a step from those that do something else."""
         left_out = (*OWN_PARAMS, planned.ref.entry.idempotency_argument)
         reads = {name: store[name] for name in planned.reads if name not in left_out and name in store}
         given = {name: it for name, it in params.items() if name not in left_out and not callable(it)}
         return identity_of(planned.ref.entry.node, given, reads)
 
     def new_key(self, step: RecordedStep) -> str:
-        """Return a key for a step that no other step of the run has, also if it has the place of another."""
+        """Return an idempotency key that no step of the recorded run has, even one at the same place."""
         with self._lock:
             for number in itertools.count():
                 text = json.dumps([self.run_id, step.place, step.identity, self._reruns, number])
@@ -163,12 +165,12 @@ class RecordedRun:
             raise self.refuse(_unmatched(self.run_id, step, unmatched))
 
     def refuse(self, reason: PflowError) -> PflowError:
-        """Let the run end with this reason, whatever edges follow a failure; return it."""
+        """Let the recorded run end for this reason, whatever edges follow a failure; return the reason."""
         self.refusal = self.refusal or reason
         return reason
 
     def record(self) -> RunRecord | None:
-        """Return the record, which begins with the first step that is recorded; None if there is none."""
+        """Return the record, created when the first step is recorded; None if the run has none."""
         with self._lock:
             if self._record is None and not self._lacking:
                 try:
@@ -186,7 +188,7 @@ class RecordedRun:
         item: int | None = None,
         number: int | None = None,
     ) -> int | None:
-        """Record what the trace shows of a step; return the number of the entry, None if there is none."""
+        """Put into the record what the trace shows of a step; return the entry's number, if it has one."""
         record = self.record()
         if record is None:
             return None
@@ -201,7 +203,6 @@ class RecordedRun:
         return number
 
     def redact_again(self) -> None:
-        """Redact in the record, once more, what it shows: something has become known as a secret."""
         if self._record is not None:
             try:
                 self._record.redact(self._redactor.value, self._redactor.text)
@@ -209,13 +210,13 @@ class RecordedRun:
                 self.warn(f"A secret may stand in the record of the run: {error.message}")
 
     def warn(self, message: str) -> None:
-        """Warn the user, once in each run."""
+        """Warn the user that something was not recorded, once in each run."""
         if not self._warned:
             self._warned = True
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
 
     def shown(self, params: Mapping[str, Any]) -> str:
-        """Return the params of a step for people: as JSON text, shortened and redacted."""
+        """Return a step's params as its record shows them to people: as JSON text, shortened and redacted."""
         given = {key: it for key, it in params.items() if not is_reserved(key)}
         text = _encode(self._recorder.sample(given))
         if len(text) > _LONGEST_SHOWN:
@@ -223,11 +224,10 @@ class RecordedRun:
         return text.encode("utf-8", "replace").decode()
 
     def redacted(self, text: str) -> str:
-        """Return a text without the secrets of the run."""
         return self._redactor.text(text)
 
     def end(self, error: PflowError | None) -> list[RecordedStep]:
-        """End the record with the run; return the steps that somebody has to decide about."""
+        """End the record with the recorded run; return the steps that somebody has to decide about."""
         record = self._record
         if record is None:
             return []
@@ -245,7 +245,7 @@ class RecordedRun:
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class StepOfRun(RunStep):
-    """A step of a run, as its node and its record know it."""
+    """A step of a recorded run: what it is given, what is recorded of it, what earlier step did the same."""
 
     run: RecordedRun
     planned: PlannedNode
@@ -262,11 +262,9 @@ class StepOfRun(RunStep):
 
     @property
     def place(self) -> str:
-        """The place of the step in the run."""
         return self.recorded.place
 
     def sending(self, *others: RunStep) -> None:
-        """Record that the step, and others of the run, are about to act; raise if they must not."""
         steps = [step for step in (self, *others) if isinstance(step, StepOfRun)]
         harmful = [step.recorded for step in steps if not step.recorded.safe]
         for step in steps:
@@ -290,7 +288,7 @@ class StepOfRun(RunStep):
             raise self.run.refuse(refusal) from error
 
     def idempotency_key(self) -> str:
-        """Return the key of the step: that of an earlier part of the run, the given one, or a new one."""
+        """Return the key to record with the step: of an earlier part of the run, the given or a new one."""
         recorded = self.recorded
         takes_one = self.planned.ref.entry.idempotency_argument and self.given_key in (None, "")
         if takes_one and not recorded.key:
@@ -298,7 +296,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Return the earlier step that did the same, and write what it wrote; None if the step is to run."""
+        """Write the recorded outputs of an earlier step that did the same; None if this step is to run."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
@@ -323,7 +321,7 @@ class StepOfRun(RunStep):
         return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
     def call(self) -> None:
-        """Count a call that the step is going to make; raise if a limit of the run does not allow it."""
+        """Count a call that the step is going to make, and record it; raise if a limit does not allow it."""
         entry = self.planned.ref.entry
         if self.planned.sub is not None or not is_call(entry):
             return
@@ -349,7 +347,7 @@ class StepOfRun(RunStep):
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
     ) -> None:
-        """Record how an attempt at the step ended; raise why it must not act, if that is so."""
+        """Record how an attempt at the step ended; raise the refusal if the step must not act."""
         recorded = self.recorded
         if self.refusal is not None:
             raise self.refusal
@@ -401,7 +399,7 @@ def runs_folder(host: Host) -> Path:
 
 
 def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
-    """Return the error of a run that cannot go on before somebody has decided about steps."""
+    """Return the error of a recorded run that cannot go on before somebody has decided about steps."""
     return PflowError(
         f"Nobody knows whether these steps happened: {_named(steps)}",
         details={"run_id": run_id, "undecided": [step.to_dict() for step in steps]},
@@ -411,7 +409,7 @@ def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
 
 
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
-    """Return the next steps of somebody who has to decide about steps of a run."""
+    """Return the commands with which somebody decides about the open steps of a recorded run."""
     one = steps[0].place
     return (
         f"If {one} happened: pflow resume {run_id} --assume-done {one}=RESULT",
@@ -448,7 +446,7 @@ def _without_key(run_id: str, step: RecordedStep) -> PflowError:
 
 
 def _result(record: RunRecord, step: RecordedStep) -> dict[str, Any]:
-    """Return what an item wrote, as the results of its batch have it."""
+    """Return the recorded outputs of an item, as the results of its batch have them."""
     return {key: it for key, it in record.outputs(step).items() if key != "error" or it is not None}
 
 

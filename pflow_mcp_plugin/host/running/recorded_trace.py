@@ -40,7 +40,7 @@ def complete_traces(runs: Path, traces: Path) -> None:
 
 
 def trace_of(record: RunRecord) -> dict[str, Any] | None:
-    """Return the trace of a run that was killed, in the form of a trace file; None for any other run."""
+    """Return the trace of a run that was killed, made from its record; None for a run that was not."""
     head = record.head()
     if head.get("error") is not None or "trace" not in head:
         return None
@@ -57,7 +57,7 @@ def trace_of(record: RunRecord) -> dict[str, Any] | None:
 
 
 def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
-    """Return the steps that a trace shows, and the milliseconds from the start to the last that is known."""
+    """Return the steps for the trace of a killed run, and the milliseconds up to its last known moment."""
     top: list[dict[str, Any]] = []
     by_number: dict[int | None, dict[str, Any]] = {}
     end = 0.0
@@ -88,7 +88,7 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
 
 
 def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
-    """Show a step of which nobody knows whether it happened, in those that had begun."""
+    """Show in the trace of a killed run a step of which nobody knows whether it happened."""
     shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
     above = ""
     parts = list(takewhile(bool, map(_PART.fullmatch, step.place.split("/"))))

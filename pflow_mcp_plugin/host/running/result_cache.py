@@ -59,7 +59,7 @@ _Execute = Callable[..., sqlite3.Cursor]
 
 @attrs.frozen(kw_only=True)
 class KeptResult:
-    """A result in the cache; it was `made`, so kept, in seconds since the epoch."""
+    """A result in the cache; `made` is when it was kept, in seconds since the epoch."""
 
     made: float
     action: str
@@ -116,12 +116,10 @@ class ResultCache:
                 execute(_REMOVE_OLDEST, (size - self.limit + self.limit // _SHARE,))
 
     def remove(self, key: str) -> None:
-        """Remove a result from the cache, if it is there."""
         with suppress(StoreError), self._opened() as execute:
             execute("DELETE FROM result WHERE key = ?", (key,))
 
     def usage(self) -> Usage:
-        """Return what the cache takes now."""
         try:
             with self._opened() as execute:
                 entries, oldest = execute("SELECT count(*), min(made) FROM result").fetchone()
@@ -144,7 +142,10 @@ class ResultCache:
 
     @contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[_Execute]:
-        """Yield what executes a statement, in one transaction; a StoreError says why there is no cache."""
+        """Open the cache's database for one transaction: what is yielded executes a statement.
+
+        A StoreError says why there is no cache.
+        """
         path = self.folder / "results.db"
         flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT if create else 0)
         try:

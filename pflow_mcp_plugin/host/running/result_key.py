@@ -31,11 +31,11 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` makes one for e
 
 
 class NotKept(Exception):
-    """A result has no key or cannot be kept; the message says why."""
+    """A value has no exact JSON: a result has no key, or cannot be kept. The message says why."""
 
 
 def exact_json(value: object, what: str) -> bytes:
-    """Return a value as JSON text from which the same value can be read again, for a key or to keep it.
+    """Return a value as exact JSON, from which the same value can be read again: for a key, or to keep it.
 
     Two values have the same text only if they have the same types and the same order: 1, 1.0, true and "1"
     are four values. Raises NotKept, which names `what` it is, if it is too large or JSON cannot represent it
@@ -49,7 +49,7 @@ def exact_json(value: object, what: str) -> bytes:
 
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
-    """Yield a value of any size as by `exact_json`, piece by piece."""
+    """Yield the exact JSON of a value of any size, piece by piece."""
     # In one piece, a long text would be held several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
@@ -65,9 +65,9 @@ def from_pieces(data: bytes) -> Any:
 
 
 def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
-    """Return what tells a step of a run from others: a hash over its node type, its params and what it reads.
+    """Return what tells a step from others that do something else: a hash of its type, params and inputs.
 
-    It is empty if there is none: JSON cannot represent them exactly.
+    It is empty if exact JSON cannot represent them.
     """
     digest = sha256()
     try:
@@ -79,7 +79,7 @@ def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, A
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """Yield the text of a large value; small members of it together, as one by one takes far longer."""
+    """Yield the exact JSON of a large value; small members of it together, as one by one takes far longer."""
     if isinstance(value, str):
         yield '"'
         for start in range(0, len(value), _SLICE):
@@ -109,7 +109,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def code_of(entry: Entry) -> str:
-    """Return the part of a key that says what would run: the entry's fingerprint, and its class.
+    """Return the part of a result's key that says what would run: the entry's fingerprint, and its class.
 
     Without a fingerprint, that is the whole entry and the text of the module.
     """
@@ -135,14 +135,14 @@ def result_key(
 
 
 def folder_now() -> str:
-    """Return the current folder, to which files in params are relative."""
+    """Return the current folder, to which files in params are relative; empty if it was deleted."""
     with suppress(OSError):  # it was deleted
         return os.getcwd()  # noqa: PTH109 - no path is needed
     return ""
 
 
 def _require_exact(value: object, what: str, most: int | None = None) -> int:
-    """Return about how many characters the JSON text of a value has; raise NotKept if none is exact."""
+    """Return about how many characters the exact JSON of a value has; raise NotKept if it has none."""
     seen = size = 0
     waiting: list[tuple[Any, int]] = [([value], 0)]
     while waiting:

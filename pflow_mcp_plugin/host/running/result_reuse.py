@@ -41,7 +41,7 @@ _Given = tuple[dict[str, object], dict[str, object]]
 
 
 class ResultReuse:
-    """The reuse of results in one run: those of earlier runs that it uses, and those that it keeps."""
+    """What one run reuses of the results of earlier runs, and keeps of its own for later ones."""
 
     def __init__(self, run: CurrentRun, cache: ResultCache, plugins: Plugins) -> None:
         self.run = run
@@ -55,16 +55,15 @@ class ResultReuse:
 
     @cached_property
     def place(self) -> dict[str, Any]:
-        """What distinguishes this run from others that would reuse its results."""
+        """What distinguishes this run, in the keys of results, from others that would reuse them."""
         plugins = sorted(plugin.label for plugin in self._plugins.loaded)  # they may change what nodes do
         return {"owner": self.run.origin.owner, "folder": folder_now(), "plugins": plugins}
 
     def of(self, planned: PlannedNode) -> NodeReuse:
-        """Return the reuse of results in one step of the run."""
         return NodeReuse(self, planned)
 
     def find(self, key: str, ttl: float) -> KeptResult | None:
-        """Return the result to reuse in place of running a node, if there is one."""
+        """Return the result to reuse instead of running a node; one that has a secret is removed."""
         found = self._cache.get(key, ttl)
         if found is not None and (self._is_secret(found.outputs) or any(map(is_reserved, found.outputs))):
             self._cache.remove(key)
@@ -126,7 +125,7 @@ class NodeReuse:
         return {**self._reuse.place, "states": states}
 
     def through(self, prepare: Prepare) -> Prepare:
-        """Return what runs the node only if there is no result to reuse."""
+        """Return a `prepare` that runs the node only if there is no result to reuse."""
         return lambda params: partial(self._perform, prepare, params)
 
     def _perform(self, prepare: Prepare, params: Mapping[str, object], store: NodeAwareSharedStore) -> object:
@@ -174,7 +173,7 @@ class NodeReuse:
 
 
 def _code(planned: PlannedNode) -> str:
-    """Return what would run: the code of a node; of one that runs a workflow, that and all nodes there."""
+    """Return the code that a result to reuse comes from: that of a node, and of all nodes in its workflow."""
     own = code_of(planned.ref.entry)
     if planned.sub is None:
         return own
@@ -217,7 +216,7 @@ class WatchedStore(MutableMapping[str, Any]):
 
 
 def open_reuse(run: CurrentRun, plugins: Plugins) -> ResultReuse | None:
-    """Return what a run reuses; None if no results are kept, by the user's limit."""
+    """Return the reuse of results in a run; None if the user's limit is 0, so that none are kept."""
     settings = run.host.settings
     setting: Callable[[str], str | None] = settings.get if settings else lambda _: None
     cache = open_cache(run.host.paths.cache, setting, run.host.report)

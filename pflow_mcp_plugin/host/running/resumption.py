@@ -53,7 +53,7 @@ _HEAD = {
 
 @attrs.define(eq=False, repr=False)
 class EarlierRun:
-    """What is left of a run: its record, which nobody else can use meanwhile, with its head and its steps."""
+    """What is left of a run to resume: its head, its steps, and its record, which nobody else can use now."""
 
     record: RunRecord
     head: Mapping[str, Any]
@@ -63,7 +63,7 @@ class EarlierRun:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path, run: str = "", owner: str | None = None) -> Iterator[Self]:
-        """Open a run in the folder of records, by default the last one that did not end well.
+        """Open a run to resume it, from the folder of records; by default the last that did not end well.
 
         It must have been started by the `owner`, unless that is None. Raises if there is none, if it is going
         on, or if its record cannot be used.
@@ -84,33 +84,31 @@ class EarlierRun:
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return self.record.path.stem
 
     @property
     def place(self) -> WorkflowPlace:
-        """Where its workflow was, so where those that it runs are looked up."""
+        """Where the resumed workflow was: other workflows that it runs are looked up from there."""
         file = self.head["file"]
         return WorkflowPlace(name=self.head["name"], file=Path(file) if file else None)
 
     @property
     def workflow(self) -> JSONObject:
-        """Its workflow, with the files that it named written in it."""
+        """The workflow to resume, with the content of the files that it named."""
         workflow: JSONObject = self.head["workflow"]
         return workflow
 
     @property
     def options(self) -> RunOptions:
-        """The options that it was started with."""
         return RunOptions(**self.head["options"])
 
     @property
     def origin(self) -> RunOrigin:
-        """Where it came from: whoever resumes it, it stays the run of its owner."""
+        """Who started the run: whoever resumes it, it stays theirs."""
         return RunOrigin(owner=self.head["owner"])
 
     def resumed(self, *, only_failed: bool = False) -> Self:
-        """Return it for a runner to go on with; from now on, it counts as a run that is going on."""
+        """Return the run for a runner to resume; from now on, it counts as going on."""
         self.record.changes()
         if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
             self.record.close_in("open")
@@ -120,11 +118,11 @@ class EarlierRun:
 
     @property
     def undecided(self) -> list[RecordedStep]:
-        """The steps that somebody has to decide about before the run goes on."""
+        """The steps that somebody has to decide about before the run is resumed."""
         return [step for step in self.steps if step.undecided]
 
     def require_folder(self) -> None:
-        """Raise if relative paths in its params would name other files, as it ran in another folder."""
+        """Refuse to resume in another folder than the run's: relative paths in params would mislead there."""
         folder = self.head["folder"]
         now = folder_now()
         if folder and Path(folder).is_dir() and not (now and Path(folder).samefile(now)):
@@ -145,19 +143,20 @@ class EarlierRun:
             raise damaged(self.record.path, f"it has no valid {wrong[0]}")
 
     def refusal(self) -> PflowError | None:
-        """Return why the run cannot go on yet; None if nothing is undecided."""
+        """Return why the run cannot be resumed yet: nobody has decided about some steps. None if it can."""
         return undecided(self.run_id, left) if (left := self.undecided) else None
 
     def inputs(self, workflow: JSONObject) -> dict[str, Any]:
-        """Return the inputs that the run had and a workflow declares; secret ones are not kept."""
+        """Return those inputs of the earlier run that a workflow declares; secret ones were not kept."""
         declared = workflow.get("inputs")
         names = declared if isinstance(declared, dict) else {}
         return {name: value for name, value in self.head["inputs"].items() if name in names}
 
     def decide(self, decisions: Iterable[tuple[str, Decision]], *, trying: bool = False) -> None:
-        """Record decisions about steps, each named by its place or by its node; only `trying` keeps none.
+        """Record what was decided about steps of a run before it is resumed; `trying` records nothing.
 
-        If one of them names no such step, that is an error, and nothing is recorded.
+        Each step is named by its place or by its node. If a name fits none, that is an error, and nothing is
+        recorded.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
         outputs = [_outputs(step, it) for step, it in found]
@@ -181,7 +180,7 @@ class EarlierRun:
                 self.record.decide(step, state, written)
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
-        """Return the step of a place, or all open steps of a node, or all its steps for what was done."""
+        """Return the steps that a decision is about: that of a place, or all of a node that it applies to."""
         wants_open = decision.choice not in ("rerun", "forget")
         of_place = [step for step in self.steps if step.place == name]
         of_node = [step for step in self.steps if step.node == name]
@@ -203,7 +202,6 @@ class EarlierRun:
 
 
 def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
-    """Open the record of a run, by default of the last one that did not end well."""
     found = records(folder)
     if run or owner is not None:
         named = next((path for path in found if path.stem == run), None)
@@ -219,7 +217,7 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
 
 
 def listed_runs(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield what a list shows of each run, the newest first.
+    """Yield what `pflow resume --list` shows of each run, the newest first.
 
     Only records of runs that are going on or were killed are opened, the latter once.
     """
@@ -244,7 +242,7 @@ def _unknown(run: str, *hints: str) -> PflowError:
 
 
 def _outputs(step: RecordedStep, decision: Decision) -> dict[str, Any] | None:
-    """Return what a step has written whose result, or answer, somebody knows; None if nobody does."""
+    """Return the outputs that a decision gives a step: its result or answer; None if it gives none."""
     value = decision.result
     if decision.choice == "answer":
         params = json.loads(step.shown)

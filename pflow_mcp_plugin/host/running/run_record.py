@@ -75,16 +75,16 @@ class RecordedStep:
 
     @property
     def undecided(self) -> bool:
-        """Whether somebody has to decide what became of it before it may be run again."""
+        """Whether somebody has to decide whether the recorded step happened, before it may be run again."""
         return not self.safe and not self.key and self.state in UNDECIDED
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for a decision or an answer."""
+        """Whether the recorded step waits for a decision or an answer."""
         return self.undecided or self.state == "asked"
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as `--json` shows it."""
+        """Return what `--json` shows of a recorded step."""
         shown = {"step": self.place, "type": self.type, "state": self.state}
         error = {"error": self.error} if self.error else {}
         return {**shown, "params": json.loads(self.shown or "null"), **error}
@@ -92,7 +92,7 @@ class RecordedStep:
 
 @attrs.frozen(kw_only=True)
 class TraceEntry:
-    """What the trace of a run shows of one step, secrets redacted."""
+    """What the record keeps for the trace of one step, secrets redacted."""
 
     number: int | None
     parent: int | None  # the number of the step inside which it ran
@@ -166,7 +166,7 @@ class RunRecord:
         return record
 
     def head(self) -> dict[str, Any]:
-        """Return what is known of the run as a whole."""
+        """Return what the record says of the run as a whole."""
         with self._transaction() as execute:
             found = execute("SELECT name, value FROM run").fetchall()
         try:
@@ -175,14 +175,14 @@ class RunRecord:
             raise damaged(self.path, "what it says of the run is no JSON") from error
 
     def note(self, values: JSONObject) -> None:
-        """Note something of the run as a whole."""
+        """Write something about the run as a whole into its record."""
         rows = [(name, json.dumps(value)) for name, value in values.items()]
         with self._transaction() as execute:
             for row in rows:
                 execute("INSERT OR REPLACE INTO run VALUES (?, ?)", row)
 
     def steps(self, where: str = "1") -> list[RecordedStep]:
-        """Return all steps, or those of a condition, in the order in which they were first recorded."""
+        """Return the steps in the record, in the order in which they came; `where` is a condition in SQL."""
         text = f"SELECT {', '.join(_FIELDS)} FROM step WHERE {where} ORDER BY number"  # noqa: S608 - our own
         with self._transaction() as execute:
             rows = execute(text).fetchall()
@@ -194,7 +194,7 @@ class RunRecord:
         ]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
-        """Record, durably, that steps which may do harm are about to do it; after an error, they must not."""
+        """Write to the disk that steps are about to do what may be harmful; after an error, they must not."""
         rows: list[_Row] = []
         for step in steps:
             step.state = "sent"
@@ -208,7 +208,7 @@ class RunRecord:
     def ended(
         self, step: RecordedStep, outputs: Mapping[str, Any] | None = None, *, soon: bool = False
     ) -> bool:
-        """Record how a step ended, with what it returned; if `soon`, with others, a moment later.
+        """Record how a step ended and what it returned; if `soon`, a moment later, in one commit with others.
 
         Return whether what it returned is large. Nothing is recorded of what JSON cannot represent exactly:
         that is `NotKept`.
@@ -241,7 +241,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Return what a step returned, if it is still there."""
+        """Return what the record has of a step's outputs; raise PflowError if that is lost."""
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
@@ -261,13 +261,12 @@ class RunRecord:
         return outputs
 
     def is_large(self, step: RecordedStep) -> bool:
-        """Return whether what a step returned is too large to stay in memory beside many others."""
+        """Return whether a step's outputs are in a file beside the record, too large to stay in memory."""
         with self._transaction() as execute:
             (found,) = execute("SELECT outputs IS NULL FROM step WHERE number = ?", (step.number,)).fetchone()
         return bool(found)
 
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
-        """Record what somebody has decided about a step."""
         step.state, step.action, step.error = state, "default", ""
         self.ended(step, outputs)
 
@@ -279,19 +278,19 @@ class RunRecord:
             return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
 
     def entries(self) -> list[TraceEntry]:
-        """Return what the trace shows of all steps, those first that began first."""
+        """Return the trace's entries in the record, those first that began first."""
         with self._transaction() as execute:
             rows = execute("SELECT number, parent, item, content FROM entry ORDER BY number").fetchall()
         return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]
 
     def begin_again(self, head: JSONObject) -> None:
-        """Take note of how a run goes on; its trace begins anew."""
+        """Record that a run is resumed: it has not failed yet, and its trace begins anew."""
         self.note({**head, "error": None})
         with self._transaction() as execute:
             execute("DELETE FROM entry")
 
     def redact(self, value: Callable[[Any], Any], text: Callable[[str], str]) -> None:
-        """Redact once more, in one transaction, what is kept to be shown."""
+        """Redact once more, in one transaction, what the record keeps to be shown."""
         with self._transaction() as execute:
             shown = execute("SELECT 'entry', 'content', number, content FROM entry").fetchall()
             shown += execute("SELECT 'step', 'shown', number, shown FROM step WHERE shown != ''").fetchall()
@@ -306,7 +305,7 @@ class RunRecord:
                 execute("UPDATE run SET value = ? WHERE name = ?", (after, name))
 
     def close(self) -> None:
-        """Leave the record as it is."""
+        """Close the record and leave its file, unlike `end`."""
         if due := self._due:
             due.cancel()
         with suppress(sqlite3.Error), self._lock:
@@ -341,7 +340,7 @@ class RunRecord:
         return left
 
     def close_in(self, name: Literal["open", "ended"]) -> None:
-        """Close the record, and move it into the folder of those that are open or have ended."""
+        """Close the record, and move it into the folder of those that are `open`, or have `ended`."""
         self.close()
         folder = self.path.parent.parent / name
         if self.path.parent == folder:
@@ -354,7 +353,7 @@ class RunRecord:
             self.path = folder / self.path.name
 
     def summary(self) -> dict[str, Any]:
-        """Return what a list shows of the run, and keep it beside the record, for lists that open none."""
+        """Return what lists show of the run, and keep it beside the record, so that they need not open it."""
         head, left = self.head(), self.steps(f"state = 'asked' OR {_OPEN}")
         with self._transaction() as execute:
             (done,) = execute("SELECT count(*) FROM step WHERE state = 'done'").fetchone()
@@ -367,13 +366,13 @@ class RunRecord:
         return summary
 
     def changes(self) -> None:
-        """Remove the summary: what it says is going to be wrong."""
+        """Remove the summary beside the record: what it says is going to be wrong."""
         with _explained(self.path):
             self.path.with_suffix(_SUMMARY).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Write what waits, then yield what executes a statement, in one transaction."""
+        """Write the steps that wait; then yield what executes a statement in a transaction of the record."""
         with _explained(self.path), self._lock:
             self._write()
             execute = self._connection.execute
@@ -388,7 +387,7 @@ class RunRecord:
         self._commit()
 
     def _write(self, rows: Sequence[_Row] = ()) -> None:
-        """Write what waits, and more rows; only for who holds the lock.
+        """Write the rows of steps that wait, and some more; the caller holds the record's lock.
 
         As a rule that is one statement, which is a transaction by itself: for each statement SQLite lets
         other threads go on, and is then one of many that want to.
@@ -403,7 +402,7 @@ class RunRecord:
                 self._waiting.popleft()
 
     def _commit(self) -> None:
-        """Commit what waits, unless another thread is at it: that one calls this afterwards."""
+        """Write the steps that wait, unless another thread is at it: that one calls this afterwards."""
         while self._waiting and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):
@@ -417,7 +416,7 @@ class RunRecord:
             self._commit()
 
     def _sync(self) -> None:
-        """Wait until what was committed is on the disk.
+        """Wait until what was committed to the record is on the disk.
 
         SQLite itself would do so with `synchronous = FULL`, but then for every commit.
         """
@@ -437,7 +436,7 @@ class RunRecord:
 
 
 def _is_step(row: Mapping[str, Any]) -> bool:
-    """Return whether a row has the types of a step, whatever became of its file."""
+    """Return whether a row of a record has the types of a step: the file may be damaged."""
     try:
         json.loads(row["shown"] or "null")
     except (TypeError, ValueError):
@@ -446,13 +445,13 @@ def _is_step(row: Mapping[str, Any]) -> bool:
 
 
 def records(folder: Path) -> list[Path]:
-    """Return the records of runs that did not end well, the newest first."""
+    """Return the files of the records in a folder, of the newest run first."""
     found = [path for name in ("open", "ended") for path in (folder / name).glob(f"*{_SUFFIX}")]
     return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def summary_of(path: Path) -> dict[str, Any] | None:
-    """Return what a list shows of a run, from beside its record; None if it is not there."""
+    """Return the summary beside a run's record; None if there is none."""
     try:
         found = json.loads(path.with_suffix(_SUMMARY).read_bytes())
     except (OSError, ValueError):
@@ -463,7 +462,7 @@ def summary_of(path: Path) -> dict[str, Any] | None:
 
 
 def remove_record(path: Path) -> None:
-    """Remove a record, and what lies beside it."""
+    """Remove the record of a run: its file, and what lies beside it."""
     values = path.with_suffix("")
     with suppress(OSError):
         path.unlink(missing_ok=True)  # first: without it, the rest is of no use
@@ -479,7 +478,7 @@ def remove_record(path: Path) -> None:
 def _connected(
     path: Path, check: Callable[[Path, sqlite3.Connection], None] | None = None
 ) -> sqlite3.Connection:
-    """Return a connection that holds a file exclusively until it is closed, or its process ends.
+    """Return a connection that holds a record's file exclusively until it is closed, or its process ends.
 
     What is there is checked before anything is written; a new one waits for those who look at it meanwhile.
     """
@@ -512,7 +511,7 @@ def _require_record(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _wait_for_disk(connection: sqlite3.Connection) -> None:
-    """Let SQLite wait for the disk where it must: for each commit, if it cannot keep a log for `_sync`."""
+    """Let SQLite wait for the disk at each commit of a record, if it cannot keep a log for `_sync`."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
 
@@ -542,7 +541,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, why: str, step: str = "") -> PflowError:
-    """Return the error of a record that cannot be used; `step` is what to do about it."""
+    """Return the error of a run whose record cannot be used; `step` is what to do about it."""
     away = f"See what the run did, if it left a trace: pflow trace show {path.stem}; then move away {path}"
     return PflowError(
         f"The record of run {path.stem} cannot be read: {why}", suggestions=(step or away,), kind="config"

@@ -132,7 +132,7 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
 
 
 def again(run: CurrentRun) -> tuple[str, ...]:
-    """Return the next step after a run whose items failed, if it can be resumed."""
+    """Return the suggestion to resume a run whose items failed; none if it is not recorded."""
     is_kept = run.record is not None and run.record.kept
     return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if is_kept else ()
 
@@ -204,7 +204,7 @@ def shown_run(
 
 
 def outcome_report(outcome: Outcome) -> Report:
-    """Return the report of `pflow run` on an outcome."""
+    """Return what `pflow run` reports of an outcome."""
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
         text=lambda: outputs_text(outcome),
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Stop a run, and return the error that says where it was interrupted."""
+    """Cancel a run, and return the error that says where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}
@@ -260,7 +260,7 @@ def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bo
 
 
 def _has_run(steps: Sequence[Step]) -> bool:
-    """Return whether anything other than the failed step has run, the items of its batch included."""
+    """Return whether a run that failed has done anything besides: other steps, or items of the failed one."""
     if len(steps) != 1:
         return bool(steps)
     if steps[0].steps:

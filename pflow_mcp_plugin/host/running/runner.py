@@ -81,7 +81,7 @@ _Context = AbstractContextManager[object]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class WorkflowRunner(Runner):
-    """Checks, compiles and runs workflows.
+    """The embedded host's runner, which checks, compiles and runs workflows.
 
     `place` is where the workflows are, so where those that they run are looked up, and `options` those of
     each run and check.
@@ -100,12 +100,11 @@ class WorkflowRunner(Runner):
         return ChangedEntries(self._given, trusted) if self._options.trust_readonly else self._given
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Return every problem of a workflow, and differences from its lock files; nothing is run."""
         checked = self._checked(workflow)
         return (*self._problems(checked), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(self, workflow: JSONObject) -> tuple[Sequence[Problem], FoundFlows]:
-        """Return every problem of a workflow, and its data flows, which are problems too."""
+        """Return every problem that the runner finds in a workflow, and its data flows, problems too."""
         from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
         from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -126,11 +125,9 @@ class WorkflowRunner(Runner):
         return (*problems, *check_lock(checked, self._place.file, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
-        """Return the JSON Schema of workflows."""
         return decode_json(SCHEMA_FILE, SCHEMA_FILE.read_bytes())
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Return the inputs and outputs of a workflow, with the types that its nodes declare."""
         from pflow_mcp_plugin.host.workflow.sub_workflows import workflow_interface
 
         return workflow_interface(self._checked(workflow), workflow)
@@ -141,7 +138,10 @@ class WorkflowRunner(Runner):
         name: str = "",
         inputs: Mapping[str, object] | None = None,
     ) -> Compiled:
-        """Check and compile a workflow, for a run if it has inputs; an error has every problem."""
+        """Check and compile a workflow with the runner's options, for a run if it has inputs.
+
+        The error has every problem.
+        """
         compiled = compile_workflow(
             workflow,
             name,
@@ -166,7 +166,6 @@ class WorkflowRunner(Runner):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Compile a workflow, run it and write its trace; errors are those of `compile`, nothing has run."""
         compiled = self.compile(workflow, name or "workflow", inputs)
         return self.run_compiled(compiled, inputs, trace=trace, origin=origin, control=control)
 
@@ -179,7 +178,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Go on with a run; that of the user keeps its options, unless the runner has some."""
+        """Resume a run; one that the user started keeps its options, unless the runner has some."""
         from pflow_mcp_plugin.host.running.recorded_run import runs_folder
         from pflow_mcp_plugin.host.running.resumption import EarlierRun
         from pflow_mcp_plugin.host.running.verification import try_recipes
@@ -259,7 +258,7 @@ class WorkflowRunner(Runner):
         *,
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
-        """Return a run that has recorded what it is going to do, and the values of its inputs."""
+        """Return a run of the workflow with its inputs' values; both are recorded before a node runs."""
         self._report_findings(compiled)
         run = CurrentRun(
             self._host,
@@ -280,7 +279,7 @@ class WorkflowRunner(Runner):
         return run, values
 
     def _report_findings(self, compiled: Compiled) -> None:
-        """Report the warnings about a plan; raise if it certainly comes to a node that lacks something."""
+        """Report a workflow's warnings; raise if its run is sure to come to a node that lacks something."""
         lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
         if lacking:
             raise refusal(compiled.name, lacking, "config")
@@ -390,7 +389,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         allow_extra: bool = False,
     ) -> NodeOutcome:
-        """Run a single node, and describe what it wrote; with `allow_extra` it takes undeclared params.
+        """Run a single node as a workflow of its own; with `allow_extra` it takes undeclared params.
 
         `${...}` in its params is text, not a template. If they are invalid, the error has every problem.
         """
@@ -412,11 +411,9 @@ class WorkflowRunner(Runner):
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow: JSON or YAML of bounded size."""
         return load_workflow(content, name)
 
     def read_file(self, path: Path) -> JSONObject:
-        """Read a workflow from its file, with the files that its nodes name written in it."""
         from pflow_mcp_plugin.host.workflow.sub_workflows import self_contained
         from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow
 
@@ -427,7 +424,6 @@ class WorkflowRunner(Runner):
         return self_contained(workflow, checked, str(path), self._types.upgrade)
 
     def with_options(self, options: RunOptions) -> WorkflowRunner:
-        """Return a runner with these options for each of its runs and checks."""
         return attrs.evolve(self, options=options)
 
     def allowing_extra(self) -> WorkflowRunner:
@@ -435,17 +431,16 @@ class WorkflowRunner(Runner):
         return attrs.evolve(self, types=ChangedEntries(self._given, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
-        """Return a runner for a workflow at some place: there it finds those that the workflow runs."""
+        """Return a runner for workflows at some place, where those that they run are looked up."""
         return attrs.evolve(self, place=attrs.evolve(place, library=self._host))
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Return a workflow in its normal form; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
 
 
 def _is_worth_recording(compiled: Compiled) -> bool:
-    """Return whether something would be lost with a run: what it did, or more than the work of one node."""
+    """Return whether the runner records a run: if it acts, asks, has a batch, or more than one node."""
     nodes = list(compiled.every())
     entries = [node.ref.entry for node in nodes]
     acts = any(entry.purity != "flow_safe" or own_type(entry) == "ask" for entry in entries)
@@ -453,7 +448,7 @@ def _is_worth_recording(compiled: Compiled) -> bool:
 
 
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
-    """Return the plan of a run that uses results of the last so many seconds."""
+    """Return a compiled workflow whose run reuses results of so many seconds; warn if it cannot."""
     cached = compiled.cached(seconds)
     if any(node.ttl is not None for node in cached.every()):
         return cached
@@ -465,7 +460,7 @@ def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
 
 
 def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
-    """Return the params of a single node with `${` escaped: they are values, not templates."""
+    """Return the params for running a single node, with `${` escaped: they are values, not templates."""
     problems = tuple(_param_problems(entry, given))
     if problems:
         first, *others = problems

@@ -20,7 +20,7 @@ Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 
 @attrs.frozen(eq=False, repr=False)
 class StoredValue:
-    """A value that is kept on the disk; `load` reads it, and raises PflowError if it is gone."""
+    """A value of the shared store that is on the disk; `load` reads it, raising PflowError if it is gone."""
 
     load: Callable[[], Any]
 
@@ -29,19 +29,19 @@ class BatchOutputs(dict[str, Any]):
     """The outputs of a batch whose results are `StoredValue`s."""
 
     def loaded(self, *names: str) -> dict[str, Any]:
-        """Return all outputs, with the results themselves in those of these names, by default in all."""
+        """Return the batch's outputs with the results loaded: in those of these names, by default in all."""
         lists = {key for key in names or self if isinstance(self.get(key), list)}
         return {**self, **{key: [_loaded(it) for it in self[key]] for key in lists}}
 
     def read_by(self, node_id: str, text: str) -> dict[str, Any]:
-        """Return the outputs that an expression may read; without the results if it only names others."""
+        """Return the batch's outputs that an expression may read; without results if it only names others."""
         names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
         if all(names) and not _READS_MORE.search(text):
             return {key: it for key, it in self.items() if not isinstance(it, list) or key == "errors"}
         return self.loaded()
 
     def member(self, path: Sequence[str | int], reached: str) -> Any:
-        """Follow the path of a `${...}`; of a list of results, only the one that it names is read."""
+        """Follow a template's path in the outputs of a batch; of its results, only the one named is read."""
         value = self.get(str(path[0])) if len(path) > 1 else None
         if isinstance(value, list) and str(path[1]).removeprefix("-").isdecimal():
             index = int(path[1])
@@ -55,7 +55,6 @@ _READS_MORE = re.compile(r"[@*\\]|\$(?!\.)")
 
 
 def _loaded(value: Any) -> Any:
-    """Return a result of a batch, or the entry of an item with it."""
     if isinstance(value, dict) and isinstance(value.get("result"), StoredValue):
         return {**value, "result": value["result"].load()}
     return value.load() if isinstance(value, StoredValue) else value
@@ -79,7 +78,6 @@ class Values:
     skipped: set[str] = attrs.field(factory=set)
 
     def note(self, node_id: str, written: dict[str, Any]) -> None:
-        """Add to the values of the run what a node has written."""
         self.written.pop(node_id, None)
         results = written.get("results")
         if isinstance(results, list) and any(isinstance(it, StoredValue) for it in results):
@@ -87,7 +85,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the run's value for a template; `MissingValue` names what there is instead."""
+        """Return the value of a template in this run; `MissingValue` names what there is instead."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -99,7 +97,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the run's value for a mapped name, a key of the root or a path; raise LookupError."""
+        """Return the run's value for what a mapping names, a key of the root or a path; raise LookupError."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)
@@ -122,11 +120,9 @@ class Values:
         return {**written, **root}
 
     def names(self) -> list[str]:
-        """Return every name under which the run has a value for templates at this point."""
         return [*(name for name in self.root if not is_reserved(name)), *self.written]
 
     def is_skipped(self, reference: TemplateReference) -> bool:
-        """Return whether a template names a value of a node that the run has skipped."""
         return reference.root in self.skipped and reference.root not in self.root
 
     def is_left_out(self, value: object) -> bool:
@@ -234,7 +230,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         self._former.clear()
 
     def has_failed(self, action: str) -> bool:
-        """Return whether an attempt at the node failed, by its action and its output `error`."""
+        """Return whether a node has failed, by its action and by what it wrote into its store as `error`."""
         # Other actions are plain branches unless the node says under `error` what went wrong.
         return action != "default" and (self.written.get("error") is not None or action == "error")
 

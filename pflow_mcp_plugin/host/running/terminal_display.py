@@ -39,7 +39,7 @@ _GAP: Part = ("  ", "")
 
 @attrs.define(eq=False)
 class _Running:
-    """A step that has not ended, or whose line is still to be written; times are in seconds.
+    """A running step on the display, or one whose line is still to be written; times are in seconds.
 
     `waited` is how long it waited for what is prepared. Of a batch, `counts` has `count`, `succeeded` and
     `failed`. `said` is what its node says. A step is `headed` if a line about it stands above those of the
@@ -58,16 +58,13 @@ class _Running:
 
     @property
     def done(self) -> int:
-        """The items of its batch that have ended."""
         return self.counts["succeeded"] + self.counts["failed"] if self.counts else 0
 
     def needs(self, preparation: Preparation) -> bool:
-        """Return whether it waits for a preparation, itself or by what runs inside it."""
         inside = f"{self.step.node.id}/"
         return any(f"{node}/".startswith(inside) for node in preparation.nodes)
 
     def bar(self, width: int) -> Iterator[Part]:
-        """The bar of a batch, with its counts; nothing for any other step."""
         if not self.counts:
             return
         total, failed = self.counts["count"], self.counts["failed"]
@@ -103,11 +100,10 @@ class TerminalDisplay(RunWatcher):
         self._failed_items = 0
 
     def start(self) -> None:
-        """Begin to draw what happens now, if the cursor can be moved."""
         self._lines.start()
 
     def step_began(self, step: Step) -> None:
-        """Show that a step runs; a failure before it was handled, as the run has gone on.
+        """Show that a step runs; an earlier failure must have been handled, since the run has gone on.
 
         The steps of a workflow that another step runs stand below a line about that one.
         """
@@ -121,7 +117,7 @@ class TerminalDisplay(RunWatcher):
             self._running.append(_Running(step, time.monotonic()))
 
     def step_ended(self, step: Step) -> None:
-        """Write the line of a step; whether a failure ends the run turns out later."""
+        """Write the line of a step that has ended; for a failure later, when it is known what came of it."""
         with self._lock:
             running = next(it for it in self._running if it.step is step)
             self._running = [it for it in self._running if it is not running]
@@ -133,14 +129,12 @@ class TerminalDisplay(RunWatcher):
             self._keep_step(running, *MARKS["skipped" if is_skipped(_traced(step)) else "ok"])
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Move the bar of a batch."""
         with self._lock:
             for running in self._of(node_id):
                 running.counts = counts
                 running.remaining.update(running.done, counts["count"], time.monotonic())
 
     def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None:
-        """Show under a running step what its node says."""
         far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         said = " ".join(printable(f"{far}, {message}" if message else far).split())
         with self._lock:
@@ -150,12 +144,11 @@ class TerminalDisplay(RunWatcher):
                 self._keep([*self._name("", "", node_id, ""), (said, "dim")])
 
     def preparing(self, preparation: Preparation) -> None:
-        """Show that something begins which nodes wait for."""
         with self._lock:
             self._waiting[preparation] = time.monotonic()
 
     def prepared(self, preparation: Preparation) -> None:
-        """Show that it has ended; a failure is reported by the node that needs it."""
+        """Write a line for what was prepared; for a failure later, when it is known what ended the run."""
         now = time.monotonic()
         with self._lock:
             began = self._waiting.pop(preparation, now)
@@ -170,15 +163,13 @@ class TerminalDisplay(RunWatcher):
                 self._keep(self._start_line(preparation, *MARKS["ok"]))
 
     def paused(self) -> AbstractContextManager[None]:
-        """Let something else be written to the terminal: what happens now is erased, and drawn again."""
         return self._lines.paused()
 
     def close(self) -> None:
-        """Stop drawing, and leave the terminal as it was."""
         self._lines.close()
 
     def summarize(self, state: State, trace: str) -> None:
-        """Write the last lines: how the run ended, and the path of its trace unless it is empty."""
+        """Write the display's last lines: how the run ended, and the path of its trace unless it is empty."""
         with self._lock:
             self._settle("handled" if state == "succeeded" else state)
             if self._detail == "brief":
@@ -198,7 +189,7 @@ class TerminalDisplay(RunWatcher):
         return [it for it in self._running if it.step.node.id == node_id]
 
     def _settle(self, how: Literal["handled", "failed", "interrupted"]) -> None:
-        """Write the lines of what failed, now that it is known what came of it."""
+        """Write the lines of failed steps, now that the display knows what came of them."""
         lost, self._lost = self._lost, []
         for preparation in lost:
             mark = MARKS["interrupted" if how == "interrupted" else "failed"]
@@ -218,7 +209,6 @@ class TerminalDisplay(RunWatcher):
         return [*self._name(mark, look, "start", took), (printable(preparation.label), "dim")]
 
     def _keep_step(self, running: _Running, mark: str, look: Look, told: str = "") -> None:
-        """Write the line of a step that has ended, with what is to be told about its failure."""
         step = running.step
         took = "" if mark == MARKS["skipped"][0] else duration_text(max(step.milliseconds - step.waited, 0.0))
         words: list[Part] = [(it, "dim") for it in (step_words(_traced(step)),) if it]
@@ -230,7 +220,7 @@ class TerminalDisplay(RunWatcher):
     def _fitted(
         self, running: _Running, name: list[Part], words: Sequence[Part], *, beside_bar: int = 0
     ) -> list[Part]:
-        """Return the line of a step; its bar is shorter, and its type left out, where there is no room.
+        """Return a step's line fitted to the terminal: for want of room, the bar shrinks and the type goes.
 
         `name` are the first columns, `words` what is told of the step. `beside_bar` is the room to keep for
         what is told beside a bar, which grows and shrinks meanwhile.
@@ -255,7 +245,7 @@ class TerminalDisplay(RunWatcher):
         yield _GAP
 
     def _keep(self, parts: Sequence[Part]) -> None:
-        """Write a line that stays, unless only what happens now is to be shown."""
+        """Write a line that stays, unless the display is to show only what happens now."""
         if self._detail != "brief":
             self._lines.keep(parts)
 
@@ -281,7 +271,6 @@ class TerminalDisplay(RunWatcher):
 
 
 def _traced(step: Step) -> dict[str, object]:
-    """Return what the trace says about how a step went."""
     return {"details": step.details, "error": step.error}
 
 
@@ -290,12 +279,12 @@ def _width(parts: Sequence[Part]) -> int:
 
 
 def _shown_name(node_id: str) -> str:
-    """Return the id of a node within its workflow, indented if that runs in another."""
+    """Return a node's name in its line of the display: indented if its workflow runs inside another."""
     return "  " * node_id.count("/") + node_id.rpartition("/")[2]
 
 
 class RemainingTime:
-    """Estimates when all items of a batch will have ended, from the average of those that have.
+    """Estimates the time until all items of a batch have ended, from the average of those that have.
 
     Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at when
     the estimate is shown rather than when an item ends, and the estimate follows it slowly.
@@ -309,13 +298,12 @@ class RemainingTime:
         self._end: float | None = None
 
     def update(self, done: int, total: int, now: float) -> None:
-        """Take note of how many items have ended."""
         if done:
             self._first = now if self._first is None else self._first
             self._expected = now + (total - done) * (now - self._began) / done
 
     def text(self, now: float) -> str:
-        """Return the remaining time in words, rounded; empty as long as it is not known."""
+        """Return the remaining time as the display shows it, rounded; empty while it is not known."""
         # Those items that end within a second of the first count too.
         if self._first is None or now < max(self._began + 2.0, self._first + 1.0):
             return ""

@@ -56,7 +56,7 @@ _LONGEST_NOTE = 1_000
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """One step in the trace, while its node runs and after; times are in milliseconds.
+    """One step in the trace, while its node runs and afterwards; times are in milliseconds.
 
     `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
     step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
@@ -81,17 +81,16 @@ class Step:
 
     @property
     def innermost(self) -> Step:
-        """The step in the trace at which the run is: this one, or the last of those inside it."""
+        """The step of the trace that the run has come to: this one, or the last inside it."""
         return self.steps[-1].innermost if self.steps else self
 
     @property
     def waited_inside(self) -> float:
-        """The milliseconds that what ran inside the step waited for what is prepared."""
+        """The milliseconds for which the steps inside this one waited for preparations."""
         steps = sum(step.waited for step in self.steps)
         return max((steps, *(item.waited for item in self.items.values())))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the step's JSON form in the trace."""
         inside: dict[str, object] = {}
         if self.steps:
             inside["steps"] = [step.to_dict() for step in self.steps]
@@ -100,12 +99,11 @@ class Step:
         return {**self.own(), **inside}
 
     def begun(self) -> dict[str, Any]:
-        """Return what is known of the step while it runs, in its JSON form."""
         details = {"details": self.details} if self.details else {}
         return {"id": self.node.id, "type": self.node.type, "offset": self.offset, **details}
 
     def own(self) -> dict[str, Any]:
-        """Return the step's JSON form without what ran inside it."""
+        """Return the JSON that the trace has of the step itself, without the steps inside it."""
         return {
             "id": self.node.id,
             "type": self.node.type,
@@ -120,7 +118,6 @@ class Step:
         }
 
     def to_item(self, index: int) -> dict[str, object]:
-        """Return the JSON form in the trace of the step as an item of a batch."""
         shown = ("offset", "milliseconds", "error", "params", "outputs")
         named = {key: getattr(self, key) for key in shown}
         inside = {"steps": [step.to_dict() for step in self.steps]} if self.steps else {}
@@ -129,7 +126,7 @@ class Step:
 
 @attrs.define(eq=False, repr=False)
 class Preparation:
-    """What `nodes` wait for, in the trace, such as the start of a program; times are in milliseconds.
+    """What `nodes` wait for, as the trace shows it, such as a program's start; times are in milliseconds.
 
     `offset` is the time from the start of the run to its beginning, and `milliseconds` how long it took, None
     until it has ended.
@@ -142,11 +139,10 @@ class Preparation:
     error: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON form in the trace."""
         return {key: value for key, value in attrs.asdict(self).items() if key != "nodes"}
 
     def overlap(self, step: Step, now: float) -> float:
-        """Return the milliseconds that a step has waited for it; `now` is the time since the run began."""
+        """Return the milliseconds for which a step of the trace waited for this, up to `now` in the run."""
         if step.node.id not in self.nodes:
             return 0.0
         end = now if self.milliseconds is None else self.offset + self.milliseconds
@@ -166,7 +162,7 @@ class RunWatcher:
     """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Return what the user answers, one of the choices if there are some; None without an answer.
+        """Ask the user a question of the run; return the answer, one of `choices` if there are some, or None.
 
         The answer can be left open with Ctrl-C or Ctrl-D.
         """
@@ -185,26 +181,20 @@ class RunWatcher:
         return answer
 
     def paused(self) -> AbstractContextManager[None]:
-        """Let something else be written to the terminal meanwhile."""
         return nullcontext()
 
-    def step_began(self, step: Step) -> None:
-        """Take note that the run begins a step."""
+    def step_began(self, step: Step) -> None: ...
 
-    def step_ended(self, step: Step) -> None:
-        """Take note that a step of the run has ended, successfully or not."""
+    def step_ended(self, step: Step) -> None: ...
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Take note of the items of a batch in the run: `count`, `succeeded` and `failed`."""
+        """Follow a batch of the run: `counts` has `count`, `succeeded` and `failed`."""
 
-    def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None:
-        """Take note of how far a node of the run says that it has come."""
+    def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None: ...
 
-    def preparing(self, preparation: Preparation) -> None:
-        """Take note that something begins which nodes of the run wait for."""
+    def preparing(self, preparation: Preparation) -> None: ...
 
-    def prepared(self, preparation: Preparation) -> None:
-        """Take note that what nodes of the run wait for is ready, or has failed."""
+    def prepared(self, preparation: Preparation) -> None: ...
 
 
 class Recorder:
@@ -242,7 +232,7 @@ class Recorder:
         self._began = time.perf_counter()
 
     def item(self, node: NodeRef) -> tuple[Recorder, Step]:
-        """Return the recorder of one item of a batch, and its step, which is not yet part of the trace.
+        """Return a trace recorder for one item of a batch, and its step, which is not yet part of the trace.
 
         Its values are copied only by `keep`: most items are not kept.
         """
@@ -273,7 +263,6 @@ class Recorder:
                     self.enter(item.to_item(index), parent=step.number, item=index)
 
     def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
-        """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
         step.params = self.excerpt(step.params, most)
         step.outputs = self.excerpt(step.outputs, most)
         step.error = self.redactor.text(step.error) if step.error else step.error
@@ -285,14 +274,14 @@ class Recorder:
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
-        """The recorded nodes that succeeded, in the order in which they last did."""
+        """The nodes that succeeded, by the trace, in the order in which they last did."""
         distinct: dict[str, NodeRef] = {}
         for node in _ended(self.steps):
             distinct.setdefault(node.id, node)
         return tuple(reversed(distinct.values()))
 
     def inside(self, node_id: str) -> Recorder:
-        """Return the recorder of what runs inside the latest step of a node of the trace."""
+        """Return a trace recorder for what runs inside the latest step of a node."""
         inner = copy.copy(self)
         inner.steps = []
         if step := self._latest(node_id):
@@ -301,11 +290,10 @@ class Recorder:
         return inner
 
     def given(self, inputs: Mapping[str, object]) -> None:
-        """Record a copy of the inputs of the run in the trace."""
         self._inputs = _copied(inputs)
 
     def begin(self, node: NodeRef) -> Step:
-        """Begin a step of the trace; the caller sets its fields to any values and ends it."""
+        """Begin a step of the trace; the caller sets its fields to any values, and ends it."""
         step = Step(node, offset=_since(self._began), around=self._around)
         if next(self._room, None) is not None:
             self.steps.append(step)
@@ -314,7 +302,7 @@ class Recorder:
         return step
 
     def prepare(self, label: str, node_ids: Iterable[str]) -> Callable[[str], None]:
-        """Record that something begins which nodes wait for; call what this returns once it has ended."""
+        """Record in the trace that what nodes wait for begins; call what is returned once it has ended."""
         begun = Preparation(
             self.redactor.text(label)[:LONGEST_NAME], frozenset(node_ids), _since(self._began)
         )
@@ -346,7 +334,6 @@ class Recorder:
         self._watcher.step_ended(step)
 
     def _enter(self, step: Step, content: dict[str, Any]) -> None:
-        """Write a step of the trace into the record of the run, if it has one."""
         if self.enter is not None and not self.is_item:
             parent = step.around.number if step.around else None
             step.number = self.enter(content, parent=parent, number=step.number)
@@ -399,7 +386,7 @@ class Recorder:
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Return a value as those who asked for the run should see it: large members of it as excerpts.
+        """Return a value as whoever asked for the run should see it: its large members as the trace has them.
 
         Those are lists and objects, and the strings for which nodes have named files.
         """
@@ -415,7 +402,7 @@ class Recorder:
         return value if whole else Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return what each recorded node wrote when it last ran, by node id, shortened and redacted."""
+        """Return what each node in the trace wrote when it last ran, by node id, shortened and redacted."""
         written = {step.node.id: step.outputs for step in self.steps if step.outputs}
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.
@@ -427,7 +414,6 @@ class Recorder:
         }
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
-        """Write the recorded trace into `folder` and return its path."""
         path = folder / f"{self.run_id}.json"
         if self.files is not None:
             self.files.redact_again()
@@ -446,7 +432,7 @@ class Recorder:
         return path
 
     def head(self) -> dict[str, Any]:
-        """Return what stands first in the file, where `trace_files` finds the owner without the rest."""
+        """Return what stands first in a trace, where `trace_files` finds the owner without the rest."""
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
             "run_id": self.run_id,
@@ -464,12 +450,11 @@ def write_trace(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:
-    """Return at most so many items, evenly chosen."""
     return [items[number * len(items) // most] for number in range(most)] if len(items) > most else items
 
 
 def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
-    """Yield the nodes that succeeded, the last first; of a workflow that failed, those inside it."""
+    """Yield the nodes that succeeded in a trace, the last first; in a workflow that failed, those inside."""
     for step in reversed(steps):
         if step.error is None and step.action is not None:
             yield step.node
@@ -478,7 +463,7 @@ def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
 
 
 def _copied(value: object, depth: int = 0) -> object:
-    """Copy the objects and lists, which nodes could change in place."""
+    """Copy the objects and lists in a run's inputs for the trace: nodes could change them in place."""
     if depth < DEEPEST and isinstance(value, Mapping):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
     if depth < DEEPEST and isinstance(value, (list, tuple)):

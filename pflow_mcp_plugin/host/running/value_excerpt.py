@@ -52,11 +52,9 @@ class ValueFiles:
     _results: tuple[list[object], Path | None] = attrs.field(init=False, factory=lambda: ([], None))
 
     def name(self, value: str, file: Path) -> None:
-        """Name a file wherever the excerpt of a string is cut."""
         self._named[_key(value)] = file
 
     def named(self, value: str) -> Path | None:
-        """Return the file that a node has named for a string."""
         return self._named.get(_key(value)) if self._named else None
 
     def holding(self, value: object) -> Path | None:
@@ -85,7 +83,7 @@ class ValueFiles:
         return path
 
     def _holding_results(self, values: list[object]) -> Path | None:
-        """Return a file that holds the results of a batch, of which one at a time is in memory."""
+        """Return a file with the whole results of a batch; one at a time of them is in memory."""
         if values is self._results[0]:
             return self._results[1]
         known = self._redactor.known
@@ -105,7 +103,7 @@ class ValueFiles:
         return path
 
     def redact_again(self) -> None:
-        """Redact what has become known as a secret after the excerpt was made."""
+        """Redact in the files of whole values what has become known as a secret since they were written."""
         for path, known in self._written.items():
             if known == self._redactor.known:
                 continue
@@ -194,7 +192,7 @@ class Excerpt:
         return copy
 
     def _visible(self, value: Iterable[object]) -> Iterator[object]:
-        """Yield the items that the budget allows, and the next one."""
+        """Yield the items of a list that the excerpt's budget allows, and the next one."""
         left = self._left
         for item in value:
             yield item
@@ -235,7 +233,7 @@ _Place = tuple[str, str, object]
 
 
 def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
-    """Return the structure of an object: its paths with type and sample, outermost first.
+    """Return the structure of a value: the paths in it with type and sample, outermost first.
 
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
     own index: `[0]`, and `[3]` if that is the next one with another shape.
@@ -250,7 +248,7 @@ def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]
 
 
 def _shape(value: object, depth: int) -> list[_Place]:
-    """Return the places in a value, itself first, by their paths from there."""
+    """Return the places in a value by their paths, with the types there; the value itself comes first."""
     kind = type(value).__name__
     own = None if isinstance(value, dict | list | tuple) else value
     found: list[_Place] = [("", _NAMES.get(kind, kind), own)]
@@ -280,7 +278,7 @@ def _below(step: str, places: Iterable[_Place]) -> Iterator[_Place]:
 
 
 def _step(key: object) -> str:
-    """Return a key as a template spells it; empty if no template can."""
+    """Return one step of a path in a value, as a template spells it; empty if no template can."""
     if not isinstance(key, str) or "{" in key or "}" in key:
         return ""
     if _PLAIN.fullmatch(key):

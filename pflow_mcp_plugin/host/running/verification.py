@@ -27,7 +27,7 @@ _LARGEST = 1 << 20
 
 
 def recorded_recipe(recipe: Recipe, given: Mapping[str, Any], redacted: Callable[[Any], Any]) -> str:
-    """Return what is recorded to try the recipe of a step, as JSON text.
+    """Return a step's recipe as JSON text, with the arguments that it needs, for the record of the run.
 
     It is empty if the step has arguments that cannot be kept: secret, large, or no JSON.
     """
@@ -47,7 +47,7 @@ def try_recipes(
     options: RunOptions,
     origin: RunOrigin = THE_USER,
 ) -> None:
-    """Decide about those open steps of a run whose recipe knows whether they happened.
+    """Try the recipes of a run's open steps, and decide about those of which one says whether they happened.
 
     The error of another step says why its recipe does not.
     """
