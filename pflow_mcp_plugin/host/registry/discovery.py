@@ -39,7 +39,7 @@ class FoundNode:
     entry: Entry
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return what discovery found in JSON form: the whole entry, with the score and labels of its row."""
+        """Return the JSON of a discovered node: its whole entry, with the score and labels of its row."""
         return {**self.row.to_dict(), **self.entry.to_dict()}
 
 
@@ -56,7 +56,7 @@ class ClauseNodes:
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """What was found for a task, before a language model reorders it: the rows of the index, best first.
+    """What discovery found for a task, before a language model reorders it: rows of the index, best first.
 
     `note` says why embeddings took no part although they should have; `wordless` is the reason to give for a
     node that shares no word with the task. `by_words` are the best rows by words alone, if not `rows`.
@@ -75,7 +75,7 @@ _WORTH_A_LOOK = 0.02
 
 
 def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
-    """Return what words found, the most likely first, without what hardly fits beside the best.
+    """Return what discovery found by words, the most likely first, without what hardly fits beside the best.
 
     The order of a model, or of meanings, stays: the confidence comes from words alone.
     """
@@ -105,7 +105,7 @@ _ONE_A_CLAUSE = Weights(family=1, synonym=0.8)
 
 
 def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
-    """Return at most `limit` nodes that a task needs: best first, spread over its clauses."""
+    """Discover at most `limit` nodes that a task needs by words: best first, spread over its clauses."""
     chosen = weights or Weights()
     matching = _Matching(index, chosen)
     needs = [need for need in matching.needs(clauses(task)) if need]
@@ -115,7 +115,7 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
 
 
 def described(entry: Entry) -> Described:
-    """Return a node as what may fit a task; most of what it says after its first sentence is detail."""
+    """Describe a node for its discovery; most of what it says after its first sentence is detail."""
     params = " ".join(f"{field.key} {field.description}" for field in entry.interface.params)
     return Described.of(
         entry.local_name or entry.node,
@@ -127,7 +127,7 @@ def described(entry: Entry) -> Described:
 
 
 class _Matching:
-    """Scores nodes by words; each word is looked up once."""
+    """Scores the nodes of the index for discovery, by words; each word is looked up once."""
 
     def __init__(self, index: Index, weights: Weights) -> None:
         self._index = index
@@ -137,7 +137,7 @@ class _Matching:
         self._meant: dict[str, Scores] = {}
 
     def needs(self, parts: Sequence[Iterable[str]]) -> list[Scores]:
-        """Return, for each clause, the nodes that answer it best."""
+        """Return, for each clause of the task, the scores of the nodes that answer it best."""
         whole = self._sum(dict.fromkeys(word for part in parts for word in part))
         families = self._index.families()
         best: dict[str, list[float]] = {}
@@ -178,7 +178,7 @@ class _Matching:
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
-    """Choose repeatedly the node that adds most; return each with what it added."""
+    """Choose repeatedly the node that adds most to what the clauses need; return each with what it added."""
     # The higher `evenness` is, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]
@@ -214,7 +214,7 @@ class NodeDiscovery:
     semantic: Callable[[Index, str, int], Found] | None
 
     def whole(self, task: str, limit: int) -> Discovery[FoundNode]:
-        """Return the nodes that a task needs, best first."""
+        """Discover the nodes that a whole task needs, best first."""
         ranking = ModelRanking("nodes", self.setting)
         candidates = min(ranking.candidates(limit), sys.maxsize)
         most = max(candidates, RIVALS)
@@ -240,7 +240,7 @@ class NodeDiscovery:
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
     def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
-        """Return the nodes that fit each of the first `most` clauses of a task by their words."""
+        """Discover the nodes that fit each of the first `most` clauses of a task, by their words."""
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
         needs = _Matching(self.index, _ONE_A_CLAUSE).needs([words(text) for text in texts])

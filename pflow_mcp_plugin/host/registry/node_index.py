@@ -59,7 +59,7 @@ _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\
 
 
 class Columns(NamedTuple):
-    """The weights of a match in each indexed column."""
+    """The weights of a match in each column of the node index."""
 
     node: float  # the node type
     name: float  # the local name, else the node type
@@ -69,7 +69,7 @@ class Columns(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A row of the search index: an entry as lists show it; the higher its score, the better it matches."""
+    """A row of the node index: an entry as lists show it; the higher its score, the better it matches."""
 
     node: str
     source: str
@@ -78,7 +78,6 @@ class NodeRow(NamedTuple):
     score: float = 0.0
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return a row of the node index in JSON form, labels included."""
         score = {"score": round(self.score, 6)} if self.score else {}
         return {
             "node": self.node,
@@ -90,7 +89,7 @@ class NodeRow(NamedTuple):
 
 
 class Index:
-    """An open search index, which any number of threads may read at once; closed with its last reader.
+    """An open node index, which any number of threads may read at once; closed with its last reader.
 
     Two with the same fingerprint have the same entries.
     """
@@ -104,16 +103,14 @@ class Index:
         self._connection.close()
 
     def fits(self, fingerprint: str) -> bool:
-        """Return whether the index was built from sources with this fingerprint."""
         return self.fingerprint == _whole(fingerprint)
 
     def close(self) -> None:
-        """Close the index's database."""
         with self._lock:
             self._connection.close()
 
     def _fetched(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        """Return all rows that a query finds.
+        """Return all rows of the node index that a query finds.
 
         One query at a time: a connection has each statement once, and threads that run the same one from
         Python 3.12 on get rows of each other's search.
@@ -122,7 +119,6 @@ class Index:
             return self._connection.execute(query, values).fetchall()
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return the rows of the index, sorted by name; only names that contain `pattern` if one is given."""
         return [_row(*values) for values in self._fetched(_ROWS, (_storable(pattern),))]
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
@@ -131,18 +127,15 @@ class Index:
         return self._fetched(_BEGINNING, (start, f"{start}\U0010ffff"))
 
     def names(self) -> list[str]:
-        """Return every node type in the index, sorted."""
         return [name for (name,) in self._fetched("SELECT node FROM node ORDER BY node")]
 
     def search(self, words: str, limit: int) -> list[NodeRow]:
-        """Return the rows of the index that match the words, best first (BM25)."""
         query = _query(words)
         if not query:
             return []
         return [_row(*values) for values in self._fetched(_SEARCH, (query, limit))]
 
     def count(self, words: str) -> int:
-        """Return how many rows of the index match the words."""
         query = _query(words)
         return int(self._fetched(_COUNT, (query,))[0][0]) if query else 0
 
@@ -157,24 +150,20 @@ class Index:
         return dict(self._fetched(_MATCHES, (*columns, query))) if query else {}
 
     def size(self) -> int:
-        """Return how many rows the index has."""
         return int(self._fetched("SELECT count(*) FROM node")[0][0])
 
     def frequency(self, word: str) -> int:
-        """Return how many rows of the index contain one word."""
+        """Return how many rows of the node index contain one word."""
         query = " ".join(f'"{part}"' for part in _words(word))
         return int(self._fetched(_COUNT, (query,))[0][0]) if query else 0
 
     def numbers(self) -> dict[str, int]:
-        """Return the number of every row of the index, by its node type."""
         return dict(self._fetched("SELECT node, id FROM node"))
 
     def families(self) -> dict[int, str]:
-        """Return the family of every row of the index, by its number."""
         return dict(self._fetched("SELECT id, family FROM node"))
 
     def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
-        """Return some rows of the index, by their number."""
         wanted = list(numbers)
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
@@ -182,7 +171,7 @@ class Index:
 
 
 def open_index(folder: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sketch], bool]]) -> Index:
-    """Open the search index of these sources; build it if it is missing or damaged.
+    """Open the node index of these sources; build it if it is missing or damaged.
 
     `fingerprint` changes when any entry does. `drawn` returns a sketch of every entry, and whether none is
     missing: only then the index is written to the cache folder.
@@ -257,12 +246,12 @@ def _build(path: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sket
 
 
 def _storable(text: str) -> str:
-    """Return a string without lone surrogates, which JSON may hold and SQLite rejects."""
+    """Return text for the node index without lone surrogates, which JSON may hold and SQLite rejects."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _spaced(text: str) -> str:
-    """Return a string with spaces around the characters of scripts that do not separate words."""
+    """Put spaces around the characters of scripts that do not separate words, for the node index."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
@@ -273,7 +262,7 @@ def _words(text: str) -> list[str]:
 
 
 def _query(words: str) -> str:
-    """Return an FTS5 query for any of the words, or for words that begin with them."""
+    """Return the FTS5 query for rows with any of these words, or with words that begin with them."""
     return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in _words(words))
 
 

@@ -43,7 +43,7 @@ _MANY = 200
 
 
 class Overwritten(Problem):
-    """A warning that two sources have a node type, which the first of them provides."""
+    """A warning that two sources of the registry have the same node type; the first of them provides it."""
 
 
 class NodeRegistry(Registry):
@@ -63,14 +63,13 @@ class NodeRegistry(Registry):
 
     @shared_part
     def sources(self) -> list[Origin]:
-        """What the node registry combines, plugins' nodes and saved ones, in order of precedence."""
+        """The node sources that the registry combines, of plugins and saved entries, by precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
         return origins
 
     def get(self, node_type: str) -> Entry:
-        """Return the entry of a node type or alias; if there is none, the error has the nearest names."""
         if entry := self.find(node_type):
             return entry
         problem = self.missing(node_type)
@@ -82,7 +81,6 @@ class NodeRegistry(Registry):
         )
 
     def find(self, node_type: str) -> Entry | None:
-        """Look up a node type or alias in the node registry; return None if it is unknown there."""
         fitting = (origin for origin in self.sources if origin.fits(node_type))
         found = ((origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting)
         answers = [(origin, entry) for origin, entry in found if entry is not None]
@@ -96,43 +94,36 @@ class NodeRegistry(Registry):
         return entry
 
     def withhold_code(self, reason: Problem) -> None:
-        """Withhold every node of the registry that runs programs or code, and list it no more."""
         self._no_code = reason
 
     def _is_listed(self, entry: Entry) -> bool:
         return self._no_code is None or not entry.runs_code
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield the entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(filter(self._is_listed, found), key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what `entries` lists as rows, read from the index, not from the sources."""
+        """Return what the registry's `entries` lists as rows, from the index instead of the sources."""
         self._tell_lacking(pattern)
         return self._opened().rows(pattern)
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the node types that begin so, sorted, each with its description."""
         return self._opened().beginning(prefix)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
-        """Search the index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None and self._is_listed(entry)]
 
     def count(self, words: str) -> int:
-        """Return how many entries `search` would find without a limit."""
         return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
-        """Return what `search` finds as rows of the index."""
         self._tell_lacking(words)
         return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Ask the node registry for the entries that fit a task in words, or a part of it, best first."""
         from pflow_mcp_plugin.contract import Discovery, Match
         from pflow_mcp_plugin.host.registry.discovery import fitting
 
@@ -145,7 +136,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what `discover` chooses from, with rows of the index, spread over the parts of the task.
+        """Return what the registry's `discover` chooses from, with rows of the index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -154,12 +145,12 @@ class NodeRegistry(Registry):
         return self._discovery().whole(task, limit)
 
     def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
-        """Return the nodes that fit each of the first `most` clauses of a task; no model is asked."""
+        """Return the node types that fit each of the first `most` clauses of a task; no model is asked."""
         self._tell_lacking(task)
         return self._discovery().by_clause(task, most, limit)
 
     def _tell_lacking(self, text: str) -> None:
-        """Report once what sources could offer for a search, such as the tools of a server not yet synced."""
+        """Report once what the registry's sources lack for a search, such as an unsynced server's tools."""
         for origin in self.sources if text else ():
             if not origin.plugin.own:
                 for problem in asked(partial(origin.lacking, text), self._report) or ():
@@ -168,7 +159,7 @@ class NodeRegistry(Registry):
                         self._report(problem)
 
     def nearest(self, node_type: str) -> list[str]:
-        """Return the names that may be meant by an unknown one, closest first."""
+        """Return the node types in the registry that an unknown one may stand for, the closest first."""
         names = self._opened().names()
         # Comparing takes time for each name, so the search index narrows them down first.
         if len(names) > _FEW:
@@ -176,7 +167,6 @@ class NodeRegistry(Registry):
         return closest(node_type, names)
 
     def missing(self, node_type: str) -> Problem:
-        """Return why the registry does not know a node type, and what to do about it."""
         for origin in self.sources:
             if origin.fits(node_type):
                 problem = asked(partial(origin.missing, node_type), self._report)
@@ -189,7 +179,7 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
     def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
-        """Return what nodes need and this machine lacks, as their sources say."""
+        """Ask the registry's sources what the nodes of a workflow need and this machine lacks."""
         by_source: dict[str, list[NodeUse]] = {}
         for use in uses:
             by_source.setdefault(use.entry.source, []).append(use)
@@ -200,7 +190,7 @@ class NodeRegistry(Registry):
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Return what the source of a node finds wrong with its use; its failure is an error."""
+        """Let the source of a registered node check its use; if the source fails, that is an error too."""
         origin = next((it for it in self.sources if it.name == use.entry.source), None)
         if origin is None:
             return []
@@ -210,16 +200,15 @@ class NodeRegistry(Registry):
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a workflow node rewritten by the first source that knows its shape, or None."""
+        """Let the registry's sources rewrite a node of an older shape; None if none knows that shape."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Add entries to the registry by saving them in `registry.json`; those of other names stay."""
         self._saved.save(nodes)
 
     def export(self) -> dict[str, JSON]:
-        """Return the whole registry in the shape of `registry.json`."""
+        """Return every entry of the registry in the shape of `registry.json`."""
         nodes: dict[str, JSON] = {}
         for entry in self.entries():
             data = entry.to_dict()
@@ -229,7 +218,7 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": nodes}
 
     def refresh(self) -> None:
-        """Bring the index up to date, so that no list or search has to wait for it.
+        """Bring the registry's index up to date, so that no list or search has to wait for it.
 
         So are the embeddings, where the extra `[semantic]` is installed.
         """
@@ -243,20 +232,19 @@ class NodeRegistry(Registry):
             self._report(problem_of(error, message=message, severity="warning"))
 
     def close(self) -> None:
-        """Close the index."""
         with self._lock:
             index, self._index = self._index, None
         if index is not None:
             index.close()
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin that the registry has a node type from; None for the host's and saved ones."""
+        """Return the plugin that a node type is registered by; None for the host's own and saved ones."""
         fitting = (it.plugin for it in self.sources if it.fits(node_type) and not it.plugin.own)
         return next(fitting, None)
 
     @shared_part
     def _semantic(self) -> SemanticSearch | None:
-        """The search by meaning; None without the extra `[semantic]`, and nothing else is imported."""
+        """The registry's search by meaning; None without the extra `[semantic]`, and nothing is imported."""
         from importlib.util import find_spec
 
         if find_spec("onnxruntime") is None:
@@ -272,7 +260,7 @@ class NodeRegistry(Registry):
         return NodeDiscovery(self._opened(), self.find, self._setting, semantic)
 
     def _drawn(self) -> tuple[list[Sketch], bool]:
-        """Return a sketch of every entry, and whether all sources could be read."""
+        """Return a sketch of every registered entry, and whether all sources could be read."""
         lacking: list[Origin] = []
         return list(self._all(Origin.sketches, lacking)), not lacking
 
@@ -290,7 +278,7 @@ class NodeRegistry(Registry):
             return index
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
-        """Yield what the sources list; those that fail are reported and added to `lacking`."""
+        """Yield what the registry's sources list; those that fail are reported and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
             try:
@@ -320,7 +308,7 @@ class NodeRegistry(Registry):
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Return the node types that begin as typed.
+    """Suggest the registry's node types that begin as typed on a command line.
 
     If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
@@ -338,7 +326,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer."""
+    """Group too many node types by stems: what goes up to the next hyphen, else is one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
@@ -359,7 +347,7 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check the classes and interfaces of entries; return how many were checked, and every problem.
+    """Check the registry's entries, with their classes; return how many there were, and every problem.
 
     `names` are their node types, by default all or those of `source`.
     """

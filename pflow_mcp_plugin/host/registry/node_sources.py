@@ -52,22 +52,19 @@ class Origin:
         self.prefixes = tuple(source.prefixes)
 
     def fits(self, node_type: str) -> bool:
-        """Return whether the origin's source is responsible for node types of this name."""
+        """Return whether the node source is responsible for node types with this beginning."""
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias."""
         with self._asking("look up a node", passing=(PflowError,)):
             entry = self.source.get(node_type)
             return None if entry is None else self._signed(entry)
 
     def entries(self) -> list[Entry]:
-        """Return every entry of the source."""
         with self._asking("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
-        """Return a sketch of every entry."""
         with self._asking("list its nodes", passing=(PflowError,)):
             sketches = list(self.source.sketches())
             # A `Sketch` is not validated when it is created, since there may be ten thousand.
@@ -80,12 +77,11 @@ class Origin:
             ]
 
     def fingerprint(self) -> str:
-        """Return a string that changes when the source's entries do."""
         with self._asking("return its fingerprint"):
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Return why the source does not have a node type; that it cannot say is a reason too."""
+        """Ask the node source why it lacks a node type; if it cannot say, that is the reason."""
         try:
             with self._asking("explain a missing node", passing=(PflowError,)):
                 problem = self.source.missing(node_type)
@@ -96,7 +92,7 @@ class Origin:
             return problem_of(error, source=self.name)
 
     def lacking(self, text: str) -> list[Problem]:
-        """Return what the source could offer for a search, as warnings."""
+        """Return what the node source could offer for a search, as warnings; nothing if it cannot be read."""
         try:
             with self._asking("say what it lacks", passing=(PflowError,)):
                 found = _problems(self.source.lacking(text))
@@ -107,23 +103,20 @@ class Origin:
             return []
 
     def unmet(self, uses: Sequence[NodeUse]) -> list[Problem]:
-        """Return what nodes need and this machine lacks."""
         with self._asking("say what its nodes need"):
             return _problems(self.source.unmet(uses))
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Return what the source finds wrong with a use of one of its nodes."""
         with self._asking(f"check a use of {use.entry.node}"):
             return _problems(self.source.check_use(use))
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node rewritten from an older shape, None if the source does not know its shape."""
         with self._asking("upgrade a node"):
             rewritten = self.source.upgrade(node)
             return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
-        """Return the files and folders that the source reads, each with its role."""
+        """Return the files and folders that the node source reads, each with its role."""
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
@@ -138,7 +131,7 @@ class Origin:
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
-    """Return the origin of every node source: the host's own, the saved entries, plugins' by source name."""
+    """Collect the node sources: the host's own, the saved entries, then those of plugins by their names."""
     found: list[Origin] = []
     for plugin, sources in plugins.collect("pflow_register_nodes"):
         for source in sources:
@@ -167,7 +160,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
 
 
 def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
-    """Return the answer of a node source; if it is broken, report that and return None."""
+    """Return a node source's answer; if the plugin behind it fails, report that and return None."""
     try:
         return attempt()
     except PluginFailed as failed:
@@ -189,7 +182,7 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
 
 
 class Memory:
-    """The record of every source that was seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
+    """The record of every node source ever seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
 
     It is written without a lock: what two writers lose is recorded again at the next start, and the
     lock would cost every first listing more than it is worth.
@@ -200,7 +193,7 @@ class Memory:
         self.report = report
 
     def note(self, origins: Iterable[Origin]) -> None:
-        """Record the sources of plugins that came from a distribution."""
+        """Record the node sources of plugins that came from a distribution."""
         known = self._read()
         new: dict[str, JSON] = {}
         for origin in origins:
@@ -221,7 +214,7 @@ class Memory:
                 return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Explain an unknown node type by the absent plugin remembered as its source; None if none is."""
+        """Explain an unknown node type by the absent plugin whose source is recorded; None if none is."""
         plugins = list(plugins)
         for record in self._read().values():
             if node_type.startswith(tuple(record["prefixes"])):
@@ -249,7 +242,7 @@ class Memory:
 
 
 def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] | str]) -> Problem | None:
-    """Return why a plugin's node is unknown; None when the plugin is loaded."""
+    """Return why a plugin's node source is absent, so its node is unknown; None if the plugin is loaded."""
     distribution = str(record.get("distribution", ""))
     if plugin is None:
         origin = f"the distribution {distribution}, which is not installed"
@@ -267,7 +260,7 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
 
 
 class Uninstalled(Problem):
-    """A warning about saved entries whose module is not installed: they cannot run."""
+    """A warning about entries in `registry.json` that cannot run, as their module is not installed."""
 
 
 class SavedEntries(NodeSource):
@@ -286,18 +279,15 @@ class SavedEntries(NodeSource):
         self._entries: dict[str, Entry] = {}
 
     def fingerprint(self) -> str:
-        """Return the state of `registry.json`: the time of its last change, its size and its inode."""
         try:
             return "-".join(map(str, file_stamp(self.store.path)))
         except StoreError:
             return ""
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the saved entry of a node type."""
         return self._load().get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every saved entry."""
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
@@ -309,7 +299,7 @@ class SavedEntries(NodeSource):
         self.store.update(change)
 
     def check(self) -> None:
-        """Report the problems of the saved entries, if the file can be read."""
+        """Report the problems of the entries in `registry.json`, if it can be read."""
         with suppress(PflowError):
             self._load()
 
@@ -321,7 +311,7 @@ class SavedEntries(NodeSource):
         return self._entries
 
     def _usable(self, data: JSONObject) -> dict[str, Entry]:
-        """Return the valid entries, and report the parts of the file that cannot be used."""
+        """Return the valid entries in `registry.json`, and report the parts of it that cannot be used."""
         unused = [
             name
             for name, value in data.items()
@@ -349,7 +339,7 @@ class SavedEntries(NodeSource):
         return kind(message=text, suggestion=suggestion, severity="warning", kind="config", source=path)
 
     def _readable(self) -> JSONObject:
-        """Return the content of the file, an empty one if its nodes are invalid."""
+        """Return the content of `registry.json`, an empty one if its nodes are invalid."""
         try:
             data = self.store.read()
             self._nodes(data)
@@ -376,7 +366,7 @@ class SavedEntries(NodeSource):
 
 
 def is_installed(module: str) -> bool:
-    """Return whether the module that an entry names is still installed, without importing anything."""
+    """Return whether a saved entry's module is still installed, without importing anything."""
     # Not `importlib.util.find_spec`: it imports the parent packages.
     name, places = "", None
     for part in module.split("."):

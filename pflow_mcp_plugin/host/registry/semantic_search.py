@@ -57,7 +57,7 @@ class Embeddings:
 
 
 def embedded_text(sketch: Sketch) -> str:
-    """Return the text that stands for a node: where it comes from, its name, what it does, its parameters."""
+    """Return the text to embed for a node: where it comes from, its name, what it does, its parameters."""
     family, name = split_name(sketch.family), split_name(sketch.local_name or sketch.node)
     params = ", ".join(map(split_name, sketch.params))
     return f"{family} {name}: {sketch.description} {params}"
@@ -66,7 +66,7 @@ def embedded_text(sketch: Sketch) -> str:
 def _gathered(
     model: SentenceModel, fingerprint: str, hashes: Mapping[str, str], rows: Mapping[str, Any]
 ) -> Embeddings:
-    """Return the embeddings of all nodes that have a row; rows of other texts are left out."""
+    """Return the embeddings of all nodes that have a row; rows of texts that are gone are left out."""
     import numpy as np
 
     texts = {node: key for node, key in hashes.items() if key in rows}
@@ -76,7 +76,7 @@ def _gathered(
 
 
 def _keep(path: Path, made: Embeddings) -> None:
-    """Write the file: a checksum of what follows, a line of JSON, and the numbers with half precision."""
+    """Write the embeddings: a checksum of what follows, a line of JSON, and the numbers in half precision."""
     about = {
         "model": made.model,
         "fingerprint": made.fingerprint,
@@ -90,7 +90,7 @@ def _keep(path: Path, made: Embeddings) -> None:
 
 
 def _read(path: Path, model: str) -> Embeddings | None:
-    """Return what a file keeps; None if there is none, if it is damaged, or made by another model."""
+    """Read kept embeddings; None if there are none, if they are damaged, or made by another model."""
     import numpy as np
 
     try:
@@ -110,7 +110,7 @@ def _read(path: Path, model: str) -> Embeddings | None:
 
 @attrs.frozen(kw_only=True)
 class Fusion:
-    """The numbers that fuse the two orders; tuned with `benchmarks/discover.py`, on its dev tasks."""
+    """The numbers by which search by words and by meaning are fused; tuned with `benchmarks/discover.py`."""
 
     weight: float = 0.8  # of the order by meaning, relative to that by words
     flatness: int = 12  # how little a place counts: the higher, the less the first differ from those after
@@ -123,7 +123,7 @@ class Fusion:
 
 @attrs.define(eq=False, repr=False, slots=False)
 class SemanticSearch:
-    """The search by meaning, which keeps the model and the embeddings for the next task.
+    """Searches nodes by meaning, and keeps the sentence model and the embeddings for the next task.
 
     `drawn` returns a sketch of every node, and whether none is missing.
     """
@@ -137,16 +137,16 @@ class SemanticSearch:
 
     @shared_part
     def model(self) -> SentenceModel | None:
-        """The sentence model, None if there is none or the user does not want it; else as `find_model`."""
+        """The model for search by meaning, as `find_model` finds it; None if the user has or wants none."""
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
-        """Embed the nodes of an index that are new or changed."""
+        """Embed the new and changed nodes of an index."""
         if self.model is not None:
             self._current(self.model, index)
 
     def discover(self, index: Index, task: str, limit: int) -> Found:
-        """Return the nodes that a task needs, by words and by meaning; by words if there is no model."""
+        """Find the nodes that a task needs by words and by meaning; by words alone if there is no model."""
         try:
             if self.model is not None:
                 named = discover(index, task, max(limit, self._fusion.words))
@@ -179,7 +179,7 @@ class SemanticSearch:
             return self._embeddings
 
     def _made(self, model: SentenceModel, fingerprint: str) -> Embeddings:
-        """Return the embeddings for the index with this fingerprint; embed what is missing, and keep it."""
+        """Return the embeddings of the nodes in an index; embed those that are missing, and keep them."""
         path = self._folder / "embeddings.bin"
         kept = _read(path, model.identity)
         if kept and kept.fingerprint == fingerprint:
@@ -215,7 +215,7 @@ def _announce(count: int) -> None:
 def _similar(
     model: SentenceModel, index: Index, embeddings: Embeddings, task: str, fusion: Fusion
 ) -> list[int]:
-    """Return the numbers of the nodes that are closest to a clause of the task, each clause in turn."""
+    """Return the numbers of the nodes closest in meaning to a clause of the task, each clause in turn."""
     import numpy as np
 
     parts = clause_texts(task)
