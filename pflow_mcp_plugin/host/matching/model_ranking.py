@@ -56,11 +56,11 @@ class ModelRanking:
         self._model = os.environ.get(SETTING) or settings(SETTING) or ""
 
     def candidates(self, limit: int) -> int:
-        """Return how many candidates to rank where `limit` results are requested."""
+        """Return how many candidates the model is to rank where `limit` results are wanted."""
         return 3 * limit if self._model else limit
 
     def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
-        """Rank candidates: those that the model names come first, in its order; the others follow.
+        """Rank candidates by the model: those that it names come first, in its order; the others follow.
 
         `candidates` has the description of each by name, best first. Without a model, or when it cannot be
         asked, they stay in their order, and the ranking says what put them in it.
@@ -75,7 +75,6 @@ class ModelRanking:
         return Ranking(names=list(dict.fromkeys([*named, *candidates]))[:limit], ranked_by=self._model)
 
     def _named(self, task: str, candidates: Mapping[str, str]) -> list[str]:
-        """Return the candidates that the model names, in the order of its answer."""
         listed = (f"- {name}: {' '.join(text.split())[:_SHOWN]}" for name, text in candidates.items())
         prompt = _PROMPT.format(task=task, things=self._things, candidates="\n".join(listed))
         with plugin_code(Plugin("llm"), f"could not ask {self._model}", passing=(PflowError,)):

@@ -69,7 +69,7 @@ class SentenceModel:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of the model and of how texts are cut: other embeddings cannot be compared with its own."""
+        """A hash of the model and of how it cuts texts; only embeddings with the same one can be compared."""
         from hashlib import file_digest, sha256
 
         digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
@@ -80,7 +80,7 @@ class SentenceModel:
         return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Return the embeddings of texts: a row of length 1 for each, whatever else is embedded with it."""
+        """Return the model's embeddings: a row of length 1 for each text, whatever it is embedded with."""
         import numpy as np
 
         rows = []

@@ -90,7 +90,7 @@ _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n\s*\n|[\u3002\uff01\uff1f]")
 
 @attrs.frozen
 class Place:
-    """A part of what is described, in which words of a task may occur.
+    """A part of something that may fit a task, in which the task's words may occur.
 
     `label` is what reasons call it, and `weight` the strength of a match in it, from 0 to 1.
     """
@@ -117,7 +117,7 @@ class Described:
 
     @classmethod
     def of(cls, name: str, description: str, *others: Place, details: float = 1.0) -> Described:
-        """Describe something by its name, its description and other parts.
+        """Describe something that may fit a task by its name, its description and other parts.
 
         `details` is the weight of the description after its first sentence.
         """
@@ -137,8 +137,6 @@ class Described:
 
 @attrs.frozen
 class _Form:
-    """A word of a task, or a synonym of it."""
-
     word: str
     root: str
     strength: float
@@ -146,8 +144,6 @@ class _Form:
 
 @attrs.frozen
 class _Hit:
-    """A word of a task that occurs in a place, perhaps as a synonym."""
-
     word: str
     found: str
     place: Place
@@ -163,7 +159,7 @@ class Fit:
 
 
 class TaskFit:
-    """Judges how well things, `size` in number, fit a task; `frequency` is how many contain a word."""
+    """Judges how well each of `size` things fits a task; `frequency` says how many of them contain a word."""
 
     def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
         self._clauses = clauses(task)
@@ -178,15 +174,13 @@ class TaskFit:
             self._weights[word] = self._rarity(frequent) if frequent else _UNKNOWN * self._rarity(0)
 
     def whole(self, described: Described) -> Fit:
-        """Return how well something does the whole task."""
         return self._fit(self._words, described)
 
     def clause(self, number: int, described: Described) -> Fit:
-        """Return how well something does one clause of the task, counted from 0."""
         return self._fit(self._clauses[number], described)
 
     def parts(self, described: Described) -> list[Fit]:
-        """Return how well something does the whole task, and each of its clauses if there are several."""
+        """Return how well something fits the whole task, and each of its clauses if there are several."""
         several = self._clauses if len(self._clauses) > 1 else []
         return [self._fit(wanted, described) for wanted in (self._words, *several)]
 
@@ -217,11 +211,11 @@ class TaskFit:
         return math.log(1 + self.size / (frequency + 1))
 
     def _telling(self, hit: _Hit) -> float:
-        """Return how much a hit tells, from 0 to 1: little for a common word."""
+        """Return how much a matching word tells of the fit, from 0 to 1: little if it is common."""
         return hit.strength * math.sqrt(self._weights[hit.word] / (self._rarity(0) or 1.0))
 
     def _reason(self, hits: Sequence[_Hit]) -> str:
-        """Return the words that occur, by place: `"price", "stock" in its name`."""
+        """Return the reason for a fit, the words by the part they are in: `"price", "stock" in its name`."""
         telling = sorted(hits, key=self._telling, reverse=True)[:_REASONS]
         literal: dict[str, list[str]] = {}
         for hit in telling:
@@ -242,17 +236,17 @@ def _forms(word: str) -> tuple[_Form, ...]:
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots of a word of a task and of its synonyms."""
+    """Return the roots of a task's word and of its synonyms."""
     return frozenset(form.root for form in _forms(word))
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words that a task may contain, those inside names included."""
+    """Return the roots of all words in what may fit a task, those inside names included."""
     return frozenset(map(root, tokens(text)))
 
 
 def _asked(text: str) -> frozenset[str]:
-    """Return the roots of the words that a task of this text asks for."""
+    """Return the roots of the words for which a task of this text would look."""
     return frozenset(map(root, words(text)))
 
 
@@ -263,14 +257,14 @@ def root(word: str) -> str:
 
 
 class NodeConfidence:
-    """Judges nodes by how well they fit a task beside their rivals, the best candidates for it."""
+    """Judges how likely nodes are right for a task: how well each fits it, beside its best rivals."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit
         self._rivals = [(rival.gist, [part.degree for part in fit.parts(rival)]) for rival in rivals]
 
     def judge(self, described: Described) -> tuple[float, str]:
-        """Return the confidence in a node, from 0 to 1, and the reason in words."""
+        """Return the confidence that a node is right for the task, from 0 to 1, and the reason in words."""
         # What is described in the same words is an equal of the node, such as one of a second such server.
         rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
         best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]
@@ -288,7 +282,7 @@ class NodeConfidence:
 
 
 def _evidence(part: Fit, rival: float) -> float:
-    """Return the degree of a fit, less what the best rival makes doubtful."""
+    """Return how well a node fits a task, less what its best rival makes doubtful."""
     doubt = _DOUBT_PER_LEAD * (_LEAD - (part.degree - rival))
     return part.degree * (1 - min(_MOST_DOUBT, max(0.0, doubt)))
 
@@ -300,7 +294,7 @@ def workflow_confidence(degree: float) -> float:
 
 
 def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[float]:
-    """Return the other columns of a table for a value in its first, which is from 0 to 1."""
+    """Look up a degree of fit in the first column of a table; return the others, interpolated."""
     above = min(bisect_right(table, value, key=itemgetter(0)), len(table) - 1)
     (low, *least), (high, *most) = table[above - 1], table[above]
     way = (value - low) / (high - low)
@@ -324,7 +318,7 @@ def match_workflows(
 
 
 def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
-    """Return a saved workflow as what may fit a task, with the ids, types and purposes of its nodes."""
+    """Describe a saved workflow for a task to match, with the ids, types and purposes of its nodes."""
     texts = [
         text
         for node in map(table_of, list_of(workflow.get("nodes")))

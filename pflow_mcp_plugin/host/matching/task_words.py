@@ -11,7 +11,7 @@ _INNER_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 
 
 def split_name(name: str) -> str:
-    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
+    """Split a name into its words: `createIssue`, `create-issue` and `create_issue` have two each."""
     return _INNER_WORD.sub(" ", name)
 
 
@@ -73,12 +73,12 @@ They are compiled when a task is read: a search of the registry needs only `spli
 
 
 def clauses(task: str) -> list[list[str]]:
-    """Return the words of each clause of a task, without stop words."""
+    """Split a task into clauses, each as its words without stop words."""
     return [words(part) for part in clause_texts(task)]
 
 
 def clause_texts(task: str) -> list[str]:
-    """Return the clauses of a task as written, those without words left out."""
+    """Split a task into clauses as written, without those that have no words to look up."""
     masked = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), task)
     ends = [(0, 0), *(boundary.span() for boundary in _BOUNDARY.finditer(masked)), (len(task), len(task))]
     parts = (task[start:end].strip() for (_, start), (end, _) in pairwise(ends))
@@ -86,7 +86,7 @@ def clause_texts(task: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a task's clause without stop words, in lower case, and those for shapes in it."""
+    """Return the words of a task's clause to look up, in lower case, and those for URLs, files... in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [
@@ -97,19 +97,19 @@ def words(text: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return all words of what a task may find, in lower case, those inside names too."""
+    """Return all words in a text that a task may match, in lower case, those inside names too."""
     spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
     return [part for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word))]
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word, or the character pairs in it if it is of a script without spaces."""
+    """Return a task's word, or the character pairs in it if it is of a script without spaces."""
     runs = _UNSPACED.findall(word)
     return [run[start : start + 2] for run in runs for start in range(len(run) - 1)] or [word]
 
 
 class Thesaurus:
-    """The thesaurus: the words that tools use for what people say in a task.
+    """The thesaurus of tasks: what people say, and the words that tools use for it.
 
     The file has lines `what people say : what tools call it`; `#` begins a comment.
     """
@@ -123,7 +123,6 @@ class Thesaurus:
                 self._known[form] = f"{self._known.get(form, '')} {called}"
 
     def others(self, word: str) -> list[str]:
-        """Return the synonyms of a task's word, to look for as well."""
         said = stem(word)
         called = self._known.get(said, "").split()
         return list(dict.fromkeys(other for other in called if stem(other) != said))
@@ -131,7 +130,7 @@ class Thesaurus:
 
 @cache
 def shipped_thesaurus() -> Thesaurus:
-    """Return the thesaurus for tasks that comes with this package, read once."""
+    """Return the thesaurus of task words that is shipped with this package, read once."""
     return Thesaurus(_THESAURUS)
 
 

@@ -389,7 +389,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's JSON form; the older one has fields with `name` and an interface description."""
+    """Return a saved entry's JSON form; the older one has fields with `name`, and describes its interface."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
     interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs
