@@ -20,7 +20,7 @@ _LONGEST_NAME = 100
 
 
 def key_stems(names: str) -> frozenset[str]:
-    """Return words that are separated by spaces, without endings, as `name_words` does."""
+    """Return the words of keys that a join may compare, given with spaces between them, without endings."""
     return frozenset(map(stem, names.split()))
 
 
@@ -52,7 +52,7 @@ _VAGUE = key_stems(
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """An output of a node of the workflow, which a later node can use; `template` names it."""
+    """An output of a node that can be joined to a parameter of a later one; `template` names it."""
 
     node_id: str
     family: str
@@ -61,12 +61,12 @@ class Output:
 
     @property
     def source(self) -> str:
-        """The output as a mapping names it."""
+        """The output as a mapping names it when they are joined."""
         return self.template.removeprefix("${").removesuffix("}")
 
 
 def outputs_of(node_id: str, entry: Entry) -> list[Output]:
-    """Return the outputs of a node that templates can name, the one that stands for all first."""
+    """Return the outputs of a node that can be joined, as templates can name them; the main one is first."""
     result = entry.interface.result_key
     family = entry.family or entry.source
     fields = sorted(entry.interface.outputs, key=lambda field: field.key != result)
@@ -82,7 +82,7 @@ def outputs_of(node_id: str, entry: Entry) -> list[Output]:
 
 
 def result_of(node_id: str, entry: Entry) -> Output | None:
-    """Return the output of a node that stands for all, None if none does or no template can name it."""
+    """Return the main output of a node for joins; None if it has none, or no template can name it."""
     outputs = outputs_of(node_id, entry)
     if len([field for field in entry.interface.outputs if field.key != "error"]) == 1:
         return next(iter(outputs), None)
@@ -90,7 +90,7 @@ def result_of(node_id: str, entry: Entry) -> Output | None:
 
 
 def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Output | None:
-    """Return the output whose name fits a parameter, the nearest first; None if none does."""
+    """Return the output to join to a parameter by its name, the nearest first; None if no name fits."""
     named: list[Output] = []
     for output in outputs:
         if is_same_name(output.field.key, wanted.key):
@@ -106,7 +106,7 @@ def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Outpu
 
 
 def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
-    """Return the parameter that a result fits by its type; None if several could be meant.
+    """Return the parameter to join a result to by its type; None if several could be meant.
 
     A string, or a value of any type, tells too little.
     """
@@ -117,7 +117,7 @@ def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
 
 
 def _fits(given: Field, wanted: Field) -> bool:
-    """Return whether a value may be passed on: a command line and a choice are never taken from a node."""
+    """Return whether an output may be joined to a parameter; a command line and a choice never take one."""
     if wanted.is_code or wanted.choices:
         return False
     # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
@@ -128,22 +128,22 @@ def _fits(given: Field, wanted: Field) -> bool:
 
 
 def _is_loose(given: Field, wanted: Field) -> bool:
-    """Return whether only the name could tell that a value of any type is of the wanted one."""
+    """Return whether only names can tell that an output of any type may be joined to a parameter."""
     return "any" in type_names(given) and type_names(wanted).isdisjoint({"str", "any"})
 
 
 def name_words(key: str) -> tuple[str, ...]:
-    """Return the words in a key without endings: `filePaths` and `file_path` have the same."""
+    """Return the words in the name of a parameter or output, without endings: two in `filePaths`."""
     return tuple(map(stem, _WORD.findall(split_name(key[:_LONGEST]).lower())))
 
 
 def is_same_name(one: str, other: str) -> bool:
-    """Return whether two keys are the same name, but for case, separators and plural."""
+    """Return whether a parameter and an output have the same name, but for case, separators and plural."""
     return _whole(one) == _whole(other) != ""
 
 
 def is_synonym(one: str, other: str) -> bool:
-    """Return whether two keys have names that mean the same, as `body` and `text` do."""
+    """Return whether the names of a parameter and an output mean the same, as `body` and `text` do."""
     lasts = [(name_words(key) or ("",))[-1] for key in (one, other)]
     meant = {last if last in _HEADS else _whole(key) for last, key in zip(lasts, (one, other), strict=True)}
     return any(meant <= names for names in _SYNONYMS)
@@ -154,10 +154,10 @@ def _whole(key: str) -> str:
 
 
 def names_place(key: str) -> bool:
-    """Return whether a key names a file or a folder."""
+    """Return whether a parameter or output is a file or a folder, by its name."""
     return not _PLACES.isdisjoint(name_words(key))
 
 
 def template_name(key: str, otherwise: str) -> str:
-    """Return a key as a name that templates can contain, or the other name if nothing of it is left."""
+    """Turn the key of a parameter into a name that templates can contain; `otherwise` if nothing is left."""
     return _UNNAMED.sub("_", key).strip("_-")[:_LONGEST_NAME] or otherwise

@@ -155,12 +155,12 @@ def _first_kind(text: str) -> str:
 
 
 def _kind_asked(clause: str) -> str:
-    """Return the kind of the first verb of a clause that is known; "the list" is no verb."""
+    """Return the kind of the first known verb in a clause to plan; "the list" is no verb."""
     return _first_kind(_NO_VERB.sub(r"\1", QUOTED.sub(" ", clause).lower()))
 
 
 def _kind_of(entry: Entry) -> str:
-    """Return what a node does: by the first verb that is known of its name, else of its description."""
+    """Return what a node does, for an offline plan: by the first known verb in its name or description."""
     name = _WORD.findall(split_name(entry.local_name or entry.node).lower())
     if not _ALWAYS_REMOVES.isdisjoint(name):
         return "remove"
@@ -171,7 +171,7 @@ def _kind_of(entry: Entry) -> str:
 
 
 def _may_do(node: str, asked: str) -> bool:
-    """Return whether a node of one kind may do what a verb of another asks for."""
+    """Return whether a node of one kind may do, in an offline plan, what a verb of another kind asks for."""
     if node in ("remove", "run"):
         return node == asked
     if node in ("write", "send"):
@@ -188,11 +188,10 @@ class Value:
 
     @property
     def is_text_file(self) -> bool:
-        """Whether the value is the name of a text file."""
         return self.shape in ("path", "target") and _TEXT_FILE.fullmatch(self.text) is not None
 
     def fits(self, field: Field, entry: Entry) -> bool:
-        """Return whether a parameter of a node is one for such values."""
+        """Return whether a parameter of a node is meant for such values of a task."""
         if {"str", "any", "list"}.isdisjoint(type_names(field)) or is_reserved(field.key):
             return False
         if field.choices:
@@ -210,7 +209,7 @@ class Value:
 
 @attrs.define
 class Step:
-    """A step of a plan: a node, and the clause of the task that it is for."""
+    """A step of an offline plan: a node, and the clause of the task that it is for."""
 
     entry: Entry
     clause: str
@@ -220,7 +219,7 @@ class Step:
     is_whole: bool = attrs.field(default=True, kw_only=True)
 
     def take(self, value: Value) -> bool:
-        """Give a value to the parameter that is obviously meant for it; return whether there is one."""
+        """Give a value in the task to the parameter that is clearly meant; return whether there is one."""
         fields = self.entry.interface.params
         fitting = [it for it in fields if it.key not in self.params and value.fits(it, self.entry)]
         required = [it for it in fitting if it.required] or fitting
@@ -233,13 +232,13 @@ class Step:
         return True
 
     def repeats(self, earlier: Step) -> bool:
-        """Return whether an earlier step of the same tool does this one too, with the same values."""
+        """Return whether an earlier step of the plan does this one too: with the same tool and values."""
         same = self.entry.node == earlier.entry.node and self.entry.source != OWN
         return same and all(earlier.params.get(key, value) == value for key, value in self.params.items())
 
 
 class _Clause:
-    """A clause of a task, as its words are understood."""
+    """A clause of a task, as an offline plan understands its words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -266,7 +265,7 @@ class _Clause:
 
     @property
     def own_node(self) -> str:
-        """The node of the host that the clause asks for; empty if it asks for none."""
+        """The host's own node that a clause of the task asks for; empty if it asks for none."""
         named = next((name for name, asking in _BY_NAME.items() if asking.search(self.text)), "")
         if named or self.asked in ("write", "think"):
             return named or ("write-file" if self.asked == "write" else "llm")
@@ -278,7 +277,7 @@ class _Clause:
         return "read-file" if is_file and _READ.search(self.text) else ""
 
     def is_done_by(self, best: Step) -> bool:
-        """Return whether a tool does what the clause asks one of the host's own nodes for."""
+        """Return whether a tool does what the clause would need one of the host's own nodes for."""
         if self.own_node == "http":
             addresses = [it for it in self.values if it.shape == "url"]
             return any(
@@ -293,7 +292,7 @@ class _Clause:
         return bool(covered) and best.confidence >= _SURE and covered == self.about
 
     def best(self, tools: Sequence[Match[FoundNode]], asked: str = "") -> Step | None:
-        """Return a step with the tool that fits the clause best, None if none does."""
+        """Return a planned step with the tool that fits the clause best, None if none does."""
         asked = asked or self.asked
         able = [it for it in tools if _may_do(_kind_of(it.item.entry), asked)]
         # Others may also read, or send, without saying so in their names.
@@ -407,7 +406,7 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
 
 
 class _Reading:
-    """Reads a task: its `steps` in order, the parts that no step does, each with the reason as `missing`.
+    """Reads a task to plan it offline: its `steps`, and as `missing` the parts that none does, with reasons.
 
     `considered` are the nodes that fit any clause, best first.
     """
@@ -436,7 +435,7 @@ class _Reading:
             self.missing.append(f"no node accounts for {_quoted(alone)}")
 
     def _read(self, text: str, matches: Sequence[Match[FoundNode]]) -> list[str]:
-        """Add the steps of a clause; return the words that its nodes should account for."""
+        """Add the steps of a clause to the plan; return the words that its nodes should account for."""
         clause = _Clause(text)
         steps = self._steps(clause, [it for it in matches if it.item.entry.source != OWN])
         if not steps:
@@ -458,7 +457,6 @@ class _Reading:
         return said
 
     def _steps(self, clause: _Clause, tools: Sequence[Match[FoundNode]]) -> list[Step]:
-        """Return the steps of a clause, in the order in which they run."""
         best, own = clause.best(tools), self._own(clause.own_node, clause.text)
         main = own if own and not (best and clause.is_done_by(best)) else best
         steps = [main] if main else []
@@ -475,12 +473,12 @@ class _Reading:
         return steps
 
     def _own(self, name: str, text: str) -> Step | None:
-        """Return a step of one of the host's own nodes, None without a name."""
+        """Return a planned step of one of the host's own nodes, None without a name."""
         entry = self._registry.find(name) if name else None
         return Step(entry, text, _SURE, "the task asks for it") if entry and entry.source == OWN else None
 
     def _note_what_is_beyond(self, text: str, steps: Sequence[Step]) -> None:
-        """Note what a clause asks for and its nodes do not say they do."""
+        """Note as missing in the plan what a clause asks for and its nodes do not say they do."""
         if any(step.entry.node == "llm" for step in steps):  # is told the whole clause
             return
         gists = [described(step.entry) for step in steps]
@@ -496,7 +494,7 @@ class _Reading:
 
 
 def _covers(entry: Entry, word: str) -> bool:
-    """Return whether a word, or a synonym of it, is among the words of a node."""
+    """Return whether a clause's word, or a synonym of it, is among the words of a node."""
     return not meanings(word).isdisjoint(described(entry).roots)
 
 

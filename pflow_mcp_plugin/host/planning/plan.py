@@ -55,7 +55,6 @@ class Selection:
     existing: str = ""
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the selection in JSON form."""
         return {
             "reasoning": self.reasoning,
             "selection_type": self.selection_type,
@@ -88,12 +87,12 @@ class Plan:
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that keep the plan's workflow from running."""
+        """The problems that keep a planned workflow from running, without the warnings."""
         return errors_in(self.problems)
 
 
 def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return what a person should know about the effects of these nodes before running them."""
+    """Return what somebody should know about the effects of a plan's nodes before running it."""
     used = {entry.node: entry for entry in entries}
     own = (
         f"The node {name} {does}: check it before you run the workflow"
@@ -107,7 +106,7 @@ def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:
-    """Return the `metadata` of a workflow that is planned now."""
+    """Return the `metadata` of a workflow that is planned now: the version, the time and the task."""
     return {
         "planner_version": PLANNER_VERSION,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -148,14 +147,14 @@ class Origin:
         self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
 
     def foreign(self, text: str) -> str:
-        """Return the part of a string that only a description names; empty if there is none."""
+        """Return the part of a planned string that only nodes' descriptions have; empty if there is none."""
         literals = (part for part in parse(text[:_LONGEST]) if isinstance(part, str))
         lower = " ".join(literals).lower()  # without its templates
         place = next((found for found in self._places if found in lower), "")
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        """Return a workflow without prose and defaults that come only from descriptions of nodes."""
+        """Return a planned workflow without prose and defaults that come only from descriptions of nodes."""
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
@@ -172,7 +171,7 @@ class Origin:
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
-        """Return whether a node's description may describe an input: its addresses are all in the task."""
+        """Return whether a planned workflow may repeat a description: its addresses are all in the task."""
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
@@ -181,7 +180,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield node, key and problem of every parameter that holds something which the task does not say."""
+        """Yield the parameters of a plan whose values are not from the task: node, key and problem."""
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():
@@ -197,7 +196,6 @@ class Origin:
                     yield index, key, problem
 
     def _is_in_task(self, text: str) -> bool:
-        """Return whether the task has all that a string holds beside its templates."""
         literals = (part.lower().strip(" ./") for part in parse(text) if isinstance(part, str))
         return all(literal in self._task for literal in literals)
 

@@ -37,7 +37,7 @@ Find = Callable[[str], Entry | None]
 
 
 class UnreadableAnswer(PflowError):
-    """A language model's answer that holds no JSON object; asking once more may help."""
+    """A planning model's answer that holds no JSON object; asking once more may help."""
 
 
 def json_object(text: str, key: str) -> JSONObject:
@@ -55,7 +55,7 @@ def json_object(text: str, key: str) -> JSONObject:
 
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
-    """Yield the objects that a text holds, outer ones before those inside them."""
+    """Yield the JSON objects in a model's answer, outer ones before those inside them."""
     decoder = json.JSONDecoder(parse_constant=refuse_number)
     start = text.find("{")
     for _ in range(200):  # braces that may begin it
@@ -67,7 +67,7 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
-    """Return the workflow in an answer as a workflow file has it; unknown keys are dropped."""
+    """Return the workflow in a model's answer as workflow files have it; unknown keys are dropped."""
     workflow: dict[str, JSON] = {
         "description": prose(answer.get("description")),
         "inputs": {name: _input(item) for name, item in _named(answer.get("inputs"), dict).items()},
@@ -83,7 +83,7 @@ def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
 
 
 def _named(table: JSON | None, value: Callable[[JSONObject], JSON]) -> dict[str, JSON]:
-    """Return a table that is an object, or a list of rows with a `name` each."""
+    """Return a table of a model's answer, which may be an object or a list of rows with a `name`."""
     if isinstance(table, dict):
         return {str(name): item for name, item in table.items()}
     rows = ((row.get("name"), row) for row in map(table_of, list_of(table)))
@@ -122,7 +122,7 @@ def _node(node: JSON, find: Find) -> JSON:
 
 
 def _typed(value: Any, field: Field) -> Any:
-    """Return a value as its parameter takes it: numbers, lists and objects may be written as JSON text."""
+    """Return an answered value as its parameter takes it: what is no string may be written as JSON text."""
     if not isinstance(value, str) or lone(value) or set(field.types) <= {"str", "any"}:
         return value
     try:
@@ -193,7 +193,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Ask for a JSON object with `key`; the schema is in the prompt if the model takes none."""
+        """Ask for an answer, a JSON object with `key`; a model that takes no schema has it in the prompt."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)
@@ -241,7 +241,7 @@ class PlanModel:
             raise UnreadableAnswer(message, kind="validation") from error
 
     def _failure(self, error: BaseException) -> PflowError:
-        """Return why the model could not be asked, without its key."""
+        """Return why the planning model could not be asked, without its key."""
         status = http_status(error)
         known = turned_away(error)
         said = visible(
@@ -264,7 +264,7 @@ class PlanModel:
 
 
 def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
-    """Send a request; return the text of the answer, and what the provider says about it."""
+    """Send a request to a model; return the text of its answer, and what the provider says about it."""
     response = request()
     try:
         text = response.text()

@@ -22,7 +22,7 @@ _TEXT: JSONObject = {"type": "string"}
 
 
 def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObject:
-    """Return the schema of a selection: some of the candidates, or one saved workflow."""
+    """Return the schema of the answer to a selection prompt: some of the candidates, or a saved workflow."""
     kinds = ["new_composition", *(["found_existing"] if saved else [])]
     existing = (
         {"existing": _one_of(["", *saved], "With found_existing, the saved workflow.")} if saved else {}
@@ -39,7 +39,7 @@ def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObj
 
 
 def workflow_schema(node_types: Sequence[str]) -> JSONObject:
-    """Return the schema of a workflow whose nodes are of these types."""
+    """Return the schema of the answer to a workflow prompt, whose nodes are of these types."""
     node = {
         "id": _described("Letters, digits, _ and -; different for each node."),
         "type": _one_of(node_types),
@@ -150,7 +150,7 @@ its type. Refer to outputs that the node declares.
 
 
 def visible(text: str, limit: int) -> str:
-    """Return foreign text on one line of at most `limit` characters, without invisible ones."""
+    """Return foreign text for a prompt: on one line of at most `limit` characters, without invisible ones."""
     # Cut before as well: a description may have megabytes.
     plain = "".join(" " if each in "\n\r\t" else each for each in text[: 4 * limit])
     shown = "".join(each for each in plain if unicodedata.category(each) not in _UNSEEN)
@@ -159,12 +159,12 @@ def visible(text: str, limit: int) -> str:
 
 
 def prose(text: JSON | None) -> str:
-    """Return what a model wrote for people, an empty string for what is not text."""
+    """Return what a prompted model wrote for people on one line; empty if it is no text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return a JSON value without invisible characters; line breaks stay."""
+    """Return what a prompted model answered without invisible characters; line breaks stay."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in _UNSEEN)
     if isinstance(value, dict):
@@ -173,7 +173,7 @@ def seen(value: JSON) -> JSON:
 
 
 def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Match[SavedWorkflow]]) -> str:
-    """Return the prompt that asks a language model to choose nodes."""
+    """Return the prompt that asks a model to choose nodes, or a saved workflow."""
     nodes: list[JSON] = [
         {"type": entry.node, "description": visible(entry.description, _DESCRIPTION)} for entry in candidates
     ]
@@ -187,7 +187,7 @@ def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Mat
 def workflow_prompt(
     task: str, entries: Sequence[Entry], previous: JSONObject, problems: Sequence[Problem]
 ) -> str:
-    """Return the prompt for a workflow; `problems` are those of the `previous` round."""
+    """Return the prompt that asks a model for a workflow; `problems` are those of the `previous` one."""
     nodes: list[JSON] = [quoted_node(entry) for entry in entries]
     if len(json.dumps(nodes)) > _LONG:
         nodes = [quoted_node(entry, is_brief=True) for entry in entries]
@@ -200,12 +200,12 @@ def workflow_prompt(
 
 
 def with_schema(prompt: str, schema: JSONObject) -> str:
-    """Return a prompt for a language model that takes no schema: the schema follows it as text."""
+    """Return the prompt for a model that takes no schema: the schema follows as text."""
     return f"{prompt}\n\nThe answer must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
-    """Return what a language model is told of a node, as data."""
+    """Return what a prompt tells a model of a node, as data."""
     interface = entry.interface
     return {
         "type": entry.node,
@@ -217,7 +217,7 @@ def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name can be quoted to a language model as it is."""
+    """Return whether a prompt can quote a name as it is."""
     return visible(name, _NAME) == name
 
 

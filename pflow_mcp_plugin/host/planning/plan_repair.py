@@ -51,7 +51,7 @@ class PlanRepair:
             self._nodes.setdefault(node.id, node)
 
     def join(self) -> None:
-        """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
+        """Repair names in a planned workflow: an output gets its node, any other name becomes an input."""
         for node in self._nodes.values():
             for part in named([node.params, *(place.value for place in node.constructs.templates)]):
                 if not self._is_known(part.root):
@@ -82,7 +82,7 @@ class PlanRepair:
                     self._declare(source, self._nodes[node_id], key)
 
     def map_lacking(self, may_pipe: Callable[[int, Field], bool] = lambda *_: True) -> None:
-        """Map fitting outputs to required parameters that lack a value.
+        """Repair required parameters that lack a value by mapping outputs that fit to them.
 
         `may_pipe` tells whether a parameter of the node at a place may take the previous result whatever its
         name.
@@ -99,7 +99,10 @@ class PlanRepair:
                 self._use_input(node, field.key)
 
     def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
-        """Declare inputs for these parameters. A command line stays: an input would be one word of it."""
+        """Declare inputs for these parameters of a planned workflow, by index of the node and key.
+
+        A command line stays: an input would be one word of it.
+        """
         by_place = {node.index: node for node in self._nodes.values()}
         for place, key in params:
             if place in by_place and not self._field(by_place[place], key).is_code:
@@ -122,7 +125,7 @@ class PlanRepair:
         return [f"{edge.source} never takes {edge.action}: that edge was left out" for edge in dead]
 
     def describe_inputs(self) -> None:
-        """Describe the inputs of a planned workflow that lack it by the parameters that they fill."""
+        """Describe those inputs of a planned workflow that lack it, by the parameters that they fill."""
         inputs = self.workflow.get("inputs", {})
         for node in self._nodes.values():
             for key, value in node.params.items():
@@ -141,7 +144,7 @@ class PlanRepair:
         return next(found, Field(key=key))
 
     def _description(self, node: NodeSpec, key: str) -> str:
-        """Return what an input is for that fills a parameter; an empty key stands for any of them."""
+        """Describe a planned input by the parameter that it fills; an empty key stands for any of them."""
         said = visible(self._field(node, key).description, _DESCRIPTION)
         return said if said and self._origin.is_harmless(said) else f"{key or 'a value'} for {node.id}"
 
@@ -155,7 +158,7 @@ class PlanRepair:
         return {"type": "list" if field.shell_line else kind, "description": self._description(node, key)}
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
-        """Set a parameter to an input named after it, shared by nodes that describe it in the same words."""
+        """Set a parameter to a planned input named after it, shared by nodes that describe it alike."""
         plain = template_name(key, "value")
         own = f"{template_name(node.id, 'node')}_{plain}"
         names = chain([plain, own], (f"{own}_{number}" for number in count(2)))
@@ -167,7 +170,7 @@ class PlanRepair:
             self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
 
     def _may_name(self, name: str, node: NodeSpec, key: str) -> bool:
-        """Return whether an input may have a name: nothing else has it, and no node reads it by mistake."""
+        """Return whether a planned input may have a name that is free and that no node reads by mistake."""
         if name in self.workflow.get("inputs", {}):
             return not self._writes_to(node, key) and self.workflow["inputs"][name] == self._declared(
                 node, key
@@ -184,7 +187,7 @@ class PlanRepair:
         return not self._is_known(name)
 
     def _writes_to(self, node: NodeSpec, key: str) -> bool:
-        """Return whether a parameter names a file that is made, which must not be one that is read."""
+        """Return whether a planned node makes the file in a parameter, which must not be one that is read."""
         entry = self._checked.entries.get(node.entry_key)
         return entry is not None and names_place(key) and entry.purity != "flow_safe"
 
@@ -199,7 +202,6 @@ class PlanRepair:
         mapping.setdefault("input_mappings", {})[key] = source
 
     def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
-        """Yield the required parameters that nothing fills."""
         return ((node, field) for node in self._nodes.values() for field in self._lacking_of(node))
 
     def _lacking_of(self, node: NodeSpec) -> list[Field]:
@@ -209,7 +211,7 @@ class PlanRepair:
         return [field for field in fields if field.needs_value and field.key not in there]
 
     def _source(self, node: NodeSpec, field: Field, *, may_pipe: bool) -> str:
-        """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
+        """Return the output that can fill a parameter: what is piped in, else what fits by name or type."""
         entry = self._checked.entries[node.entry_key]
         if entry is None or self._writes_to(node, field.key):
             return ""

@@ -72,7 +72,7 @@ class Planner:
     setting: Callable[[str], str | None]
 
     def plan(self, task: str, options: PlanOptions) -> Plan:
-        """Make a workflow for a task in words, or find a saved one."""
+        """Plan a workflow for a task in words, or find a saved one that does it."""
         task = task.strip()
         if not task or len(task) > _LONGEST:
             what = f"has {len(task):,} characters, more than {_LONGEST:,}" if task else "is empty"
@@ -97,7 +97,7 @@ class Planner:
         return attrs.evolve(self._existing(task, chosen), model=model.name, candidates=found)
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
-        """Return the saved workflows that fit a task and could run, best first."""
+        """Return the saved workflows that would do as a plan: they fit the task and could run, best first."""
         found = (match for match in self.library.discover(task, 5).matches if not match.item.problem)
         library, check = self.library, self.runner.validate
         sound = [match for match in found if not errors_in(check(library.get(match.item.name)))]
@@ -125,7 +125,7 @@ class Planner:
         )
 
     def _model(self, options: PlanOptions) -> tuple[PlanModel | None, tuple[str, ...]]:
-        """Return the model to ask, or None, and why there is none."""
+        """Return the model that is to plan, if any, and notes on why none is."""
         name = options.model or os.environ.get(SETTING) or self.setting(SETTING) or ""
         if options.offline:
             return None, ()
@@ -151,7 +151,7 @@ _NAME = 100
 
 @attrs.frozen(kw_only=True)
 class _Draft:
-    """What the rounds came to: the last workflow, if any, and why the last round gave none."""
+    """What the rounds with a planning model came to: the last workflow, and why the last round gave none."""
 
     workflow: JSONObject = attrs.field(factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -164,12 +164,12 @@ class _Draft:
 
     @property
     def open(self) -> tuple[Problem, ...]:
-        """What the model is to change; warnings too."""
+        """What the planning model is to change in its draft; warnings too."""
         return (*((self.failure,) if self.failure else ()), *self.problems)
 
 
 class PlanDialogue:
-    """The dialogue with a language model about one plan; what discovery found is best first."""
+    """The planner's dialogue with a language model about one plan, on what discovery found, best first."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class PlanDialogue:
         self._candidates = {name: entry for name, entry in entries.items() if is_plain(name)}
 
     def select(self, saved: Sequence[Match[SavedWorkflow]]) -> Selection:
-        """Let the model choose among the candidates; all of them if its answer is unreadable."""
+        """Let the model choose nodes to plan with, or a saved workflow; all nodes if it is not understood."""
         names = [match.item.name for match in saved]
         prompt = selection_prompt(self._task, list(self._candidates.values()), saved)
         schema = selection_schema(list(self._candidates), names)
@@ -208,7 +208,7 @@ class PlanDialogue:
         )
 
     def compose(self, selection: Selection, max_rounds: int) -> Plan:
-        """Let the model write the workflow; return it with the problems left after `max_rounds`."""
+        """Let the model write the workflow; return the plan, with the problems left after `max_rounds`."""
         # The workflow may have the nodes that were chosen, and those that join others.
         names = dict.fromkeys((*selection.chosen_nodes, *_GLUE)) if selection.chosen_nodes else None
         candidates = self._candidates
@@ -260,7 +260,7 @@ class PlanDialogue:
     def _draft(
         self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
     ) -> _Draft:
-        """Return the workflow of an answer, repaired, with what is wrong with it."""
+        """Return the planned workflow in a model's answer, repaired, with what is still wrong with it."""
         read = answered_workflow(answer, known.get)
         if len(list(_types(read))) > MOST_NODES:
             message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
@@ -297,7 +297,7 @@ class PlanDialogue:
 
 
 def _types(workflow: JSONObject) -> Iterator[str]:
-    """Yield the type of each node of a workflow, an empty string for a malformed one."""
+    """Yield the type of each node in a planned workflow, an empty string for a malformed one."""
     for node in list_of(workflow.get("nodes")):
         found = table_of(node).get("type")
         yield found if isinstance(found, str) else ""
