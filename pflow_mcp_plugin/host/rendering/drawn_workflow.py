@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import Upgrade, WorkflowDo
 
 @attrs.frozen(kw_only=True)
 class DrawnWorkflow:
-    """A workflow that is drawn.
+    """A workflow as every drawing shows it.
 
     `inside` are the workflows that are written in its nodes, by the ids of these. Those that nodes name are
     drawn as boxes, and so are malformed ones.
@@ -28,7 +28,7 @@ class DrawnWorkflow:
 
     @classmethod
     def of(cls, document: WorkflowDocument, upgrade: Upgrade | None = None) -> DrawnWorkflow:
-        """Return a workflow as it is drawn, with those inside; `upgrade` rewrites nodes of older shapes."""
+        """Make a workflow ready to be drawn, with those inside; `upgrade` rewrites nodes of older shapes."""
         written = {node.id: node.runs for node in document.nodes if isinstance(node.runs, Mapping)}
         found = {node_id: _sound_document(workflow, upgrade) for node_id, workflow in written.items()}
         inside = {node_id: cls.of(inner, upgrade) for node_id, inner in found.items() if inner}

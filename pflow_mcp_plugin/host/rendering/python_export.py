@@ -17,7 +17,7 @@ _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
 def python_script(compiled: Compiled, workflow: JSONObject) -> str:
-    """Return the source code of a Python program for a workflow in normal form."""
+    """Return the source code of the Python program that a workflow in normal form is exported as."""
     names = _variable_names([planned.ref.id for planned in compiled.nodes])
     raws = {node.id: node.raw for node in compiled.document.nodes}
     imports = {"pflow_mcp_plugin.script": {"Script"}}
@@ -90,7 +90,7 @@ def _class(planned: PlannedNode) -> str:
 
 
 def whole(plan: Compiled) -> JSONObject:
-    """Return a workflow that a node runs for a program: with those that it runs itself written in it."""
+    """Return a workflow that an exported node runs, with those that it runs itself written in it."""
     raws = {node.id: node.raw for node in plan.document.nodes}
     nodes = []
     for planned in plan.nodes:

@@ -61,7 +61,7 @@ _WHERE = """
 
 @attrs.frozen
 class _Spot:
-    """The position of a node: the top centre of its box, and its row.
+    """Where a node is drawn: the top centre of its box, and its row.
 
     If rows run across, there are its column too, and the top of its row.
     """
@@ -156,7 +156,6 @@ def _boxes(drawn: DrawnWorkflow, spots: Mapping[str, _Spot], above: str) -> Iter
 
 
 def _anchor(path: str) -> str:
-    """Return the name on the page of the workflow that is written in a node."""
     return as_html(f"in-{path}")
 
 
@@ -174,7 +173,7 @@ def _layers(graph: Graph) -> dict[str, int]:
 
 
 def _wide_spots(graph: Graph, columns: int) -> dict[str, _Spot]:
-    """Return a position for each node: layers run across, and go on in the next row."""
+    """Place the nodes of a wide drawing: layers run across, and go on in the next row."""
     layers = _layers(graph)
     taken: dict[int, int] = {}
     places = {}
@@ -194,7 +193,7 @@ def _wide_spots(graph: Graph, columns: int) -> dict[str, _Spot]:
 
 
 def _spots(graph: Graph) -> dict[str, _Spot]:
-    """Return a position for each node; its row is its distance from the start."""
+    """Place the nodes of a narrow drawing: the row of each is its distance from the start."""
     rows = _layers(graph)
     taken: dict[int, int] = {}
     spots = {}
@@ -267,7 +266,7 @@ def _line(path: str, x: int, y: int, action: str) -> _Edge:
 
 
 def _outline(node: NodeSpec, left: int, top: int) -> str:
-    """Return the box of a node; that of a branch has a point at each side."""
+    """Return the box of a node in the drawing; that of a branch has a point at each side."""
     if node.type != "branch":
         return f'<rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}"/>'
     right, middle, bottom = left + _WIDTH, top + _HEIGHT // 2, top + _HEIGHT
@@ -277,7 +276,7 @@ def _outline(node: NodeSpec, left: int, top: int) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Return a name without its middle if it is too long: long names often differ at the end only."""
+    """Shorten a name in the drawing by its middle: long names often differ at the end only."""
     if text_width(name) <= _LONGEST:
         return name
     end = cut(name[::-1], _END + 1).rstrip(ELLIPSIS)[::-1]

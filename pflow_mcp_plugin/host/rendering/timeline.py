@@ -138,7 +138,7 @@ _DISTANCES = (
 
 
 def ticks(length: float) -> list[tuple[float, str]]:
-    """Return the ticks of an axis of some milliseconds: where each one is, from 0 to 1, and its text."""
+    """Return the ticks of a timeline of some milliseconds: where each is, from 0 to 1, and its text."""
     step = next((it for it in _DISTANCES if length / it <= _MOST_TICKS), 0.0)
     if not step:
         days = length / _DAY
@@ -179,7 +179,7 @@ def _heading(trace: JSONObject, count: int) -> Iterator[str]:
 
 
 def _start_row(start: JSONObject, length: float, state: StepState) -> str:
-    """Return the row of something that nodes waited for, such as the start of a program."""
+    """Return the timeline's row for something that nodes waited for, such as the start of a program."""
     took = duration_text(_took(start))
     inside = f"<p>It took {took}; the nodes that need it waited.</p>"
     if state != "ok":
@@ -254,7 +254,7 @@ def _density(times: Sequence[tuple[int, float, float, bool]], length: float) -> 
 
 
 def _gradient(colours: Sequence[str]) -> str:
-    """Return parts of equal width from left to right, each in its colour, as a CSS background."""
+    """Return parts of a bar, of equal width and each in its colour, as a CSS background."""
     share = 100 / len(colours)
     stops = (f"rgb({it}) {share * place:g}% {share * (place + 1):g}%" for place, it in enumerate(colours))
     return f"linear-gradient(90deg,{','.join(stops)})"
@@ -295,7 +295,7 @@ def _inside(
 
 
 def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float) -> Iterator[str]:
-    """Yield the list of the items of a batch; those that the trace has by themselves open on a click."""
+    """Yield the timeline of a batch's items; those that the trace has by themselves open on a click."""
     batch, count = step.batch, step.batch.get("count")
     inner = {_number(item.get("index")): item for item in step.batch_items}
     errors = {_number(it.get("index")): it for it in list_of(batch.get("errors")) if isinstance(it, Mapping)}
