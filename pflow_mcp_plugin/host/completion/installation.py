@@ -25,7 +25,7 @@ _START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && co
 
 
 def programs() -> list[str]:
-    """Return the names under which the program is installed."""
+    """Return the names under which the program is installed, and which shells are to complete."""
     return [it.name for it in entry_points("console_scripts") if is_own_script(it)] or ["pflow"]
 
 
@@ -45,7 +45,7 @@ class Installation:
     block: str = ""
 
     def install(self) -> list[Path]:
-        """Write the script; return the files that were changed.
+        """Write the completion script; return the files that were changed.
 
         A file that pflow has not written is an error, and stays as it is.
         """
@@ -63,7 +63,7 @@ class Installation:
         return [*changed, startup] if startup and _set_block(startup, self.block) else changed
 
     def uninstall(self) -> list[Path]:
-        """Remove all that `install` has written; return the files that were removed or changed."""
+        """Remove what `install` has written; return the files that were removed or changed."""
         removed = [path for path in self.files if _OURS in (read_bytes(path) or b"")]
         for path in removed:
             try:
@@ -95,7 +95,7 @@ def _folder(variable: str, default: str) -> Path:
 
 
 def _set_block(path: Path, block: str) -> bool:
-    """Replace our block in a file of the user's, which keeps its permissions; return whether it changed."""
+    """Replace our block in a shell's startup file, which keeps its permissions; return whether it changed."""
     content = read_bytes(path)
     changed = _BLOCK.sub(b"", content or b"")
     if block:

@@ -22,7 +22,7 @@ _ESCAPED_IN_DOUBLE_QUOTES = '$`"\\\n'
 
 
 class TypedLine(NamedTuple):
-    """A command line that is being typed."""
+    """A command line that is being typed in a shell."""
 
     words: list[str]  # those that are complete, the program first, without redirections
     current: str  # the word before the cursor, without quotes; empty after a space
@@ -52,7 +52,6 @@ class _Reader:
         self._kept = self._kept_before = 0
 
     def take(self, piece: str) -> None:
-        """Take a character, or a backslash with the character after it."""
         if self._quote:
             self._take_quoted(piece)
         elif piece[0] == "\\":
@@ -100,7 +99,7 @@ class _Reader:
 
 
 def bash_quoted(text: str, quote: str = "") -> str:
-    """Return text as it is typed in bash, after the quote that is open if there is one."""
+    """Return a text as one types it in bash, after the quote that is open if there is one."""
     if quote == "'":
         return text.replace("'", r"'\''")
     if quote == '"':
@@ -109,7 +108,7 @@ def bash_quoted(text: str, quote: str = "") -> str:
 
 
 def path_names(typed: str, *, folders_only: bool = False) -> Iterator[Suggestion]:
-    """Yield the paths that begin as typed; a folder ends in `/`, and what is in it may follow."""
+    """Yield the paths that begin as typed in a shell; a folder ends in `/`, and what is in it may follow."""
     folder, slash, name = typed.rpartition("/")
     shown = folder + slash
     try:
@@ -146,7 +145,7 @@ def read_request(shell: str, arguments: Sequence[str]) -> TypedLine:
 
 
 def reply(shell: str, line: TypedLine, suggestions: Iterable[Suggestion]) -> Iterator[str]:
-    """Yield the lines of the reply to a shell; what has control characters in it is left out."""
+    """Yield the lines of the reply to a shell; suggestions with control characters are left out."""
     shown = [each for each in suggestions if each.value.isprintable()]
     if shell == "bash":
         yield from _for_bash(line, shown)
@@ -162,7 +161,7 @@ def _one_line(text: str) -> str:
 
 
 def _for_bash(line: TypedLine, suggestions: Sequence[Suggestion]) -> Iterator[str]:
-    """Yield lines for bash: it replaces only a part of the word, and inserts what it is told as it is."""
+    """Yield the reply to bash, which replaces only a part of the word, and inserts what it gets as it is."""
     paths = [each for each in suggestions if each.type in {"file", "dir"}]
     if len(suggestions) == 1 and paths and len(paths[0].value) == line.kept and not line.quote:
         yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes them better
