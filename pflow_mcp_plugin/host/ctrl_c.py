@@ -36,7 +36,7 @@ class CtrlC:
         self._hold_until: float | None = None
 
     def take(self) -> None:
-        """Handle Ctrl-C from now on, unless it is ignored or has another handler."""
+        """Take over Ctrl-C from now on, unless it is ignored or has another handler."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
             # At its very end the interpreter restores the default action, which would kill a program that is

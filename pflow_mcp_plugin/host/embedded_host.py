@@ -50,40 +50,34 @@ class EmbeddedHost(Host):
 
     @property
     def hook(self) -> pluggy.HookRelay:
-        """The hook relay, as in `host.hook.pflow_configure(host=host)`."""
         return self.plugins.manager.hook
 
     @shared_part
     def registry(self) -> NodeRegistry:
-        """The registry, created on first use."""
         from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
         return NodeRegistry(self.paths, self.plugins, self._setting)
 
     @shared_part
     def runner(self) -> WorkflowRunner:
-        """The runner, created on first use."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
         return WorkflowRunner(host=self, types=self.registry, plugins=self.plugins)
 
     @shared_part
     def settings(self) -> StoredSettings:
-        """The settings, created on first use."""
         from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
 
     @shared_part
     def library(self) -> WorkflowLibrary:
-        """The library, created on first use."""
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
         return WorkflowLibrary(self.paths.data / "workflows", self._setting)
 
     @shared_part
     def traces(self) -> TraceFiles:
-        """The traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces", self._complete_traces)
@@ -96,7 +90,7 @@ class EmbeddedHost(Host):
             complete_traces(runs, folder)
 
     def use_project(self) -> None:
-        """Let plugins use the config of the project in the current folder, too.
+        """Let the embedded host's plugins use the config of the project in the current folder, too.
 
         Call it before any part of the host is used.
         """
@@ -106,7 +100,6 @@ class EmbeddedHost(Host):
             raise PflowError("The current folder was deleted", kind="usage") from error
 
     def report(self, problem: Problem) -> None:
-        """Report a warning for any part of the host; each message is shown once until a run has ended."""
         gathered: list[Problem] | None = getattr(self._gathering, "problems", None)
         with self._reporting:
             if problem.message in self._reported:
@@ -119,13 +112,12 @@ class EmbeddedHost(Host):
             gathered.append(problem)
 
     def run_ended(self) -> None:
-        """Let the host show messages again that were reported until the end of a run."""
         with self._reporting:
             self._reported.clear()
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Collect what this thread reports in the `with` block; it is not shown."""
+        """In the `with` block, collect what this thread reports to the host, instead of showing it."""
         before = getattr(self._gathering, "problems", None)
         self._gathering.problems = []
         try:
@@ -135,7 +127,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """In the `with` block, show what is reported inside the context `around()`."""
+        """In the `with` block, let the host show what is reported inside the context `around()`."""
         before, self._around = self._around, around
         try:
             yield
@@ -143,27 +135,25 @@ class EmbeddedHost(Host):
             self._around = before
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Run nodes as typed on a command line; see `host.direct`."""
         from pflow_mcp_plugin.host.direct.direct_run import DirectRun
 
         run = DirectRun(self, self.registry, self.runner, prog_name, self.showing_inside)
         return run.report(words)
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Return what may follow in a line of nodes; see `host.direct`."""
         from pflow_mcp_plugin.host.direct.chain_completion import chain_suggestions
 
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
-        """Rebuild the node index, for all sources at once."""
+        """Rebuild the host's node index; it is one for all sources, whichever changed."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what is open; plugins are unconfigured before this."""
+        """Close what the embedded host has open; its plugins are unconfigured before."""
         # `shared_part` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()
@@ -189,7 +179,7 @@ def open_host(
 
 
 def warning_lines(problem: Problem) -> str:
-    """Return a warning as people see it: the message, then the suggestion."""
+    """Return a warning as the embedded host shows it: the message, then the suggestion."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")

@@ -43,7 +43,7 @@ _STRAY = re.compile(r"[\s\[\]{}|,!]")
 
 @attrs.frozen(kw_only=True)
 class FlowRule:
-    """A rule of the policy: where a flow begins and ends, and the rule's place in the file.
+    """A rule of the policy: where a denied or allowed flow begins and ends, and where the file has it.
 
     Both ends are globs over node types or names of effects; `begin` may be `inputs`.
     """
@@ -62,14 +62,14 @@ class FlowPolicy:
 
 
 def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
-    """Return whether one end of a policy's rule stands for a node."""
+    """Return whether one end of a rule in the policy stands for a node."""
     if word in _EFFECTS:
         return word in effects
     return word != INPUTS and any(fnmatchcase(spelled, word) for spelled in types)
 
 
 def read_policy(config: Path) -> FlowPolicy | None:
-    """Read the policy; one error has every mistake in it. A missing file costs one `stat`."""
+    """Read the policy on data flows; one error has every mistake in it. A missing file costs one `stat`."""
     path = config / POLICY_FILE
     document = read_toml(path)
     if document is None:
@@ -95,7 +95,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
 
 
 def read_toml(path: Path) -> Mapping[str, Any] | None:
-    """Read the file of the policy, which other tables share; None if it does not exist."""
+    """Read `pflow.toml`, which holds the policy and other tables; None if it does not exist."""
     try:
         os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
     except FileNotFoundError:
@@ -111,7 +111,7 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
 
 
 def policy_table(config: Path, name: str) -> Any:
-    """Return a table of the policy's file, whatever is written there; an empty one if nothing is."""
+    """Return a table of `pflow.toml`, the policy's file, whatever is written there; empty if nothing is."""
     return (read_toml(config / POLICY_FILE) or {}).get(name, {})
 
 

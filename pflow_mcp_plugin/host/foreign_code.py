@@ -69,7 +69,7 @@ def foreign_code(
 
 
 def _read(error: PflowError) -> None:
-    """Read the fields of an error that whoever shows it relies on; a subclass may override them."""
+    """Read the fields that are needed of an error in foreign code: its class may override them, and raise."""
     texts = (str(error), error.message, error.action, *error.suggestions)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{type(error).__name__} has fields of the wrong type")

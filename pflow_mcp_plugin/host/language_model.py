@@ -23,7 +23,7 @@ def llm_library() -> Any:
 
 
 def llm_missing() -> PflowError:
-    """Return the error that the `llm` library is not installed."""
+    """Return the error of a language model that needs the `llm` library, which is not installed."""
     mine = own_distribution()
     package = f"'{mine.name}[llm]'" if mine else "llm"
     message = "The library llm is not installed"
@@ -46,7 +46,7 @@ def not_accepted(model: Any, error: ValueError) -> PflowError:
 
 
 def turned_away(error: BaseException) -> PflowError | None:
-    """Return the failure of a request as a retryable one if the language model did nothing, else None."""
+    """Return a retryable error if the language model did nothing about a request that failed, else None."""
     chain = list(_chain(error))
     status = http_status(error)
     if status in (429, 503, 529):  # too many requests, unavailable, overloaded
@@ -81,7 +81,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
-    """Return a model's API key from the settings, where it has the name of its environment variable.
+    """Return a language model's API key from the settings, named as its environment variable is.
 
     None if that variable is set, since the library reads it itself.
     """

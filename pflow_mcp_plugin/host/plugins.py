@@ -49,12 +49,10 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """The distribution's name, as spelled in its metadata."""
         return self._header("Name") or os.path.basename(self.folder).partition("-")[0]
 
     @property
     def version(self) -> str:
-        """The distribution's version."""
         return self._header("Version")
 
     def _header(self, name: str) -> str:
@@ -75,11 +73,10 @@ class EntryPoint(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The module that the entry point's object reference names."""
         return self.value.partition(":")[0].strip()
 
     def load(self) -> Any:
-        """Import the entry point's object and return it; whatever the import raises passes through."""
+        """Import the object that the entry point refers to; whatever the import raises passes through."""
         found: Any = import_module(self.module)
         attributes = self.value.partition(":")[2].partition("[")[0].strip()
         for attribute in filter(None, attributes.split(".")):
@@ -110,7 +107,7 @@ def is_own_script(script: EntryPoint) -> bool:
 
 
 def _distributions() -> Iterator[Distribution]:
-    """Yield each distribution once: the first of its name on `sys.path`."""
+    """Yield each installed distribution once: the first of its name on `sys.path`."""
     seen: set[str] = set()
     if any(os.path.isfile(place) or place.endswith(".egg") for place in sys.path):
         from importlib import metadata
@@ -226,7 +223,7 @@ def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tu
 
 
 def _closest(name: str, known: set[str]) -> str:
-    """Return the hook that `name` probably means, empty when it has another plugin's prefix."""
+    """Return the hook that a plugin probably means, empty if the prefix is that of another plugin."""
     from difflib import SequenceMatcher, get_close_matches
 
     closest = get_close_matches(name, known, n=1, cutoff=0)[0]
@@ -255,19 +252,18 @@ class Plugin:
 
     @property
     def distribution(self) -> str:
-        """The name of the plugin's distribution, empty when it was registered by hand."""
+        """The name of the distribution that a plugin is from, empty if it was registered by hand."""
         metadata = own_distribution() if self.own else self.metadata
         return metadata.name if metadata else ""
 
     @property
     def version(self) -> str:
-        """The version of the distribution in which the host found a plugin, empty if it has none."""
         metadata = own_distribution() if self.own else self.metadata
         return metadata.version if metadata else ""
 
     @property
     def label(self) -> str:
-        """The name, distribution and version of one of the host's plugins, for messages."""
+        """How messages name a plugin: with its distribution and version."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
 
@@ -289,7 +285,7 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return a failed plugin's error as a warning, for when pflow continues without that plugin."""
+        """Return the plugin's failure as a warning, for when pflow goes on without that plugin."""
         return problem_of(self, severity="warning", source=self.source)
 
 
@@ -320,7 +316,7 @@ class Plugins:
 
     @property
     def loaded(self) -> list[Plugin]:
-        """The plugins that are registered, the host's own first."""
+        """The plugins that are loaded, the host's own first."""
         return [plugin for plugin in self.all if plugin.status == "loaded"]
 
     def load(self) -> None:
@@ -352,7 +348,7 @@ class Plugins:
                 self._warn(plugin, f"Plugin {plugin.label}: {message}", fix)
 
     def configure(self, host: Host) -> None:
-        """Pass the host to every plugin; one that raises is unregistered."""
+        """Pass the host to every plugin; one that raises is unregistered, and so skipped."""
         self._host = host
         for plugin, call in self.implementations("pflow_configure"):
             try:
@@ -362,7 +358,7 @@ class Plugins:
                 self._skip(plugin, failed)
 
     def unconfigure(self, host: Host) -> None:
-        """Unconfigure every configured plugin, the last one first, when the program ends."""
+        """Unconfigure every plugin, the last one first, when the program ends."""
         for plugin, call in reversed(list(self.implementations("pflow_unconfigure"))):
             with self.reporting(plugin, "could not be unconfigured"):
                 call(host)
@@ -395,7 +391,6 @@ class Plugins:
             yield plugin, item.function if item.argnames else partial(_without_argument, item.function)
 
     def of(self, module: object) -> Plugin:
-        """Return the `Plugin` that a registered object belongs to."""
         known = (plugin for plugin in self.all if plugin.module is module)
         return next(known, None) or Plugin(self.manager.get_name(module) or repr(module), module=module)
 

@@ -35,7 +35,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 class ScriptNode(pocketflow.BaseNode):
-    """A node of a workflow written in Python; connect it like any pocketflow node."""
+    """A node in a script, a workflow written in Python; connect it like any pocketflow node."""
 
     def __init__(self, raw: JSONObject, node_class: type | None) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class Script:
             return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
     def _typed(self, words: Sequence[str]) -> list[str]:
-        """Return the inputs on a program's command line as `name=value`; prints its help if asked for."""
+        """Return the inputs on a script's command line as `name=value`, or print its help and exit."""
         from pflow_mcp_plugin.host.cli.command_line_inputs import declared_inputs
 
         parser = _Parser(
@@ -179,14 +179,14 @@ class Script:
 
 
 class _Types(ChangedEntries):
-    """The registry, extended by the script's own node classes."""
+    """The registry, extended by a script's own node classes."""
 
     def __init__(self, host: EmbeddedHost, nodes: Mapping[str, ScriptNode]) -> None:
         super().__init__(host.registry, lambda entry: entry)
         self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the registry's entry; for a class of the script's own, one with an open interface."""
+        """Return the registry's entry, or one with an open interface for a class of the script's own."""
         known = super().find(node_type)
         own = self._own.get(node_type)
         if known is not None or own is None:
@@ -199,15 +199,14 @@ class _Types(ChangedEntries):
         )
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return None: a script has only one form."""
+        """Return None: nodes of a script have only one form."""
         return None
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a mistake as pflow does."""
+    """Parses a script's command line, and reports a mistake as pflow does."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error about the command line of a program."""
         raise PflowError(message, suggestions=(f"See: python {self.prog} --help",), kind="usage")
 
 

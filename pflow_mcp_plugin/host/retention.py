@@ -52,7 +52,10 @@ class Removed:
 
 
 def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
-    """Return what is kept; forever, if that cannot be read. `check_retention` finds the mistakes."""
+    """Return how long files of runs are kept: forever if `pflow.toml` cannot be read, or has mistakes.
+
+    `check_retention` finds those.
+    """
     try:
         table = policy_table(config, TABLE)
         days = os.environ.get(SETTING) or setting(SETTING)
@@ -64,7 +67,7 @@ def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
 
 
 def check_retention(config: Path) -> Iterator[Problem]:
-    """Yield the mistakes in the table of `pflow.toml` about traces, if the file can be read."""
+    """Yield the mistakes in the retention of traces in `pflow.toml`, if the file can be read."""
     with suppress(PflowError):
         yield from _mistakes(policy_table(config, TABLE), str(config / POLICY_FILE))
 
@@ -109,7 +112,7 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
 
 
 def prune(state: Path, kept: Retention) -> Removed:
-    """Remove at once what is not kept, and return how much that was."""
+    """Remove at once what earlier runs left and is not to be kept; return how much that was."""
     removed = Removed() if kept.runs is None else _remove_beyond(state, kept.runs)
     return removed + (_remove_older(state, time.time() - kept.days * _DAY) if kept.days else Removed())
 

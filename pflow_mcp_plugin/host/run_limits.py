@@ -30,7 +30,7 @@ _STEP = "Write max_calls = 500, max_writes = 20, or a table for a node type"
 
 
 def is_call(entry: Entry) -> bool:
-    """Return whether a node counts as a call: all do but those of pflow that only read or compute."""
+    """Return whether limits count a node as a call: all do but pflow's own that only read or compute."""
     is_own = entry.source == "pflow" and entry.purity == "flow_safe"
     return not is_own or "sends_data" in entry.effects
 
@@ -54,11 +54,10 @@ class RunLimits:
 
     @property
     def are_set(self) -> bool:
-        """Whether there are any."""
         return bool(self._limits)
 
     def take(self, entry: Entry) -> tuple[str, str, int] | None:
-        """Count a call; return the node type, key and value of the limit that does not allow it, if any."""
+        """Count a call of the run; if a limit does not allow it, return that: node type, key and value."""
         if not self._limits:
             return None
         with self._lock:
@@ -71,7 +70,7 @@ class RunLimits:
         return None
 
     def give_back(self, entry: Entry) -> None:
-        """Take back a call that was not sent."""
+        """Take a call back out of the count, as it was not sent."""
         with self._lock:
             self._made.subtract(self._counts(entry))
 
@@ -81,7 +80,7 @@ class RunLimits:
 
 
 def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowError:
-    """Return the error of a run that stops before a call; `resuming` is the command that goes on with it."""
+    """Return the error of a run that has reached a limit; `resuming` is the command that goes on with it."""
     of, key, most = limit
     what = count_text(most, "writing call" if key == "max_writes" else "call")
     flag = f"--{key.replace('_', '-')} {max(2 * most, 1)}"
@@ -97,7 +96,7 @@ def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowErro
 
 
 def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
-    """Return the limits of a run, by node type and key, its options first; refuse mistakes in the table."""
+    """Return the limits of a run by node type and key, its options first; raise if the table has mistakes."""
     table = policy_table(config, TABLE)
     mistakes = tuple(_mistakes(table, TABLE, str(config / POLICY_FILE)))
     if mistakes:
@@ -115,7 +114,7 @@ def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
 
 
 def check_limits(config: Path, known: Collection[str]) -> Iterator[Problem]:
-    """Yield the mistakes in the table, if the file can be read, and warnings of limits for no node type."""
+    """Yield the mistakes in the table of limits, if it can be read, and warn of unknown node types in it."""
     try:
         table = policy_table(config, TABLE)
     except PflowError:

@@ -22,7 +22,6 @@ class shared_part(cached_property[T_co]):  # noqa: N801 - used as a decorator, l
     @overload
     def __get__(self, instance: object, owner: type[Any] | None = None) -> T_co: ...
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T_co:
-        """Return the part, made on first use; from then on Python finds it in the object itself."""
         if instance is None:
             return self
         with self._making:

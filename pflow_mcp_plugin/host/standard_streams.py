@@ -72,7 +72,7 @@ class Streams:
         return 0
 
     def tell(self, text: str) -> None:
-        """Write lines for people to the program's own standard error, printable, and fitting a terminal."""
+        """Write lines for people to the program's own standard error, printable and fitting a terminal."""
         shown = printable(text)  # such lines quote untrusted output and files
         if shown and is_terminal(self._err):
             from pflow_mcp_plugin.terminal.looks import columns_of, wrapped
@@ -81,7 +81,7 @@ class Streams:
         write(self._err, shown, after=sys.stderr)
 
     def lost(self, error: OSError) -> int:
-        """Silence a standard stream that failed, and say so unless its reader left; return the exit code."""
+        """Silence standard output after it failed; say so unless its reader left. Return the exit code."""
         for stream in (sys.stdout, self._out):
             silence(stream)
         if isinstance(error, BrokenPipeError):
@@ -117,7 +117,7 @@ def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) ->
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether an error comes from the stream of standard output, not from a file of the command."""
+    """Return whether an error is of standard output, not of a file that the command works on."""
     stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps it when the reader is gone
     if stream is None or error.errno == errno.EBADF:  # closed by the command itself
         return False
@@ -131,12 +131,12 @@ def is_of_output(error: OSError) -> bool:
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
-    """Return whether a stream is a terminal; False for one that is closed."""
+    """Return whether a standard stream is a terminal; False if it is closed or missing."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def silence(stream: IO[str] | None) -> None:
-    """Redirect a stream to the null device, so that the interpreter's last flush does not fail."""
+    """Redirect a standard stream to the null device, so that the interpreter's last flush does not fail."""
     if stream is None or _is_closed(stream):
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -156,7 +156,7 @@ def _write_line(shared: IO[str] | None, own: IO[str] | None, text: str) -> None:
 
 
 def _duplicate(stream: IO[str] | None) -> IO[str] | None:
-    """Return a stream of its own to the same file; the stream itself if it has no file descriptor."""
+    """Return a duplicate of a standard stream; the stream itself if it has no file descriptor."""
     try:
         descriptor = os.dup(stream.fileno()) if stream else None
     except (OSError, ValueError):
@@ -172,7 +172,7 @@ def _close(stream: IO[str]) -> None:
 
 
 def _is_closed(stream: IO[str]) -> bool:
-    """Return whether a stream has lost its file; False if it never had one."""
+    """Return whether a standard stream has lost its file; False if it never had one."""
     try:
         os.fstat(stream.fileno())
     except UnsupportedOperation:
@@ -238,12 +238,12 @@ _LARGEST = 10**4_000
 
 
 def printed(value: object) -> str:
-    """Return a value as it is printed for people: text as it is, anything else as JSON."""
+    """Return an output as it is printed for people: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def to_json(value: object, *, strict: bool = False) -> str:
-    """Return any value as JSON; what JSON cannot represent becomes a string.
+    """Return any value as JSON to print; what JSON cannot represent becomes a string.
 
     With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
     written.
@@ -258,7 +258,7 @@ def to_json(value: object, *, strict: bool = False) -> str:
 
 
 def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
-    """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
+    """Return a value to print as JSON can represent it; `above` are the ids of the values around it."""
     try:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             if id(value) in above or len(above) == _DEEPEST:

@@ -27,7 +27,7 @@ _SERVICE = "pflow"
 
 
 def keyring_secret(key: str) -> str | None:
-    """Return the secret that the keyring has for a key, or None."""
+    """Return the value of a setting that is in the keyring, or None."""
     value: str | None = _ask("get_password", key)
     return value
 
@@ -59,7 +59,7 @@ LARGEST = 1 << 20
 
 
 def command_words(command: str) -> list[str]:
-    """Split a command line as a shell does; nothing is expanded."""
+    """Split the command that prints a setting into words, as a shell does; nothing is expanded."""
     import shlex
 
     try:
@@ -80,7 +80,7 @@ class CommandAnswers:
         self._answers: dict[tuple[str, ...], str | PflowError] = {}
 
     def ask(self, key: str, command: Sequence[str]) -> str:
-        """Return what a command prints, without its last line end; no shell interprets the words.
+        """Return the setting that a command prints, without its last line end; no shell interprets the words.
 
         An error names the setting and the program, never what it printed.
         """
@@ -102,7 +102,7 @@ class CommandAnswers:
 
 
 def _output(command: Sequence[str], deadline: float) -> str:
-    """Return what a command prints; it is ended with all that it started when the time is up."""
+    """Run the command of a setting; when the time is up, it is ended with all that it started."""
     import subprocess
 
     try:
@@ -168,9 +168,9 @@ class StoredSettings(Settings):
 
     `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
     operating system, which is read only when such a value is needed; `plain` those in `env` whose values are
-    not secret. `commands` holds keys with the words
-    of the command that prints the value; it is asked once, when the value is first needed. The file is
-    read again each time, so that a long-lived host sees changes by other processes.
+    not secret. `commands` holds keys with the words of the command that prints the value; it is asked once,
+    when the value is first needed. The file is read again each time, so that a long-lived host sees changes
+    by other processes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -179,7 +179,6 @@ class StoredSettings(Settings):
 
     @property
     def store(self) -> JsonStore:
-        """The settings file, for changes."""
         return JsonStore(path=self.path, schema_version=1, what="settings")
 
     def values(self) -> dict[str, str]:
@@ -187,29 +186,26 @@ class StoredSettings(Settings):
         return self._values(self.store.read())
 
     def names(self) -> dict[str, Place]:
-        """Return every stored key and whether its value is in the file or in the keyring."""
         data = self.store.read()
         places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
         places |= dict.fromkeys(self._keys(data, "keyring"), "keyring")
         return dict(sorted((places | dict.fromkeys(self._commands(data), "command")).items()))
 
     def plain(self) -> list[str]:
-        """Return the settings in the file that the user marked as not secret."""
         return self._keys(self.store.read(), "plain")
 
     def fingerprint(self) -> str:
-        """Return a text that changes with the settings file; values in a keyring may change without it."""
+        """Return a text that changes with the settings file; settings in the keyring change without it."""
         try:
             return " ".join(map(str, file_stamp(self.path))) or "none"
         except StoreError:  # reading it says why
             return ""
 
     def programs(self) -> dict[str, str]:
-        """Return the settings stored as commands: each key with its program, as arguments may be private."""
+        """Return the programs that print settings, by key, without their arguments, which may be private."""
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:
-        """Return a value from the file, the keyring or the command that prints it; None if it is not set."""
         data = self.store.read()
         command = self._commands(data).get(key)
         if command:
@@ -219,7 +215,7 @@ class StoredSettings(Settings):
         return keyring_secret(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False, plain: bool = False) -> None:
-        """Store a value in the file, or in the keyring; `plain` marks one in the file as not secret."""
+        """Store a setting in the file, or in the keyring; `plain` marks one in the file as not secret."""
         _check_key(key)
         if keyring:
             _ask("set_password", key, value)
@@ -230,12 +226,11 @@ class StoredSettings(Settings):
         self._store(key, "keyring" if keyring else "file", value, plain=plain)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
-        """Store the words of a command that prints the value; it is not run."""
+        """Store the words of a command that prints the setting; it is not run."""
         _check_key(key)
         self._store(key, "command", list(command))
 
     def unset(self, key: str) -> bool:
-        """Delete a value from the file or the keyring; return whether it was set."""
         known = key in self.names()
         if known:
             self._store(key, None)
@@ -244,7 +239,7 @@ class StoredSettings(Settings):
     def _store(
         self, key: str, place: Place | None, value: str | list[str] = "", *, plain: bool = False
     ) -> None:
-        """Store a key in one place only, or in none: saving it in another moves it."""
+        """Store a setting in one place only, or in none: saving it in another moves it."""
         moves = place != "keyring" and self.names().get(key) == "keyring"
         if moves and keyring_secret(key) is not None:
             _ask("delete_password", key)
@@ -292,7 +287,7 @@ class StoredSettings(Settings):
         return commands
 
     def check(self) -> list[Problem]:
-        """Return the problems of the settings file: its content and its permissions."""
+        """Return what is wrong with the settings file: its content, and whether others can read it."""
         problems, source = [], str(self.path)
         try:
             self.names()

@@ -45,7 +45,6 @@ class TraceFiles(Traces):
     complete: Callable[[Path], None] = lambda _: None
 
     def paths(self) -> list[Path]:
-        """Return the trace files in the folder, newest first."""
         self.complete(self.folder)
         aged: list[tuple[int, Path]] = []
         for path in json_files_in(self.folder):
@@ -88,7 +87,6 @@ class TraceFiles(Traces):
         return [path for path in self.paths() if run and path.stem.startswith(run)]
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Return the content of a trace file; raise `PflowError` if it cannot be read, or is not a trace."""
         content = read_bytes(path)
         if content is None:
             raise PflowError(f"No such file: {path}", kind="not_found")
@@ -100,7 +98,7 @@ class TraceFiles(Traces):
 
 
 def run_state(trace: Mapping[str, Any]) -> RunState:
-    """Return how the run of a trace ended."""
+    """Return how the run of a trace file ended."""
     if trace.get("success"):
         return "ok"
     error = trace.get("error")
@@ -109,7 +107,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """Return in words what is special about a step of a trace: its case, skipped, cached, retried."""
+    """Return what is special about a traced step, in words: its case, skipped, cached, retried."""
     details = _details(step)
     cache, batch = details.get("cache"), details.get("batch")
     words = [_route_words(step)]
@@ -123,7 +121,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def shown_type(node_type: object) -> str:
-    """Return the type of a node as it is shown: a workflow written in its node has no name of its own."""
+    """Return the node type of a traced step as it is shown: `workflow` if one is written in the node."""
     text = str(node_type)
     return "workflow" if text.startswith("workflow:{") else text
 
@@ -134,7 +132,7 @@ def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
-    """Return in words which way a step of a trace took, or that it was skipped; empty for any other step."""
+    """Return the case that a traced step took, in words, or that it was skipped; else an empty string."""
     branch = _details(step).get("branch")
     if isinstance(branch, Mapping) and step.get("error") is None:
         return f"case {branch.get('case')}"
@@ -142,20 +140,20 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Return in words the action of a step of a trace; empty for the usual one, and for what routes say."""
+    """Return the action of a traced step in words; empty for the usual one, and for what its route says."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
 
 
 def is_skipped(step: Mapping[str, Any]) -> bool:
-    """Return whether the node of a step did not run, as its condition was false."""
+    """Return whether a traced step did not run, as its condition was false."""
     return "skipped" in _details(step)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class TracedStep:
-    """A step of a trace, and how it ended: a failure after which the run went on was handled."""
+    """A step in a trace file, and how it ended: a failure after which the run went on was handled."""
 
     content: JSONObject
     state: StepState
@@ -164,34 +162,32 @@ class TracedStep:
 
     @property
     def name(self) -> str:
-        """Its id, and the indexes of its items."""
+        """How a traced step is named: its id, and the indexes of the items that it ran for."""
         return f"{self.content.get('id')}{''.join(f'[{index}]' for index in self.items)}"
 
     @property
     def steps(self) -> list[TracedStep]:
-        """The steps of the workflow that it ran."""
+        """The steps of the workflow that the traced step ran."""
         lost: StepState = "handled" if self.content.get("error") is None else self.state
         return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
 
     def steps_for(self, item: JSONObject) -> list[TracedStep]:
-        """Return the steps of the workflow that it ran for an item of its batch."""
+        """Return the steps of the workflow that the traced step ran for an item of its batch."""
         lost: StepState = "handled" if item.get("error") is None else "failed"
         items = (*self.items, item.get("index"))
         return _traced(_objects(item.get("steps")), lost, self.depth + 1, items)
 
     @property
     def batch(self) -> JSONObject:
-        """The details of its batch, empty if it is none."""
         batch = _details(self.content).get("batch")
         return batch if isinstance(batch, dict) else {}
 
     @property
     def item_steps(self) -> list[TracedStep]:
-        """The items of its batch that the trace has by themselves, each as a step."""
         return [self._item(item.get("index"), item) for item in self.batch_items]
 
     def item(self, index: int) -> TracedStep | None:
-        """Return an item of its batch as a step; None if the trace does not have it.
+        """Return an item of the traced step's batch, as a step; None if the trace does not have it.
 
         Of an item that the trace does not have by itself, the step knows only what the batch wrote.
         """
@@ -215,7 +211,7 @@ class TracedStep:
         return TracedStep(content=content, state=state, depth=self.depth + 1, items=items)
 
     def _written(self, index: JSON) -> JSONObject:
-        """Return what the batch wrote about an item; of a batch that failed, only its errors are known."""
+        """Return what a traced batch wrote about an item; if the batch failed, only errors are known."""
         outputs = self.content.get("outputs")
         listed = outputs.get("items") if isinstance(outputs, Mapping) else None
         entries = (*_objects(listed), *_objects(self.batch.get("errors")))
@@ -223,11 +219,11 @@ class TracedStep:
 
     @property
     def batch_items(self) -> list[JSONObject]:
-        """The items of its batch that the trace has by themselves."""
+        """The items of the traced step's batch of which the trace has more than their times."""
         return _objects(self.content.get("items"))
 
     def with_inner(self) -> Iterator[TracedStep]:
-        """Yield the step, and all steps inside it, each followed by those inside that."""
+        """Yield the traced step, and all steps inside it, each followed by those inside that."""
         yield self
         inner = [step for item in self.batch_items for step in self.steps_for(item)]
         for step in (*inner, *self.steps):
@@ -235,14 +231,14 @@ class TracedStep:
 
 
 def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
-    """Return the steps of a trace that are not inside others."""
+    """Return the steps of a trace file, without those inside others."""
     return _traced(trace["steps"], "handled" if trace.get("success") else run_state(trace), 0, ())
 
 
 def _traced(
     steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
 ) -> list[TracedStep]:
-    """Return steps that follow one another; if the last of them failed, its state is `lost`."""
+    """Return traced steps that follow one another; if the last of them failed, its state is `lost`."""
     last = len(steps) - 1
     return [
         TracedStep(

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 @attrs.frozen
 class WorkflowLibrary(Library):
-    """The library: a folder with one JSON file for each saved workflow, named after it.
+    """The library of saved workflows: a folder with one JSON file for each, named after it.
 
     A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions are
     kept in `versions/NAME/NUMBER.json`.
@@ -36,15 +36,12 @@ class WorkflowLibrary(Library):
     setting: Callable[[str], str | None] = attrs.field(default=lambda _: None, eq=False, repr=False)
 
     def names(self) -> list[str]:
-        """Return the names of the library's files, sorted."""
         return sorted(path.stem for path in json_files_in(self.folder) if is_name(path.stem))
 
     def path(self, name: str) -> Path:
-        """Return the library's file of a saved workflow."""
         return self.folder / f"{name}.json"
 
     def get(self, name: str, version: int | None = None) -> dict[str, JSON]:
-        """Read a saved workflow, by default its current version."""
         path = self.path(name)
         content = read_own(path) if is_name(name) else None
         if content is None:
@@ -58,7 +55,6 @@ class WorkflowLibrary(Library):
         return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> SavedWorkflow:
-        """Describe a saved workflow: purpose, version, file, time, inputs and outputs."""
         return self._load(name)[0]
 
     def _load(self, name: str) -> tuple[SavedWorkflow, JSONObject]:
@@ -81,13 +77,12 @@ class WorkflowLibrary(Library):
         return saved, workflow
 
     def saved(self, pattern: str = "") -> list[SavedWorkflow]:
-        """Describe the library's workflows whose name or description contains `pattern`, sorted by name."""
         wanted = pattern.lower()
         every = (saved for saved, _ in self._loaded())
         return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
 
     def _loaded(self) -> Iterator[tuple[SavedWorkflow, JSONObject]]:
-        """Yield the description and content of every workflow; broken ones with their problem, and empty."""
+        """Yield each saved workflow's description and content; for a broken one its problem and nothing."""
         for name in self.names():
             try:
                 yield self._load(name)
@@ -124,7 +119,10 @@ class WorkflowLibrary(Library):
         return sha256("\n".join(sorted(states)).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Save a workflow; the replaced file is kept under `versions`. `description` replaces its own."""
+        """Save a workflow in the library; what it replaces is kept under `versions`.
+
+        `description` replaces that of the workflow.
+        """
         check_name(name)
         path = self.path(name)
         content = encode_json(
@@ -141,7 +139,6 @@ class WorkflowLibrary(Library):
             return self.describe(name)
 
     def delete(self, name: str) -> None:
-        """Delete a saved workflow with all its versions."""
         with locked(self.folder / "library"):
             if name not in self.names():
                 raise self._not_saved(name)
@@ -169,13 +166,13 @@ class WorkflowLibrary(Library):
 
 
 def _declared(workflow: JSONObject, key: str) -> JSONObject:
-    """Return the inputs or outputs of a workflow; none if a change by hand has left no object there."""
+    """Return a saved workflow's inputs or outputs; none if a change by hand has left no object there."""
     declared = workflow.get(key)
     return declared if isinstance(declared, dict) else {}
 
 
 def check_name(text: str) -> None:
-    """Raise an error if a string is not a valid name for a saved workflow."""
+    """Raise PflowError if the library cannot save a workflow under a name."""
     if not is_name(text):
         raise PflowError(
             f"{text!r} is not a valid workflow name",

@@ -11,12 +11,12 @@ _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 
 
 def is_name(text: str) -> bool:
-    """Return whether a string is a valid name for a saved workflow."""
+    """Return whether a workflow can be saved under this name."""
     return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
 
 
 def suggested_name(file: Path) -> str:
-    """Return the name that a file suggests for the workflow in it; it may be invalid."""
+    """Return the name for a workflow that its file suggests; it may be invalid."""
     from unicodedata import normalize
 
     # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.

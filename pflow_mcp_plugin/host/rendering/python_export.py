@@ -79,7 +79,7 @@ def _node(planned: PlannedNode, names: Mapping[str, str], raw: JSONObject) -> st
 
 
 def _class(planned: PlannedNode) -> str:
-    """Return the class that a program makes a node of; empty without one that can name its params."""
+    """Return the class that an exported program makes a node of; empty if none can name its params."""
     known = {field.key for field in planned.ref.entry.interface.params}
     names = planned.ref.params.keys()
     if planned.sub or not all(

@@ -160,7 +160,7 @@ def _anchor(path: str) -> str:
 
 
 def _layers(graph: Graph) -> dict[str, int]:
-    """Return the distance of each node from the start; the unreachable come last."""
+    """Return the layer to draw each node in: its distance from the start; the unreachable come last."""
     rows: dict[str, int] = {graph.start: 0} if graph.start else {}
     waiting = list(rows)
     for node_id in waiting:

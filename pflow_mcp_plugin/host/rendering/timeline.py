@@ -235,7 +235,7 @@ def _details(look: str, name: str, bars: str, time: str, inside: str, *, opened:
 
 
 def _density(times: Sequence[tuple[int, float, float, bool]], length: float) -> str:
-    """Return a bar that is the darker, the more items ran at a time; below, where items failed, it is red."""
+    """Return a batch's bar in the timeline: darker where more items ran at a time, red where some failed."""
     first = min(offset for _, offset, _, _ in times)
     last = max(offset + took for _, offset, took, _ in times)
     width = max(last - first, 0.001) / _BINS
