@@ -167,7 +167,6 @@ class TracedStep:
 
     @property
     def steps(self) -> list[TracedStep]:
-        """The steps of the workflow that the traced step ran."""
         lost: StepState = "handled" if self.content.get("error") is None else self.state
         return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
 

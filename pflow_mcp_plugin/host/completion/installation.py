@@ -1,4 +1,4 @@
-"""The scripts that connect the shells, installed where each finds its own by itself.
+"""The completion scripts of the shells, installed where each shell finds its own by itself.
 
 fish has a folder for completions. bash and zsh run a file of the user's when they start: a block in it reads
 the script, which is kept among pflow's own files.
@@ -25,7 +25,7 @@ _START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && co
 
 
 def programs() -> list[str]:
-    """Return the names under which the program is installed, and which shells are to complete."""
+    """Return the names under which the program is installed, and a shell completes its lines."""
     return [it.name for it in entry_points("console_scripts") if is_own_script(it)] or ["pflow"]
 
 
@@ -63,7 +63,7 @@ class Installation:
         return [*changed, startup] if startup and _set_block(startup, self.block) else changed
 
     def uninstall(self) -> list[Path]:
-        """Remove what `install` has written; return the files that were removed or changed."""
+        """Undo `install`: remove the completion script; return the files that were removed or changed."""
         removed = [path for path in self.files if _OURS in (read_bytes(path) or b"")]
         for path in removed:
             try:

@@ -1,4 +1,4 @@
-"""What a shell's script sends, and what it is told.
+"""What a shell's completion script sends, and what it is told.
 
 Each line of a reply is a kind, a tab, a value, a tab and a description. A `word` is complete; after a
 `stem` more follows, so the shell adds no space. `file` and `folder` let the shell look for them itself:

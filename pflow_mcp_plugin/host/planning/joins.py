@@ -61,7 +61,7 @@ class Output:
 
     @property
     def source(self) -> str:
-        """The output as a mapping names it when they are joined."""
+        """The output as the mapping that joins it to a parameter names it."""
         return self.template.removeprefix("${").removesuffix("}")
 
 

@@ -181,7 +181,7 @@ def _may_do(node: str, asked: str) -> bool:
 
 @attrs.frozen
 class Value:
-    """A value that stands in the words of a task: a `text` is quoted, something goes to a `target`."""
+    """A value in the words of a task to plan: a `text` is quoted, something goes to a `target`."""
 
     text: str
     shape: str
@@ -191,7 +191,7 @@ class Value:
         return self.shape in ("path", "target") and _TEXT_FILE.fullmatch(self.text) is not None
 
     def fits(self, field: Field, entry: Entry) -> bool:
-        """Return whether a parameter of a node is meant for such values of a task."""
+        """Return whether a parameter of a planned node takes values of this shape."""
         if {"str", "any", "list"}.isdisjoint(type_names(field)) or is_reserved(field.key):
             return False
         if field.choices:
@@ -265,7 +265,7 @@ class _Clause:
 
     @property
     def own_node(self) -> str:
-        """The host's own node that a clause of the task asks for; empty if it asks for none."""
+        """The host's own node that a clause to plan asks for; empty if it asks for none."""
         named = next((name for name, asking in _BY_NAME.items() if asking.search(self.text)), "")
         if named or self.asked in ("write", "think"):
             return named or ("write-file" if self.asked == "write" else "llm")
@@ -277,7 +277,7 @@ class _Clause:
         return "read-file" if is_file and _READ.search(self.text) else ""
 
     def is_done_by(self, best: Step) -> bool:
-        """Return whether a tool does what the clause would need one of the host's own nodes for."""
+        """Return whether the plan can do with a tool what the clause asks one of the host's own nodes for."""
         if self.own_node == "http":
             addresses = [it for it in self.values if it.shape == "url"]
             return any(
@@ -292,7 +292,6 @@ class _Clause:
         return bool(covered) and best.confidence >= _SURE and covered == self.about
 
     def best(self, tools: Sequence[Match[FoundNode]], asked: str = "") -> Step | None:
-        """Return a planned step with the tool that fits the clause best, None if none does."""
         asked = asked or self.asked
         able = [it for it in tools if _may_do(_kind_of(it.item.entry), asked)]
         # Others may also read, or send, without saying so in their names.
@@ -473,7 +472,6 @@ class _Reading:
         return steps
 
     def _own(self, name: str, text: str) -> Step | None:
-        """Return a planned step of one of the host's own nodes, None without a name."""
         entry = self._registry.find(name) if name else None
         return Step(entry, text, _SURE, "the task asks for it") if entry and entry.source == OWN else None
 

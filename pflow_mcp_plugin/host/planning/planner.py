@@ -297,7 +297,6 @@ class PlanDialogue:
 
 
 def _types(workflow: JSONObject) -> Iterator[str]:
-    """Yield the type of each node in a planned workflow, an empty string for a malformed one."""
     for node in list_of(workflow.get("nodes")):
         found = table_of(node).get("type")
         yield found if isinstance(found, str) else ""

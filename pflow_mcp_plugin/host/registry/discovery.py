@@ -39,7 +39,6 @@ class FoundNode:
     entry: Entry
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON of a discovered node: its whole entry, with the score and labels of its row."""
         return {**self.row.to_dict(), **self.entry.to_dict()}
 
 
@@ -214,7 +213,6 @@ class NodeDiscovery:
     semantic: Callable[[Index, str, int], Found] | None
 
     def whole(self, task: str, limit: int) -> Discovery[FoundNode]:
-        """Discover the nodes that a whole task needs, best first."""
         ranking = ModelRanking("nodes", self.setting)
         candidates = min(ranking.candidates(limit), sys.maxsize)
         most = max(candidates, RIVALS)
@@ -240,7 +238,6 @@ class NodeDiscovery:
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
     def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
-        """Discover the nodes that fit each of the first `most` clauses of a task, by their words."""
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
         needs = _Matching(self.index, _ONE_A_CLAUSE).needs([words(text) for text in texts])

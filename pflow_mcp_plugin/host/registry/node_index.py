@@ -122,7 +122,6 @@ class Index:
         return [_row(*values) for values in self._fetched(_ROWS, (_storable(pattern),))]
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the node types in the index that begin so, sorted, each with its description."""
         start = _storable(prefix)
         return self._fetched(_BEGINNING, (start, f"{start}\U0010ffff"))
 
@@ -153,7 +152,6 @@ class Index:
         return int(self._fetched("SELECT count(*) FROM node")[0][0])
 
     def frequency(self, word: str) -> int:
-        """Return how many rows of the node index contain one word."""
         query = " ".join(f'"{part}"' for part in _words(word))
         return int(self._fetched(_COUNT, (query,))[0][0]) if query else 0
 

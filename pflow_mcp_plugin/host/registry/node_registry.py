@@ -145,7 +145,6 @@ class NodeRegistry(Registry):
         return self._discovery().whole(task, limit)
 
     def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
-        """Return the node types that fit each of the first `most` clauses of a task; no model is asked."""
         self._tell_lacking(task)
         return self._discovery().by_clause(task, most, limit)
 
@@ -159,7 +158,6 @@ class NodeRegistry(Registry):
                         self._report(problem)
 
     def nearest(self, node_type: str) -> list[str]:
-        """Return the node types in the registry that an unknown one may stand for, the closest first."""
         names = self._opened().names()
         # Comparing takes time for each name, so the search index narrows them down first.
         if len(names) > _FEW:

@@ -52,7 +52,6 @@ class Origin:
         self.prefixes = tuple(source.prefixes)
 
     def fits(self, node_type: str) -> bool:
-        """Return whether the node source is responsible for node types with this beginning."""
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:

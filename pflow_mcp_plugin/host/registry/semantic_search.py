@@ -141,7 +141,6 @@ class SemanticSearch:
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
-        """Embed the new and changed nodes of an index."""
         if self.model is not None:
             self._current(self.model, index)
 

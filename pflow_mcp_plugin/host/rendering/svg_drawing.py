@@ -276,7 +276,7 @@ def _outline(node: NodeSpec, left: int, top: int) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Shorten a name in the drawing by its middle: long names often differ at the end only."""
+    """Leave out the middle of a long name in the drawing: such names often differ at the end only."""
     if text_width(name) <= _LONGEST:
         return name
     end = cut(name[::-1], _END + 1).rstrip(ELLIPSIS)[::-1]

@@ -253,7 +253,6 @@ class _Tally:
     def close(
         self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore, run: CurrentRun
     ) -> Result:
-        """Write the outputs of the batch, and return how it ended."""
         # None stands for an item that failed or did not run.
         results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})

@@ -85,7 +85,7 @@ class EarlierSteps:
                 self._counts[place] = count
 
     def left(self) -> list[RecordedStep]:
-        """Return earlier steps that may have done harm, and that the resumed run has not come to yet."""
+        """Return earlier steps that may have done harm, and that no step of the resumed run has matched."""
         done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
         begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
         return [it for it in done + begun if not it.safe]
@@ -144,7 +144,6 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
 
 
 def _named_node(part: str) -> str:
-    """Return the id of the node in one part of an earlier step's place, without item and pass."""
     return re.sub(r"\[\d+\]$", "", _without_pass(part))
 
 

@@ -296,7 +296,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Write the recorded outputs of an earlier step that did the same; None if this step is to run."""
+        """Return the earlier step that did the same, with its outputs written; None if this is to run."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
@@ -446,7 +446,6 @@ def _without_key(run_id: str, step: RecordedStep) -> PflowError:
 
 
 def _result(record: RunRecord, step: RecordedStep) -> dict[str, Any]:
-    """Return the recorded outputs of an item, as the results of its batch have them."""
     return {key: it for key, it in record.outputs(step).items() if key != "error" or it is not None}
 
 

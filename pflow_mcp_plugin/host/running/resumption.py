@@ -104,7 +104,7 @@ class EarlierRun:
 
     @property
     def origin(self) -> RunOrigin:
-        """Who started the run: whoever resumes it, it stays theirs."""
+        """Who started the run: whoever resumes it, it stays the run of its owner."""
         return RunOrigin(owner=self.head["owner"])
 
     def resumed(self, *, only_failed: bool = False) -> Self:
@@ -118,7 +118,6 @@ class EarlierRun:
 
     @property
     def undecided(self) -> list[RecordedStep]:
-        """The steps that somebody has to decide about before the run is resumed."""
         return [step for step in self.steps if step.undecided]
 
     def require_folder(self) -> None:

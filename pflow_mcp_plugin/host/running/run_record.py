@@ -84,7 +84,6 @@ class RecordedStep:
         return self.undecided or self.state == "asked"
 
     def to_dict(self) -> dict[str, object]:
-        """Return what `--json` shows of a recorded step."""
         shown = {"step": self.place, "type": self.type, "state": self.state}
         error = {"error": self.error} if self.error else {}
         return {**shown, "params": json.loads(self.shown or "null"), **error}
@@ -166,7 +165,6 @@ class RunRecord:
         return record
 
     def head(self) -> dict[str, Any]:
-        """Return what the record says of the run as a whole."""
         with self._transaction() as execute:
             found = execute("SELECT name, value FROM run").fetchall()
         try:
@@ -175,7 +173,6 @@ class RunRecord:
             raise damaged(self.path, "what it says of the run is no JSON") from error
 
     def note(self, values: JSONObject) -> None:
-        """Write something about the run as a whole into its record."""
         rows = [(name, json.dumps(value)) for name, value in values.items()]
         with self._transaction() as execute:
             for row in rows:
@@ -194,7 +191,7 @@ class RunRecord:
         ]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
-        """Write to the disk that steps are about to do what may be harmful; after an error, they must not."""
+        """Record durably that steps which may do harm are about to do it; after an error, they must not."""
         rows: list[_Row] = []
         for step in steps:
             step.state = "sent"

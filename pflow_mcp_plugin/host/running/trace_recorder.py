@@ -150,7 +150,7 @@ class Preparation:
 
 
 class RunWatcher:
-    """Follows a run step by step; this base class ignores everything.
+    """Follows a run step by step while its trace is recorded; this base class ignores everything.
 
     The methods are called from any thread, and must not raise.
     """
@@ -188,7 +188,7 @@ class RunWatcher:
     def step_ended(self, step: Step) -> None: ...
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Follow a batch of the run: `counts` has `count`, `succeeded` and `failed`."""
+        """Follow how a batch in the run goes: `counts` has `count`, `succeeded` and `failed`."""
 
     def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None: ...
 
