@@ -32,11 +32,11 @@ _MISFIT = object()
 
 
 class Lossy(ValueError):
-    """A JSON text holds something that a Python value would lose."""
+    """Coercing a JSON text to a Python value would lose something of it."""
 
 
 def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
-    """Return the JSON object or array that a string holds, None if it holds neither.
+    """Return the object or array that a string of JSON is coerced to, None if it holds neither.
 
     With `exact`, for values that are passed on as a whole, also None if parsing would lose something.
     """
@@ -52,7 +52,7 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
 
 
 def any_json_in(text: str) -> JSON:
-    """Return the JSON value that a string holds, also a number or a string; None if it holds none."""
+    """Return what a string of JSON is coerced to, be it a number or a string; None if it is no JSON."""
     found = json_in(text)
     if found is not None or len(text) > _LONGEST_SCALAR:
         return found
@@ -64,7 +64,7 @@ def any_json_in(text: str) -> JSON:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text without their ends; what follows the last end is one if it is not empty.
+    """Coerce a text to the list of its lines, without their ends; an empty last line does not count.
 
     Unlike `str.splitlines`, it takes only what ends the lines of files, and no further separators.
     """
@@ -73,7 +73,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def loss(text: str) -> str:
-    """Return what parsing a JSON text would lose; empty if nothing, or if it is not JSON."""
+    """Return what coercion from a JSON text would lose; empty if nothing, or if it is not JSON."""
     try:
         _LOSSLESS.decode(text)
     except Lossy as error:
@@ -84,7 +84,7 @@ def loss(text: str) -> str:
 
 
 def exact_float(text: str) -> float:
-    """Return a number in a JSON text as a float; raise `Lossy` if no float has exactly this value."""
+    """Coerce a number in a JSON text to a float; raise `Lossy` if no float has exactly this value."""
     from decimal import Decimal, InvalidOperation
 
     number = float(text)
@@ -112,7 +112,7 @@ def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def refuse_number(number: str) -> NoReturn:
-    """Raise ValueError: Python's decoder takes this for a number, but JSON does not, such as `NaN`."""
+    """Raise ValueError for `NaN` and its like in a text to coerce: Python's decoder takes them."""
     raise ValueError(number)
 
 
@@ -143,17 +143,17 @@ def type_name(name: str) -> str:
 
 
 def type_names(field: Field) -> set[str]:
-    """Return the friendly names of the types that a field may have."""
+    """Return the friendly names of the types that a value may be coerced to for a field."""
     return set(map(type_name, field.types))
 
 
 def type_of(value: object) -> str:
-    """Return the friendly name of the type of a JSON value, `any` for what is none."""
+    """Return the friendly name that coercion uses for the type of a JSON value; `any` for anything else."""
     return NAMES_OF_PYTHON.get(type(value), "any")
 
 
 def is_type(name: str) -> bool:
-    """Return whether coercion knows every alternative of the type `name`."""
+    """Return whether coercion knows the type `name`, or every alternative in it."""
     return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
 
 
@@ -199,7 +199,7 @@ def coerce(value: object, field: Field) -> Any:
 
 
 def require_within(value: object, field: Field) -> None:
-    """Raise `TypeMismatch` if a value of the declared type is beyond the bounds in the field's schema.
+    """Raise `TypeMismatch` if a coerced value is beyond the bounds in the schema of its field.
 
     Those are `minimum`, `maximum` and a linear `pattern`, whose classes of characters are those of ASCII.
     """
@@ -237,7 +237,7 @@ def passed_on(value: object, field: Field) -> Any:
 
 
 def may_become(given: Field, wanted: Field) -> bool:
-    """Return whether some value of one declared type can be passed on as another."""
+    """Return whether coercion can turn some value of one declared type into another type."""
     there, needed = type_names(given), type_names(wanted)
     # A type of unknown name excludes nothing.
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
@@ -246,14 +246,14 @@ def may_become(given: Field, wanted: Field) -> bool:
 
 
 def depends_on_text(given: Field, wanted: Field) -> bool:
-    """Return whether a value is declared as a string, and only some strings coerce to the wanted type."""
+    """Return whether the declared type is a string, and only some strings coerce to the wanted type."""
     needed = type_names(wanted)
     is_text = type_names(given) - {"None"} == {"str"}
     return is_text and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
 def depends_on_value(given: Field, wanted: Field) -> bool:
-    """Return whether only some of the declared strings, or numbers, coerce to the wanted type."""
+    """Return whether only some of the declared strings, or numbers, can be coerced to the wanted type."""
     needed = type_names(wanted)
     needs_whole = "int" in needed and needed.isdisjoint({"float", "str", "any"})
     return depends_on_text(given, wanted) or (needs_whole and type_names(given) - {"None"} == {"float"})

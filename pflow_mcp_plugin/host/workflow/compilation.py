@@ -36,7 +36,7 @@ _DOING = "could not compare the workflow with its lock file"
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class PlannedNode:
-    """A compiled node, as the plan of a run has it.
+    """A node of a compiled workflow.
 
     `mapping` are its names at the root of the shared store, `successors` the next nodes by the `route` of the
     edge: its action, and its condition if any. For `ttl` seconds the result of an earlier run stands in for
@@ -54,21 +54,20 @@ class PlannedNode:
 
     @property
     def id(self) -> str:
-        """The node's id in its own workflow; in a run, those of the nodes around it precede it."""
+        """The compiled node's id in its own workflow; in a run, those of the nodes around it precede it."""
         return self.ref.id.rpartition("/")[2]
 
     @cached_property
     def reads(self) -> list[str]:
-        """The names under which the node may read values of the run, sorted."""
         return sorted({*self.ref.entry.interface.reads, *self.mapping.inputs})
 
     @property
     def routed(self) -> frozenset[str]:
-        """The actions for which the node has an edge in the plan, with or without a condition."""
+        """The actions for which the compiled node has an edge, with or without a condition."""
         return frozenset(split_route(route)[0] for route in self.successors)
 
     def cached(self, ttl: float | None) -> PlannedNode:
-        """Return the node of a run whose plan caches what may be, for `ttl` seconds; with None, nothing."""
+        """Return the compiled node, cached for `ttl` seconds if that may be; with None, never."""
         caching = self.constructs.cache
         if ttl is None or (caching and caching.never):
             return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
@@ -80,7 +79,7 @@ class PlannedNode:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Compiled:
-    """The plan of a run: a compiled workflow.
+    """A compiled workflow: the plan of a run.
 
     `warnings` do not prevent a run; `unmet` warns about what nodes need and this machine lacks. `source` is
     the workflow as loaded.
@@ -101,14 +100,14 @@ class Compiled:
         return Workflow(name=self.name, nodes=tuple(node.ref for node in self.every()), certain=certain)
 
     def every(self) -> Iterator[PlannedNode]:
-        """Yield the nodes of the plan, each followed by those of the workflow that it runs."""
+        """Yield the nodes of the compiled workflow, each followed by those of the workflow that it runs."""
         for node in self.nodes:
             yield node
             if node.sub:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
+        """Yield the compiled nodes that run if each takes its default action, none from a kept result."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -117,7 +116,7 @@ class Compiled:
                     yield from node.sub.certain()
 
     def required(self) -> Iterator[NodeUse]:
-        """Yield the uses of nodes without which a run fails: they run anyway, and failures have no edge."""
+        """Yield the uses of compiled nodes that run anyway, and whose failure no edge handles."""
         certain = {node.ref.id for node in self.certain()}
         for node in self.nodes:
             # A list of a batch may be empty, or its other items go on.
@@ -128,15 +127,15 @@ class Compiled:
 
     @cached_property
     def size(self) -> int:
-        """The number of nodes that run if each takes its default action."""
+        """The number of compiled nodes that run if each takes its default action."""
         return len(self.graph.certain())
 
     def typed(self) -> Compiled:
-        """Return the plan of a command; of one that is a single node, its failure says what it lacks."""
+        """Return the compiled command; one that is a single node needs no warning of what it lacks."""
         return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
     def cached(self, ttl: float | None) -> Compiled:
-        """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds.
+        """Return the compiled workflow for a run that uses and keeps results where it may, for `ttl` seconds.
 
         With None it uses and keeps none, whatever the nodes say.
         """
@@ -154,7 +153,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     locked: bool = False,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Check a workflow and, if it has no errors, compile it into a plan; the error has every problem.
+    """Check a workflow and, if it has no errors, compile it; the error has every problem.
 
     Without `inputs` there is no run yet. With `locked`, its nodes must be what the lock files say. `place` is
     where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
@@ -199,7 +198,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return an error for each data flow that the user's policy denies; raise if the policy has mistakes."""
+    """Return the data flows that the policy denies, as errors that keep a workflow from being compiled."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -253,7 +252,7 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
 def check_lock(
     checked: Checked, file: Path | None, types: NodeTypes, host: Host, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
+    """Compare a workflow to compile with plugins' lock files: yield the differences, and nodes none covers.
 
     Plugins look for a lock file first in the folder of the workflow's `file`, if it has one. A plugin that
     fails has not compared anything, so its failure is an error too.
@@ -304,7 +303,7 @@ def _of_this_kind(problem: object) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Import a node's class and return a new object of it; raise PflowError if that fails."""
+    """Import the class of a compiled node and return a new object of it; raise PflowError if that fails."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

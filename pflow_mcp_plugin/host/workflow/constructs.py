@@ -55,7 +55,7 @@ Known = Callable[[JSON], object]
 
 @attrs.frozen(kw_only=True)
 class ExpressionPlace:
-    """An expression of a workflow, at a JSON path, in a parameter or construct.
+    """An expression in a parameter or a construct of a node, or in the condition of an edge.
 
     Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
     false. With `on_data`, names in it are looked up in the parameter `data` of its node.
@@ -71,7 +71,7 @@ class ExpressionPlace:
 
 @attrs.frozen(kw_only=True)
 class TemplatePlace:
-    """A value of a construct that may hold templates; `field` declares its type."""
+    """A value of a construct, such as `batch.items`, that may hold templates; `field` declares its type."""
 
     name: str
     value: JSON
@@ -81,7 +81,7 @@ class TemplatePlace:
 
 @attrs.frozen(kw_only=True)
 class KnownRun:
-    """One of several runs of a node that are known before: the `values` of the names that only it sees.
+    """One run of a construct that repeats its node, known before: the `values` of names that only it sees.
 
     `words` says which run it is; a `lenient` one may fail without harm to the others.
     """
@@ -92,7 +92,7 @@ class KnownRun:
 
 
 def condition_at(value: object, path: str, findings: Findings) -> ExpressionPlace | None:
-    """Read the condition `when` of a node or an edge, an expression that must be true; None without one."""
+    """Read the construct `when` of a node or an edge, an expression that must be true; None without one."""
     if isinstance(value, str) and value:
         return ExpressionPlace(text=value, path=path, param="when", is_condition=True)
     if not isinstance(value, str | None):
@@ -102,7 +102,7 @@ def condition_at(value: object, path: str, findings: Findings) -> ExpressionPlac
 
 @attrs.frozen(kw_only=True)
 class Retry:
-    """The table `retry` of a node: how often and after how many seconds a failure is retried.
+    """The construct `retry` of a node: how often and after how many seconds a failure is retried.
 
     Only what is safe to repeat is, see `running.attempts`. `max` attempts may follow the first one, the wait
     grows by the factor `backoff`, and `path` is where `max` is set.
@@ -115,14 +115,13 @@ class Retry:
 
     @classmethod
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the table; None if there is none."""
         if value is None:
             return None
         needed = {"max": "Add max, the number of attempts after the first"}
         return cls(**valid_members(value, RETRY, path, findings, needed), path=path)
 
     def check(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
-        """Warn, with a next step, where nothing is retried."""
+        """Warn, with a next step, if a node that has the construct `retry` is never retried."""
         if self.max and not entry.retryable:
             why = "could do harm" if entry.purity != "flow_safe" else "would change nothing"
             message = f"{user} is never retried: retrying it {why}"
@@ -131,7 +130,7 @@ class Retry:
 
 @attrs.frozen(kw_only=True)
 class Batch:
-    """The table `batch` of a node, which runs once for each item of a list.
+    """The construct `batch` of a node, which runs once for each item of a list.
 
     `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
     `fail_fast` the first failed item ends the batch; else the rest go on, and with `must_succeed` the node
@@ -149,7 +148,7 @@ class Batch:
 
     @classmethod
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the table; None if there is none.
+        """Read the construct `batch`; None if there is none.
 
         An invalid one still returns a batch, so that references to its outputs are not reported too.
         """
@@ -175,17 +174,17 @@ class Batch:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run goes on without the items that failed."""
+        """Whether the construct `batch` lets the run go on without the items that failed."""
         return not (self.fail_fast or self.must_succeed)
 
     def count(self, known: Known) -> int | None:
-        """Return the number of items, None if it is not known."""
+        """Return how many items the construct `batch` has, None if that is not known."""
         items = known(self.items)
         return len(items) if isinstance(items, list) else None
 
 
 def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
-    """Return the schema of all outputs of a node, whose properties stand at a place of a document."""
+    """Return the schema of one run's outputs, as a part of what the construct `batch` makes of them."""
     known: dict[str, JSON] = {}
     for field in entry.interface.outputs:
         key = quote(field.key.replace("~", "~0").replace("/", "~1"), safe="~")
@@ -196,7 +195,7 @@ def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
 
 @attrs.frozen(kw_only=True)
 class Caching:
-    """The member `cache` of a node: `true`, `false` or a table.
+    """The construct `cache` of a node: `true`, `false` or a table.
 
     The result of an earlier run is used for `ttl` seconds instead of running the node; with 0 the node always
     runs, and its result is kept. With `never` results are neither kept nor used, whatever a run asks for.
@@ -208,7 +207,6 @@ class Caching:
 
     @classmethod
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:
-        """Read the member; None if there is none."""
         if value is None or isinstance(value, bool):
             return None if value is None else cls(never=not value, path=path)
         if not isinstance(value, dict):
@@ -220,7 +218,7 @@ class Caching:
         )
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Warn where nothing is cached."""
+        """Warn if results of a node that has the construct `cache` are never cached."""
         if self.never or is_cacheable(entry):
             return
         reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
@@ -231,7 +229,7 @@ class Caching:
 
 
 def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
-    """Read the table `verify` of a node; None if there is none, or if it is wrong."""
+    """Read the construct `verify` of a node; None if there is none, or if it is wrong."""
     if value is None:
         return None
     needed = {"node": "Add node", "happened": "Add happened"}
@@ -240,20 +238,19 @@ def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
 
 
 def _keep(value: object, path: str, findings: Findings) -> bool:
-    """Read the member `keep` of a node."""
     if value is not None and not isinstance(value, bool):
         findings.error(path, f"Expected true or false, found {shown(value)}", "Write false")
     return value is not False
 
 
 def is_cacheable(entry: Entry) -> bool:
-    """Return whether results of a node may be kept where its `cache`, or the run, asks for that."""
+    """Return whether a node's results may be kept where its construct `cache`, or the run, asks for that."""
     return entry.purity == "flow_safe" and entry.cacheable
 
 
 @attrs.frozen(kw_only=True)
 class Constructs:
-    """The constructs of a node, each under the key of the member.
+    """The constructs of a node: `when`, `batch`, `retry`, `cache`, `verify` and `keep`.
 
     `path` is the JSON path of the node. `verify` says how to find out whether it did what it was to do, when
     nobody knows. Without `keep`, the record of a run does not keep what the node returns.
@@ -269,7 +266,6 @@ class Constructs:
 
     @classmethod
     def read(cls, node: JSONObject, path: str, findings: Findings) -> Constructs:
-        """Read the constructs of a node at a JSON path; report what is wrong with them."""
         made = cls(
             path=path,
             when=condition_at(node.get("when"), f"{path}.when", findings),
@@ -286,27 +282,27 @@ class Constructs:
 
     @property
     def may_skip(self) -> bool:
-        """Whether the node may be skipped, so that others may find no value there."""
+        """Whether a construct may skip the node, so that others may find no value there."""
         return self.when is not None
 
     @property
     def repeats(self) -> bool:
-        """Whether the node may run several times in one step, each time without the outputs of the others."""
+        """Whether a construct may run the node several times in one step, each run unaware of the others."""
         return self.batch is not None
 
     @property
     def repeated_outputs(self) -> frozenset[str]:
-        """The outputs of the node that only say again what others say."""
+        """The outputs of a construct, such as a batch's `items`, that only say again what others say."""
         return frozenset({"items"} if self.batch else ())  # has each result again, with its item
 
     @property
     def conditions(self) -> list[ExpressionPlace]:
-        """The expressions that decide about the node; they do not see the names inside."""
+        """The constructs that are conditions of the node; they do not see the names inside it."""
         return [self.when] if self.when else []
 
     @property
     def templates(self) -> list[TemplatePlace]:
-        """The values with templates that are needed before the node; they see the same."""
+        """The values of constructs that need their templates filled in before the node runs."""
         if self.batch is None:
             return []
         path = f"{self.batch.path}.items"
@@ -314,11 +310,11 @@ class Constructs:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The names that only the node sees, each with the JSON path where it is given."""
+        """The names that constructs give to values inside the node, each with its JSON path."""
         return {self.batch.name: f"{self.batch.path}.as"} if self.batch else {}
 
     def inside(self, declared: Declared) -> dict[str, Field]:
-        """Return what is known of the values of those names."""
+        """Return what is known of the values of the names that constructs give inside the node."""
         if self.batch is None:
             return {}
         name, items, reference = self.batch.name, self.batch.items, lone(self.batch.items)
@@ -327,7 +323,7 @@ class Constructs:
         return {name: item_of(declared(reference) if reference else None, name)}
 
     def gathered(self, entry: Entry) -> Entry:
-        """Return the entry of the node as later nodes see it: a batch has lists and counts as outputs."""
+        """Return the node's entry as constructs change it for later nodes: a batch has lists and counts."""
         if self.batch is None:
             return entry
         item = _outputs_at("#/items/properties", entry)
@@ -350,7 +346,7 @@ class Constructs:
         return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> list[Path]:
-        """Return what a path into the outputs that later nodes see reads of those of a single run.
+        """Return what a path into outputs that the constructs have changed reads of those of a single run.
 
         Of a batch, `results[0].title` reads `title` of an item.
         """
@@ -364,7 +360,7 @@ class Constructs:
         return []
 
     def known_runs(self, known: Known) -> Iterator[KnownRun]:
-        """Yield the runs of the node whose values are known before: one for each item that is."""
+        """Yield the runs that constructs make of the node, as far as known: one for each item of a batch."""
         if (batch := self.batch) is None or not isinstance(items := known(batch.items), list):
             return
         for index, item in enumerate(items[:MOST_ITEMS]):
@@ -385,7 +381,7 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return what a drawing says of the constructs."""
+        """Return what a drawing says of the constructs, such as `if n > 3` or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:
@@ -393,7 +389,7 @@ class Constructs:
         return [*words, "for each item"] if self.batch else words
 
     def described(self, known: Known) -> dict[str, JSON]:
-        """Return what a dry run says of them in JSON."""
+        """Return what a dry run says of the constructs in JSON."""
         return {
             "when": self.when.text if self.when else "",
             "batch": self.batch is not None,
@@ -407,7 +403,7 @@ CONSTRUCT_KEYS = tuple(key for key in attrs.fields_dict(Constructs) if key != "p
 
 @attrs.frozen
 class Rule:
-    """The rule for the value of a member, and its words for messages."""
+    """The rule for the value of a member of a construct, and its words for messages."""
 
     accepts: Callable[[object], bool]
     expected: str
@@ -416,7 +412,7 @@ class Rule:
 def valid_members(
     value: object, rules: Mapping[str, Rule], path: str, findings: Findings, needed: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the members of a table that keep the rules; report the others, and those `needed` that lack.
+    """Return the members of a construct that keep the rules; report the others, and any `needed` that lack.
 
     Each of these has the next step of its finding.
     """

@@ -45,7 +45,7 @@ _ENDS = 8
 
 @attrs.frozen
 class Read:
-    """A place where data moves into a node: the parameter that takes it, and the path that it reads.
+    """A place where a data flow enters a node: the parameter that takes it, and the path that it reads.
 
     `root` is a key at the root of the shared store or, if it `may_be_node`, a node's id. `key` is the name
     after that, empty if the whole is read.
@@ -59,7 +59,7 @@ class Read:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class MovingNode:
-    """A node as data moves through it, or the place where data moves out of a workflow.
+    """A node on data flows, or the place where they leave a workflow.
 
     `place` is the JSON path of the node, or of the one in the outermost workflow that runs it. `types` are
     its type in the registry, if it is known, and as the workflow spells it; without types no policy can name
@@ -107,7 +107,7 @@ def _moving(
 def _reads(
     document: WorkflowDocument, spec: NodeSpec, entry: Entry | None, *, careful: bool
 ) -> Iterator[Read]:
-    """Yield what a node reads; `careful` if it may read from the store what its params contain."""
+    """Yield where data flows into a node; `careful` if it may read from the store what its params contain."""
     for place in spec.constructs.templates:
         yield from (_read(place.name, reference.path) for reference in named(place.value))
     # What only the node sees hides what has the same name, and comes from its constructs.
@@ -147,7 +147,7 @@ def _read(param: str, path: Path) -> Read:
 
 
 def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
-    """Return whether a param is set in every run; one that is an optional input may be left out."""
+    """Return whether a param is set in every run, so that no data flows in by its key."""
     if key not in spec.params:
         return False
     reference = lone(spec.params[key])
@@ -156,7 +156,7 @@ def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
 
 
 class _Level:
-    """One workflow among those that run one in another; sets of its nodes are the bits of integers.
+    """One of several nested workflows that data flows through; sets of its nodes are the bits of integers.
 
     A node's number in it is its place, as in a `NodeSet`; the inputs count as a node after the last. `first`
     is the number of its first node among the nodes of all. `own` is the number of the node in the workflow
@@ -190,7 +190,6 @@ class _Level:
                     self._naming[read.root] = self._naming.get(read.root, 0) | bit
 
     def readers(self, number: int) -> int:
-        """Return the nodes here that data may move to from a node, or from the inputs, in one step."""
         is_input = number == len(self.nodes)
         reading = 0 if is_input else self._naming.get(self.ids[number], 0)
         for key in self.inputs if is_input else self.nodes[number].writes:
@@ -202,7 +201,6 @@ class _Level:
         return reading & self._graph.after(self.ids[number]).bits
 
     def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
         reads = self.nodes[target].reads
         is_input = source == len(self.nodes)
         keys = self.inputs if is_input else self.nodes[source].writes
@@ -217,7 +215,7 @@ class _Level:
 
 
 class DataMovement:
-    """How data moves through a workflow and those that it runs.
+    """How data flows from node to node, through a workflow and those that it runs.
 
     Nodes are numbered in order, and the inputs of a run count as a node after the last. A node that runs a
     workflow stands for what moves into that one. What moves out of it is a node of its own after those
@@ -237,7 +235,7 @@ class DataMovement:
         self.ids.append(INPUTS)
 
     def _add(self, checked: Checked, given: Iterable[str], above: str, place: str) -> _Level:
-        """Add the nodes of a workflow, and of those that it runs.
+        """Add the nodes of a workflow, and of those that it runs, to those that data flows through.
 
         `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
         nodes get, empty for their own.
@@ -259,7 +257,7 @@ class DataMovement:
         return level
 
     def readers(self, place: int) -> int:
-        """Return the nodes that data may move to from a node, or from the inputs, in one step."""
+        """Return the nodes that data may flow to from a node, or from the inputs, in one step."""
         if place == len(self.nodes):
             return self._top.readers(len(self._top.nodes))
         level, number = self._levels[place], place - self._levels[place].first
@@ -272,7 +270,7 @@ class DataMovement:
         return level.readers(number) << level.first | (1 << level.exit if leaves else 0)
 
     def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
+        """Return the key by which data flows to one of the `readers`, and the parameter that takes it."""
         into = self._levels[target]
         if target == into.exit and into.around:
             return WHOLE, _OUTPUTS
@@ -285,7 +283,7 @@ class DataMovement:
 
 
 def _leaving(document: WorkflowDocument, inner: _Level, outer: _Level, node: MovingNode) -> int:
-    """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
+    """Return the nodes of a workflow, as bits, whose data may flow on from the node that runs it."""
     # Any node inside may have raised the error, or written what is read as a whole.
     shows_error = "error" in node.writes or node.writes_any
     for read in (read for other in outer.nodes for read in other.reads if read.may_be_node):
@@ -327,7 +325,6 @@ class DataFlow:
     rule: str = ""
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the data flow for `--json`."""
         data: dict[str, JSON] = {
             "from": self.path[0].node,
             "to": self.path[-1].node,
@@ -339,7 +336,6 @@ class DataFlow:
         return {**data, "denied_by": self.rule} if self.rule else data
 
     def __str__(self) -> str:
-        """Return the path of the data flow, node by node, with the key from each to the next."""
         # At both ends its effects say what makes the flow dangerous, between them what takes the data.
         ends = [", ".join(effect.replace("_", " ") for effect in effects) for effects in self.effects]
         abouts = [ends[0], *(step.param for step in self.path[1:-1]), ends[1]]
@@ -422,7 +418,7 @@ class FlowSearch:
         self.steps = 0
 
     def _matching(self, word: str) -> int:
-        """Return the nodes that a word of the policy stands for."""
+        """Return the nodes that a word of the policy on data flows stands for."""
         nodes = self._movement.nodes
         if word == INPUTS:
             return 1 << len(nodes)
@@ -440,7 +436,7 @@ class FlowSearch:
         return ruled
 
     def run(self, wanted: Mapping[int, int], most: int = MOST_FLOWS) -> FoundFlows:
-        """Search for one of the shortest paths between each pair of nodes."""
+        """Search for one of the shortest data flows between each pair of nodes."""
         flows: list[DataFlow] = []
         steps = 0
         for begin in sorted(wanted):
@@ -452,7 +448,7 @@ class FlowSearch:
         return FoundFlows(flows=tuple(flows))
 
     def _paths(self, begin: int, ends: int) -> Iterator[list[int]]:
-        """Yield a shortest path to each of the ends that are reached, nearest first."""
+        """Yield a shortest data flow to each of the ends that are reached, nearest first."""
         before: dict[int, int] = {}
         seen = self._dead.get(ends, 0)
         layer = [] if seen >> begin & 1 else [begin]

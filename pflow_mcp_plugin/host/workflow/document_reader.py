@@ -101,7 +101,7 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
 
 
 def _why_not_linear(pattern: str) -> str:
-    """Return why a pattern is not taken for an input; empty if it is."""
+    """Return why the reader refuses a workflow input's `pattern`; empty if it is linear."""
     from pflow_mcp_plugin.schemas.schema_reduction import is_linear
 
     if is_linear(pattern):
@@ -115,7 +115,7 @@ def _why_not_linear(pattern: str) -> str:
 
 
 def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
-    """Return why a value cannot be one of an enum, after those `before`; empty if it can."""
+    """Return why the reader refuses a value in an input's `enum`, after those `before`; else empty."""
     if isinstance(choice, list | dict):
         return "must be a single value"
     try:
@@ -129,13 +129,13 @@ def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
 
 
 class _Reader:
-    """Reads one section after another; each method reports what it leaves out."""
+    """Reads a workflow document, one section after another; each method reports what it leaves out."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
 
     def expect(self, value: JSON, kind: type[T], path: str) -> TypeGuard[T]:
-        """Return whether a value has the JSON type; report it if not."""
+        """Return whether a part of the document has the JSON type; report it if not."""
         if isinstance(value, kind) or (kind is float and type(value) is int):
             return True
         expected, step = _WORDS[kind]
@@ -143,7 +143,7 @@ class _Reader:
         return False
 
     def get(self, holder: JSONObject, key: str, kind: type[T], path: str, default: T) -> T:
-        """Return an optional member, `default` when it is absent, null or of another type."""
+        """Read an optional member of the document; `default` if it is absent, null or of another type."""
         value = holder.get(key)
         if value is None or not self.expect(value, kind, at(path, key)):
             return default
@@ -165,7 +165,7 @@ class _Reader:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_spelling(self, node: JSONObject, path: str) -> None:
-        """Warn about misspelt keys of a node; others are the user's own, such as `types` next to `type`."""
+        """Warn where the document misspells a node's key; others, such as `types`, are the user's own."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
             hint = did_you_mean(str(key), known, cutoff=_CLOSE)
@@ -191,7 +191,7 @@ class _Reader:
     def each(
         self, workflow: JSONObject, key: str, most: int, read: Callable[[int, JSON], T | None]
     ) -> tuple[T, ...]:
-        """Read each item of a list of the workflow, none if it is longer than allowed; report that."""
+        """Read each item of a list in the document, none if it is longer than allowed; report that."""
         items: list[JSON] = self.get(workflow, key, list, "$", [])
         if len(items) > most:
             message = f"The workflow has {len(items):,} {key}, more than the {most:,} allowed"
@@ -233,7 +233,7 @@ class _Reader:
         )
 
     def name_at(self, item: JSONObject, key: str, path: str) -> str:
-        """Return a required member that must be a non-empty string, or ""."""
+        """Read a member of the document that must be a non-empty string; "" if it is not."""
         if key not in item:
             self.findings.error(path, f"{key} is missing", f"Add {key}")
         elif self.expect(item[key], str, at(path, key)):
@@ -243,7 +243,7 @@ class _Reader:
         return ""
 
     def is_name(self, name: str, path: str, what: str) -> bool:
-        """Return whether a name is valid; report one that templates cannot name or that is reserved."""
+        """Return whether the document may use a name; report one that is reserved or no template can name."""
         if is_reserved(name):
             self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
         elif not _NAME.fullmatch(name):
@@ -313,7 +313,7 @@ class _Reader:
         return spec
 
     def check_bounds(self, bounds: dict[str, Any], kind: str, path: str) -> None:
-        """Report the bounds of an input that cannot be right, and leave them out."""
+        """Report the bounds of an input that the document gets wrong, and leave them out."""
 
         def refuse(word: str, message: str, step: str) -> None:
             self.findings.error(f"{path}.{word}", message, step)

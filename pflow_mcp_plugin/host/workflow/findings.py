@@ -34,11 +34,11 @@ TYPE_WORDS: Mapping[str, str] = {
 
 
 class TooManyProblems(PflowError):
-    """The error that ends a check with `MOST_PROBLEMS` findings."""
+    """The error that ends the check of a workflow with `MOST_PROBLEMS` findings."""
 
 
 class Findings:
-    """Collects the findings of a check, so that it reports all of them.
+    """Collects the findings of a workflow's check, so that it reports all of them.
 
     Each method raises `TooManyProblems` if there are `MOST_PROBLEMS` already.
     """
@@ -47,15 +47,12 @@ class Findings:
         self.problems: list[Problem] = []
 
     def error(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that prevents a run."""
         self.add(path, message, suggestion, severity="error")
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that does not prevent a run."""
         self.add(path, message, suggestion, severity="warning")
 
     def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
-        """Add a finding of either severity."""
         if len(self.problems) >= MOST_PROBLEMS:
             message = f"There are more than {MOST_PROBLEMS:,} problems; these are the first"
             raise TooManyProblems(message, kind="validation")
@@ -63,24 +60,24 @@ class Findings:
 
 
 def at(path: str, key: str) -> str:
-    """Return the JSON path of `key` in the object at `path`."""
+    """Return the JSON path at which a finding names `key` in the object at `path`."""
     plain = key.replace("_", "a").replace("-", "a")
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
 def shown(value: object) -> str:
-    """Return the words that name the type of a value, such as `a string` or `a list`."""
+    """Return the words with which a finding names the type of a value, such as `a string` or `a list`."""
     kind = NAMES_OF_PYTHON.get(type(value))
     return TYPE_WORDS[kind] if kind else f"a {type(value).__name__}"
 
 
 def cut(text: str) -> str:
-    """Return a string shortened for a message."""
+    """Return a string shortened for the message of a finding."""
     return abbreviated(text, _LONGEST)
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
-    """Return names listed for a message, cut after `limit` of them."""
+    """Return names listed for the message of a finding, cut after `limit` of them."""
     every = list(names)
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + rest if every else "none"
@@ -107,7 +104,7 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings."""
+    """Raise findings in a workflow that nobody wrote without its name and their places in it."""
     try:
         yield
     except PflowError as error:

@@ -41,7 +41,7 @@ class NodeSet(AbstractSet[str]):
 
 
 def bits_of(places: Iterable[int]) -> int:
-    """Return the places of some nodes as bits."""
+    """Return the places of nodes in the graph as bits."""
     # Not `bits |= 1 << place`: that copies the whole integer for each node.
     bits = bytearray()
     for place in places:
@@ -51,7 +51,7 @@ def bits_of(places: Iterable[int]) -> int:
 
 
 def places_in(bits: int) -> Iterator[int]:
-    """Yield the places of the nodes whose bits are set, in order."""
+    """Yield the places in the graph of the nodes whose bits are set, in order."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
@@ -71,7 +71,6 @@ class Graph:
 
     @classmethod
     def of(cls, document: WorkflowDocument) -> Graph:
-        """Build the graph of a workflow; edges from or to unknown nodes are left out."""
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:
             if edge.source in successors and edge.target in successors:
@@ -82,28 +81,26 @@ class Graph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The index of each node, by id."""
+        """The index of each node of the graph, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property
     def reachable(self) -> NodeSet:
-        """The nodes that can be reached from the start."""
         return self.set_of(self._order)
 
     def set_of(self, node_ids: Iterable[str]) -> NodeSet:
-        """Return some of the nodes as a set."""
         return NodeSet(self.positions, bits_of(self.positions[node_id] for node_id in node_ids))
 
     def before(self, node_id: str) -> NodeSet:
-        """Return the nodes that may have run before `node_id`; in a loop, itself among them."""
+        """Return the nodes that lead to `node_id` in the graph; in a loop, itself among them."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
     def after(self, node_id: str) -> NodeSet:
-        """Return the nodes that may run after `node_id`; in a loop, itself among them."""
+        """Return the nodes that `node_id` leads to in the graph; in a loop, itself among them."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Follow the default edges from each reachable node without a path to an end; return the loops found.
+        """Return the graph's endless loops, where default edges lead from a node that can run to no end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
@@ -120,7 +117,7 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes that run if all take their default action; after `branches` nothing is certain."""
+        """Return the nodes of the graph that run if all take their default action, up to the first branch."""
         walked = self._walk(self.start) if self.start else []
         # A default edge with a condition may lead elsewhere.
         turning = (
@@ -135,11 +132,10 @@ class Graph:
         return frozenset(walked[: first + 1])
 
     def actions(self, node_id: str) -> set[str]:
-        """Return the actions for which a node has an edge, with or without a condition."""
         return {split_route(route)[0] for route in self.successors[node_id]}
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
-        """Follow default edges to an end, to a node already visited, or to one of `known`."""
+        """Follow the graph's default edges to an end, to a node already visited, or to one of `known`."""
         walked: dict[str, None] = {}
         following: str | None = node_id
         while following and following not in walked and following not in known:
@@ -149,7 +145,6 @@ class Graph:
 
     @cached_property
     def _sources(self) -> dict[str, list[str]]:
-        """For each node the reachable ones that lead to it."""
         sources: dict[str, list[str]] = {node_id: [] for node_id in self.successors}
         for node_id in self._order:
             for target in self.successors[node_id].values():
@@ -158,7 +153,7 @@ class Graph:
 
     @cached_property
     def _order(self) -> list[str]:
-        """The reachable nodes in topological order, edges that close a loop ignored."""
+        """The reachable nodes in the graph's topological order, edges that close a loop ignored."""
         if not self.start:
             return []
         done: list[str] = []
@@ -178,7 +173,7 @@ class Graph:
 
     @cached_property
     def _loops(self) -> list[set[str]]:
-        """The reachable nodes in topological order, those that lead to each other as one set (Kosaraju)."""
+        """The nodes in the graph's topological order, those that lead to each other as one set (Kosaraju)."""
         joined: list[set[str]] = []
         placed: set[str] = set()
         for node_id in self._order:
@@ -189,12 +184,10 @@ class Graph:
 
     @cached_property
     def _before(self) -> dict[str, int]:
-        """For each reachable node the bits of those that lead to it."""
         return self._spans(self._loops, self._sources)
 
     @cached_property
     def _after(self) -> dict[str, int]:
-        """For each reachable node the bits of those that it leads to."""
         targets = {node_id: list(self.successors[node_id].values()) for node_id in self._order}
         return self._spans(reversed(self._loops), targets)
 
@@ -216,7 +209,7 @@ class Graph:
 def _spread(
     first: Iterable[str], neighbours: Mapping[str, Iterable[str]], beyond: Collection[str] = ()
 ) -> set[str]:
-    """Return `first` and all nodes reachable from it without passing through `beyond`."""
+    """Return `first` and all nodes of the graph reachable from it without passing through `beyond`."""
     seen = set(first)
     waiting = list(seen)
     while waiting:
@@ -229,7 +222,7 @@ def _spread(
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RouteCheck:
-    """Checks the routes through a workflow: its edges, start and loops.
+    """Checks the routes through the graph of a workflow: its edges, start and loops.
 
     `entries` has the entry of each node, by its id, as later nodes see it; None for an unknown type.
     """
@@ -241,7 +234,7 @@ class RouteCheck:
     findings: Findings
 
     def run(self) -> None:
-        """Check the start node, every edge and every loop."""
+        """Check the start node, every edge and every loop of the graph."""
         self._check_edges()
         self._check_cases()
         start = self.document.start
@@ -269,7 +262,6 @@ class RouteCheck:
             )
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        """Report that a route, its start or a mapping names an unknown node."""
         hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
         self.findings.error(path, message, hint)
 

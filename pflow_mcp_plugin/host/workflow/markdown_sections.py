@@ -41,12 +41,11 @@ _TEXTS = frozenset({"code", "command", "content", "input", "message", "prompt", 
 
 
 class PlacedFindings(Findings):
-    """Collects findings that stand at a line and column, and not at the path of a value."""
+    """Collects findings that stand at a line and column of Markdown, and not at the path of a value."""
 
     def found(
         self, place: Place, message: str, step: str = "", severity: Literal["error", "warning"] = "error"
     ) -> None:
-        """Add a finding at its place."""
         self.add("", message, step, severity=severity)
         line, column = place
         self.problems[-1] = attrs.evolve(self.problems[-1], line=line, column=column)
@@ -54,7 +53,7 @@ class PlacedFindings(Findings):
 
 @attrs.define(kw_only=True)
 class MarkdownEntry:
-    """What stands under a `###` heading; `places` has those of its fields, by their paths from `$`.
+    """What stands in a section of Markdown under a `###` heading; `places` has those of its fields, by path.
 
     It is not whole if a field of it could not be read.
     """
@@ -67,13 +66,13 @@ class MarkdownEntry:
     is_whole: bool = True
 
     def place_of(self, key: str) -> Place:
-        """Return where a field stands, or the heading if there is no such field."""
+        """Return where a field of a Markdown entry stands, or the heading if there is no such field."""
         return self.places.get(at("$", key), self.place)
 
 
 @attrs.define(kw_only=True)
 class MarkdownParts:
-    """The parts of the file: `sections` has the place and the entries of each section that is there."""
+    """The parts of a Markdown file: `sections` has the place and the entries of each section there is."""
 
     title: str = ""
     prose: list[str] = attrs.field(factory=list)
@@ -81,7 +80,7 @@ class MarkdownParts:
 
 
 def markdown_parts(text: str, origin: str, findings: PlacedFindings) -> MarkdownParts:
-    """Read the parts of a workflow in Markdown; what cannot be read is reported with its line."""
+    """Read the title and sections of a workflow in Markdown; what cannot be read is reported by line."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     front = _FRONT_MATTER.match(text)
     if front and "\n## " not in front[0]:
@@ -96,7 +95,7 @@ def markdown_parts(text: str, origin: str, findings: PlacedFindings) -> Markdown
 
 
 class _Reader:
-    """Reads the blocks of the file, one after the other."""
+    """Reads the sections of a Markdown file, one block after the other."""
 
     def __init__(self, lines: Sequence[str], origin: str, findings: PlacedFindings) -> None:
         self.parts = MarkdownParts()
@@ -163,7 +162,7 @@ class _Reader:
             self._findings.found(place, message, hint, "warning")
 
     def _stray(self, token: Token, raw: str) -> None:
-        """Report what stands in a section before its first entry."""
+        """Report what stands in a Markdown section before its first entry."""
         place = _start(token)
         section = (self._section or "").capitalize()
         if token.type == "fence" or _FIELD.match(raw):
@@ -186,7 +185,6 @@ class _Reader:
             entry.prose.append(raw)
 
     def _item(self, entry: MarkdownEntry, first: int, lines: Sequence[str]) -> None:
-        """Read the fields of a list item, whose lines are YAML."""
         bullet = _BULLET.match(lines[0])
         width = len(bullet[0]) if bullet else 0
         is_text = False
@@ -219,7 +217,6 @@ class _Reader:
                 entry.places.setdefault(f"${path.removeprefix('$[0]')}", place)
 
     def _code(self, entry: MarkdownEntry, token: Token) -> None:
-        """Read the field that a code block is."""
         place = _start(token)
         first, end = token.map or [0, 0]
         closing = self._lines[end - 1].strip() if end - first > 1 else ""
@@ -244,7 +241,7 @@ class _Reader:
                 entry.places.setdefault(f"{at('$', name)}{path.removeprefix('$')}", where)
 
     def _yaml(self, text: str, before: int) -> YamlText | None:
-        """Return a text read as YAML; report why if that fails, or if a key is there twice."""
+        """Return the YAML in a Markdown entry; report why if that fails, or if a key is there twice."""
         try:
             read = YamlText(text, self._origin, before)
         except PflowError as error:
@@ -265,7 +262,7 @@ class _Reader:
         return read
 
     def _set(self, entry: MarkdownEntry, key: str, value: JSON, place: Place) -> None:
-        """Set a field of an entry; dots in its key lead into an object, as in `headers.Accept`."""
+        """Set a field of a Markdown entry; dots in its key lead into an object, as in `headers.Accept`."""
         path, holder = "$", entry.fields
         *outer, last = key.split(".") if all(key.split(".")) else [key]
         for part in outer:
@@ -289,7 +286,7 @@ class _Reader:
 
 
 def _items(tokens: Sequence[Token], index: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last line of each item of the list that begins at an index, if one does."""
+    """Yield first and last line of each item of the Markdown list that begins at an index, if one does."""
     is_list = tokens[index].type == "bullet_list_open"
     while is_list and (token := tokens[(index := index + 1)]).level:
         if token.type == "list_item_open" and token.level == 1 and token.map:

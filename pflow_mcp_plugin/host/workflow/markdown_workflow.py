@@ -39,7 +39,7 @@ _MARKDOWN = (".pflow.md", ".md", ".markdown")
 
 @attrs.frozen(kw_only=True)
 class _NodeType:
-    """How a node type of theirs is called here, and its params and outputs that have other names.
+    """What a node type of pflow-cli's Markdown is called here, and its params and outputs that differ.
 
     The `unneeded` params say what is so here in any case. A param inside another one has a dot in its name.
     """
@@ -78,7 +78,7 @@ _MISSING = {
 
 @attrs.frozen(kw_only=True)
 class Converted:
-    """The document that a workflow in Markdown became, and where in the Markdown its parts stand.
+    """The document that a workflow in Markdown was converted to, and where in the Markdown its parts stand.
 
     `problems` are what has no equivalent, or is malformed.
     """
@@ -89,7 +89,7 @@ class Converted:
 
 
 def convert_markdown(text: str, origin: str) -> Converted:
-    """Convert a workflow in Markdown; raise PflowError if the text is too long for one."""
+    """Convert a workflow in Markdown to a document; raise PflowError if the text is too long for one."""
     if len(text) > MOST_MARKDOWN:
         message = f"{origin}: the text is longer than {MOST_MARKDOWN:,} characters, too long for a workflow"
         step = "Keep large data in files that nodes read"
@@ -105,7 +105,7 @@ def convert_markdown(text: str, origin: str) -> Converted:
 
 
 class _Conversion:
-    """Builds the document, and notes the places of its parts."""
+    """Converts a Markdown workflow to a document, and notes the places of its parts."""
 
     def __init__(self, findings: PlacedFindings) -> None:
         self.places: dict[str, Place] = {"$": (1, 1)}
@@ -142,7 +142,7 @@ class _Conversion:
     def _named(
         self, parts: MarkdownParts, section: str, convert: Callable[[MarkdownEntry], dict[str, JSON]]
     ) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """Yield the entries of a section by their names, which must differ."""
+        """Yield the entries of a Markdown section, converted, by their names, which must differ."""
         known: dict[str, Place] = {}
         for entry in parts.sections[section][1] if section in parts.sections else ():
             if entry.name in known:
@@ -231,7 +231,7 @@ class _Conversion:
         }
 
     def _mapped_params(self, entry: MarkdownEntry) -> Mapping[str, JSON]:
-        """Return the params that pass values to a workflow, and note the names of its outputs."""
+        """Convert the params with which Markdown passes values to a workflow, and note its outputs' names."""
         for key in ("param_mapping", "output_mapping"):
             if not isinstance(entry.fields.get(key, {}), Mapping):
                 message = f"{key} of step {cut(entry.name)} must be an object"
@@ -243,7 +243,7 @@ class _Conversion:
         return mapped if isinstance(mapped, Mapping) else {}
 
     def _workflow_name(self, entry: MarkdownEntry, name: JSON) -> JSON:
-        """Return what names the workflow of a step: the converted file for one in Markdown."""
+        """Return what names the workflow of a Markdown step: the converted file for one in Markdown."""
         suffix = next((it for it in _MARKDOWN if isinstance(name, str) and name.endswith(it)), "")
         if not suffix or not isinstance(name, str):
             return name
@@ -254,7 +254,7 @@ class _Conversion:
         return ours
 
     def _keep_places(self, entry: MarkdownEntry, targets: Mapping[str, str], path: str) -> None:
-        """Note the places of an entry's fields, each of which became what is at its target."""
+        """Note where in the Markdown an entry's fields stand, by the target that each was converted to."""
         for where, place in entry.places.items():
             key = _KEY.match(where)
             if key:
@@ -266,7 +266,7 @@ class _Conversion:
         return renamed
 
     def _ours(self, match: re.Match[str]) -> str:
-        """Return a template with what it names called as here."""
+        """Return a template of the Markdown workflow with what it names called as here."""
         begin, root, item, output = match.groups()
         if root in self._names:
             return f"{begin}{self._names[root]}{item}{output or ''}"
@@ -276,7 +276,7 @@ class _Conversion:
 
 
 def _described(entry: MarkdownEntry) -> dict[str, JSON]:
-    """Return the fields of an input or output, with its prose as the description."""
+    """Convert an input or output of a Markdown workflow, with its prose as the description."""
     given = entry.fields.get("description")
     prose = [*entry.prose, *([given] if isinstance(given, str) else [])]
     return {**entry.fields, **({"description": _joined(prose)} if entry.prose else {})}

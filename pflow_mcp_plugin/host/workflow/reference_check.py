@@ -48,13 +48,13 @@ _SLIP = 0.85
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
-    """Return the declaration of an output as later scopes see it; every node has `error`."""
+    """Return the declaration of a node's output for references to it; every node has `error`."""
     declared = next((field for field in entry.interface.outputs if field.key == key), None)
     return declared or (Field(key="error") if key == "error" else None)
 
 
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
-    """Return the entry of a node as later scopes see it, with its own actions, outputs and constructs."""
+    """Return a node's entry as references to it see it, with its own actions, outputs and constructs."""
     entry = entries.get(node.entry_key)
     if entry is None:
         return None
@@ -101,13 +101,12 @@ class Scopes:
         self._bits = {name: bits_of(places) for name, places in self.writers.items()}
 
     def written(self, name: str, nodes: NodeSet) -> int:
-        """Return those of the nodes, as bits, that write a name at the root."""
         return self._bits.get(name, 0) & nodes.bits
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scope:
-    """The scope of one place: the names that templates and arguments there can refer to.
+    """The scope of one place: the names that references there, in templates or expressions, can use.
 
     `nodes` are those that can have run, and `item` what is known of the names that only the place sees.
     """
@@ -118,24 +117,24 @@ class Scope:
 
     @property
     def uncertain(self) -> bool:
-        """Whether a node of unknown type may have written anything to the root of the shared store."""
+        """Whether a node of unknown type may have written anything into the scope."""
         return bool(self.shared.uncertain & self.nodes.bits)
 
     @property
     def open(self) -> bool | None:
-        """Whether nodes may have written more there than they declare; None if they do not say."""
+        """Whether nodes may have written more into the scope than they declare; None if they do not say."""
         if self.shared.open & self.nodes.bits:
             return True
         return None if self.shared.unsaid & self.nodes.bits else False
 
     @property
     def names(self) -> list[str]:
-        """The names at the root, then the nodes."""
+        """The names in the scope that a reference can begin with: those at the root, then the nodes."""
         written = (name for name in self.shared.writers if self.shared.written(name, self.nodes))
         return list(dict.fromkeys((*self.shared.given, *written, *self.item, *self.nodes)))
 
     def root(self, name: str) -> Field | None:
-        """Return what is known of a value at the root, None if there is none of this name."""
+        """Return what is known of a value at the root of the scope, None if there is none of this name."""
         if name in self.item:
             return self.item[name]
         written = self.shared.written(name, self.nodes)
@@ -144,7 +143,7 @@ class Scope:
         return self.shared.given.get(name)
 
     def declared(self, reference: TemplateReference) -> Field | None:
-        """Return the declaration of the value in scope that a template names, None if it is unknown."""
+        """Return the declaration of the value in scope that a reference names, None if it is unknown."""
         root, *rest = reference.path
         start = self.root(str(root))
         if start is None and rest and root in self.nodes:
@@ -156,7 +155,7 @@ class Scope:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReferenceCheck:
-    """Checks the references in the templates of one place, which messages call `user`, such as `node fetch`.
+    """Checks the references of one place to values in scope; messages call it `user`, such as `node fetch`.
 
     `severity` is `warning` where templates without a value are left as text.
     """
@@ -178,7 +177,7 @@ class ReferenceCheck:
                 self.check_reference(part, where)
 
     def check_notation(self, value: object, path: str, *, for_shell: bool) -> None:
-        """Warn about `{{name}}` and `$name`, if an input or node has that name: they stay as they are."""
+        """Warn of `{{name}}` and `$name`, which look like references to an input or node but stay text."""
         for where, text in strings(value, path):
             for written, name, meant in foreign_templates(text):
                 is_known = self.scope.root(name) is not None or name in self.node_ids
@@ -187,7 +186,6 @@ class ReferenceCheck:
                     self.findings.warning(where, message, f"Did you mean {meant}?")
 
     def check_reference(self, reference: TemplateReference, path: str) -> None:
-        """Check one reference at `path`."""
         root, scope = reference.root, self.scope
         if field := scope.root(root):
             self._check_inside(reference, field, 1, path)
@@ -212,7 +210,6 @@ class ReferenceCheck:
             self._add_unnamed(root, known, path, message, hint, is_open=scope.open)
 
     def check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
-        """Check one reference at `path` to an output of a node."""
         if entry is None or len(reference.path) == 1:  # `${node}` is the object of all its outputs
             return
         key = str(reference.path[1])
@@ -242,7 +239,7 @@ class ReferenceCheck:
     def _add_unnamed(
         self, name: str, known: list[str], path: str, message: str, suggestion: str, *, is_open: bool | None
     ) -> None:
-        """Report an undeclared name; `is_open` says whether others may exist, None that nobody knows."""
+        """Report a reference to an undeclared name; `is_open`: others may exist; None: nobody knows."""
         if is_open is False:
             self._add(path, message, suggestion)
         elif is_open is None or did_you_mean(name, known, cutoff=_SLIP):
@@ -252,7 +249,7 @@ class ReferenceCheck:
         self.findings.add(path, message, suggestion, severity=self.severity)
 
     def check_expression(self, place: ExpressionPlace, data: JSON) -> None:
-        """Check an expression of a node, or of an edge; `data` is the node's parameter of that name."""
+        """Check the references in an expression of a node or an edge; `data` is that param of the node."""
         from pflow_mcp_plugin.host.workflow.expressions import parsed
         from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape, is_always_true
 
@@ -303,7 +300,7 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about each value that a node needs and does not get if another one of `nodes` is skipped."""
+    """Warn about references to other `nodes` that have no value, though this node needs it, if those skip."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
     fields = entry.interface.fields if entry else {}
@@ -322,7 +319,7 @@ def check_skipped(
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:
-    """Check the cases of a branch."""
+    """Check the cases of a branch, except for the references in them."""
     path = f"{node.path}.params.{CASES}"
     if node.constructs.batch:
         step = "Filter the items with a transform, and give several nodes a batch each"
@@ -349,7 +346,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:
-    """Check that no value can become part of a shell line, wherever its templates are."""
+    """Check that no value a shell line refers to can become part of the line, wherever its templates are."""
     try:
         bind_line(line, lambda _: "")
     except PflowError as error:
@@ -357,7 +354,7 @@ def check_shell_line(line: str, path: str, findings: Findings) -> None:
 
 
 def check_outputs(node: NodeSpec, findings: Findings) -> None:
-    """Check the outputs of a transform."""
+    """Check that later references can name the outputs of a transform."""
     path = f"{node.path}.params"
     if EXPRESSION not in node.params and OUTPUTS not in node.params:
         message = f"Node {node.id} has no expression"

@@ -70,12 +70,12 @@ _RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
 
 
 def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
-    """Return whether a param is a shell line."""
+    """Return whether a param is a shell line, so that its templates are quoted for a shell."""
     return isinstance(value, str) and field is not None and field.shell_line
 
 
 def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
-    """Return a `line` for a shell, and the `variables` for its values; one without templates as a string.
+    """Return a shell `line`, and the `variables` for its values; one without templates as a string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program. A template in
     a place that cannot be quoted is an error.
@@ -109,7 +109,7 @@ def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
 
 
 class _Scanner:
-    """Copies a line and keeps track of the quotes that are open.
+    """Copies a shell line and keeps track of the quotes that are open.
 
     An odd line may mislead it, so that a value is quoted wrongly; the value still cannot become part of
     the line, since it is the result of an expansion.
@@ -129,7 +129,7 @@ class _Scanner:
         self.line.append(text)
 
     def expand(self, name: str, template: str) -> None:
-        """Add an expansion in place of a template, unless it would not be safe, or plain text, there."""
+        """Add a shell variable in place of a template, unless it would not be safe, or plain text, there."""
         inside = self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
@@ -175,7 +175,7 @@ class _Scanner:
 
 @attrs.define
 class _Word:
-    """A word of a line: its text without quotes, and the names of the variables that are expanded in it.
+    """A word of a shell line: its text without quotes, and the variables that are expanded in it.
 
     Inside `$((...))` and the like every name is a variable; these are in `evaluated`.
     """
@@ -190,7 +190,7 @@ class _Word:
 
 
 def evaluated_value(line: str) -> str:
-    """Return what evaluates a value in a line with `MARK` for each template, such as `let`; else empty."""
+    """Return what evaluates a value in a shell line with `MARK` for each template, such as `let`, or ""."""
     try:
         commands = list(_Reader(line).commands())
         for words in commands:  # it grows
@@ -217,7 +217,7 @@ def evaluated_value(line: str) -> str:
 
 
 def _evaluations(words: Sequence[_Word], tainted: set[str], *, computes: bool) -> Iterator[str]:
-    """Yield what in a simple command evaluates a value.
+    """Yield what in a simple command of a shell line evaluates a value.
 
     `tainted` are the variables that may hold one; with `computes`, something in the line may be the name of a
     builtin that a variable holds.
@@ -251,7 +251,7 @@ def _indexes_by_value(word: _Word, tainted: set[str]) -> bool:
 
 
 def _evaluates_names(name: str, arguments: Sequence[_Word], tainted: set[str]) -> bool:
-    """Return whether a builtin evaluates what it is given a name of: a variable, or a stream."""
+    """Return whether a shell builtin evaluates what it is given a name of: a variable, or a stream."""
     texts = [word.text for word in arguments]
     if name in ("mapfile", "readarray") and "-C" in texts:
         return True
@@ -264,7 +264,7 @@ def _evaluates_names(name: str, arguments: Sequence[_Word], tainted: set[str]) -
 
 
 def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool]) -> bool:
-    """Return whether a builtin, given values, evaluates one of them."""
+    """Return whether a shell builtin, given values, evaluates one of them."""
     texts = [word.text for word in arguments]
     starts = [is_dirty and text[:1] in (MARK, "$") for text, is_dirty in zip(texts, dirty, strict=True)]
     pairs = list(zip(texts, dirty[1:], strict=False))
@@ -282,7 +282,7 @@ def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool]
 
 
 def _command(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
-    """Return the words from the name of the command on, and whether `command` or its like was before it."""
+    """Return a shell command from its name on, and whether `command` or its like was before it."""
     words = _without_reserved(words)
     while words and _ASSIGNMENT.match(words[0].text):
         words = words[1:]
@@ -312,7 +312,7 @@ def _is_dirty(word: _Word, tainted: set[str]) -> bool:
 
 
 def _tainted(commands: Sequence[Sequence[_Word]], templates: int) -> set[str]:
-    """Return the variables of a line that may hold a value of a template, or a part of one."""
+    """Return the variables of a shell line that may hold a value of a template, or a part of one."""
     tainted = {*"123456789@*_", "REPLY", "MAPFILE", "OPTARG"}
     tainted.update(f"PFLOW_{index + 1}" for index in range(templates))
     before = 0
@@ -324,7 +324,7 @@ def _tainted(commands: Sequence[Sequence[_Word]], templates: int) -> set[str]:
 
 
 def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
-    """Yield the variables that a simple command gives a tainted value."""
+    """Yield the variables to which a simple command of a shell line gives a tainted value."""
     for word in words:
         found, is_dirty = _ASSIGNMENT.match(word.text), _is_dirty(word, tainted)
         # A name is enough: arithmetic follows it.
@@ -343,7 +343,7 @@ def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
 
 
 class _Reader:
-    """Reads the simple commands of a line, those in `$(...)` and backquotes included.
+    """Reads the simple commands of a shell line, those in `$(...)` and backquotes included.
 
     It need not understand a line that a shell would refuse.
     """
@@ -359,7 +359,7 @@ class _Reader:
         yield from self._found
 
     def _read(self, end: str) -> _Word:
-        """Read commands up to an end; return a word with all that is expanded in them."""
+        """Read a shell line up to an end; return a word with all that is expanded on the way."""
         words: list[_Word] = []
         word: _Word | None = None
         whole = _Word()
@@ -387,7 +387,7 @@ class _Reader:
         return whole
 
     def _plain(self, char: str, word: _Word | None, words: list[_Word], whole: _Word) -> _Word | None:
-        """Read a character that has a meaning outside of double quotes; return the word it belongs to."""
+        """Read a character with a meaning outside of the shell's double quotes; return the word it is in."""
         line, at = self._line, self._at
         self._at += 1
         if char == "'":
@@ -414,7 +414,7 @@ class _Reader:
         return None
 
     def _opened(self, char: str, word: _Word | None, words: list[_Word]) -> _Word | None:
-        """Read what begins with a bracket outside of quotes, behind its first character."""
+        """Read what begins with a bracket outside of a shell's quotes, behind its first character."""
         if char in "<>":
             word = self._begun(words)
             word.text = "<("
@@ -456,7 +456,6 @@ class _Reader:
 
     @staticmethod
     def _take(word: _Word, inner: _Word) -> None:
-        """Let a word hold what is expanded inside it."""
         word.names |= inner.names
         word.evaluated |= inner.evaluated
         word.defaults |= inner.defaults

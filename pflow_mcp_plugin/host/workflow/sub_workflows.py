@@ -36,7 +36,7 @@ _UNKNOWN = Interface(open=True, open_outputs=True)
 
 
 def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
-    """Return the interface of a checked workflow.
+    """Return the interface that a checked workflow has as a node of others.
 
     An output has the type that is declared for what its template names, with None added where a successful
     run may lack it.
@@ -62,7 +62,7 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
 
 
 class _Outputs:
-    """What is known of the outputs of a workflow."""
+    """What is known of the outputs of a workflow that others run as a node."""
 
     def __init__(self, checked: Checked, declared: JSON) -> None:
         document, graph = checked.document, checked.graph
@@ -123,7 +123,7 @@ def _friendly(kind: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class WorkflowPlace:
-    """Where a workflow is, so where those that it runs are looked up.
+    """Where a workflow is, which decides where the workflows that it runs as nodes are looked up.
 
     `library` has the saved workflows, if there are any. A workflow without a `file`, as one that is saved,
     cannot name files. `name` is that of a saved workflow, or of its file as it was named.
@@ -135,11 +135,11 @@ class WorkflowPlace:
 
     @property
     def identity(self) -> str:
-        """What tells the workflow from any other; empty for one that is written inside another."""
+        """What tells a workflow that others run from any other; empty for one written inside another."""
         return str(self.file.absolute().resolve()) if self.file else self.name
 
     def of(self, name: str) -> WorkflowPlace:
-        """Return the place of a workflow that the one at this place names; only a file can name files."""
+        """Return where a workflow is that the one here runs by name; only a file can name files."""
         if not names_file(name):
             return attrs.evolve(self, file=None, name=name)
         if self.file is None:
@@ -149,7 +149,6 @@ class WorkflowPlace:
         return attrs.evolve(self, file=self.file.parent / Path(name).expanduser(), name=name)
 
     def read(self) -> JSONObject:
-        """Read the workflow at this place; raise PflowError if that is not possible."""
         if self.file is not None:
             return read_workflow(self.file)
         library = self.library.library if self.library else None
@@ -159,7 +158,6 @@ class WorkflowPlace:
 
     @property
     def source(self) -> str:
-        """The file of the workflow, for problems."""
         library = self.library.library if self.library and self.name else None
         if self.file is None and library is not None:
             return str(library.describe(self.name).path)
@@ -167,7 +165,7 @@ class WorkflowPlace:
 
 
 def names_file(name: str) -> bool:
-    """Return whether a node that runs a workflow of this name runs a file, and not one that is saved."""
+    """Return whether a node that runs a workflow names its file, and not a saved one."""
     return bool(set(name) & {"/", "\\", "."})
 
 
@@ -178,7 +176,7 @@ def check_workflow(
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check a workflow and all the workflows that it runs: collect every problem.
+    """Check a workflow and all the workflows that it runs as nodes: collect every problem.
 
     `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
     values are not known. `place` is where the workflow is, so where those that it runs are looked up.
@@ -193,7 +191,7 @@ def check_workflow(
 
 
 def _uses(checked: Checked) -> Iterator[NodeUse]:
-    """Yield the uses of nodes in a workflow, and in those that it runs, each read once."""
+    """Yield the uses of nodes in a workflow, and in those that it runs as nodes, each read once."""
     waiting, met = [checked], {id(checked)}
     for each in waiting:
         yield from each.uses.values()
@@ -203,7 +201,7 @@ def _uses(checked: Checked) -> Iterator[NodeUse]:
 
 
 class _SubWorkflows:
-    """Finds and checks the workflows that workflows run; each file and saved one is checked once."""
+    """Finds and checks the workflows that others run as nodes; each file and saved one is checked once."""
 
     def __init__(self, types: NodeTypes, place: WorkflowPlace) -> None:
         self._types = types
@@ -212,7 +210,7 @@ class _SubWorkflows:
         self._sources: set[str] = set()
 
     def called(self, document: WorkflowDocument, findings: Findings) -> Mapping[str, CalledWorkflow]:
-        """Find the workflows that nodes run, and report those that cannot run and the problems in them."""
+        """Find the workflows that nodes run; report those that cannot run as nodes, and problems in them."""
         called: dict[str, CalledWorkflow] = {}
         for node in document.nodes:
             if node.runs is not None and node.entry_key not in called:
@@ -306,7 +304,7 @@ class _SubWorkflows:
         )
 
     def _moved(self, called: CalledWorkflow, place: WorkflowPlace, path: str) -> Iterator[Problem]:
-        """Yield the problems of a workflow as those of the one that runs it.
+        """Yield the problems of a workflow as those of the one that runs it as a node.
 
         Those of one that is written inside another have their path there; others name their workflow.
         """
@@ -329,7 +327,7 @@ class _SubWorkflows:
 
 
 def _asks_the_time(document: WorkflowDocument) -> bool:
-    """Return whether a condition of a workflow may call `now()`."""
+    """Return whether a condition of a workflow that runs as a node may call `now()`."""
     places = [place for edge in document.edges for place in edge.conditions]
     places += [place for node in document.nodes for place in node.constructs.conditions]
     return any("now(" in "".join(place.text.split()) for place in places)

@@ -40,14 +40,13 @@ _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentS
 
 @attrs.frozen
 class TemplateReference:
-    """A template: its text as written and the path it names."""
+    """A well-formed template such as `${a.b}`: its text as written and the path it names."""
 
     text: str
     path: tuple[str | int, ...]
 
     @property
     def root(self) -> str:
-        """The first name of the template's path."""
         return str(self.path[0])
 
 
@@ -91,7 +90,7 @@ IN_CODE = "Pass the value in another parameter, such as inputs, and use its name
 
 
 def in_code(template: str, where: str = "") -> str:
-    """Return the message about a template in code; `where` is the line."""
+    """Return the message about a template in code, where none may be; `where` is the line."""
     return f"{template} is in code{where}: no value becomes a part of code"
 
 
@@ -136,7 +135,7 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
 
 
 def foreign_templates(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what looks like a template of another program: as written, its first name, and as ours."""
+    """Yield what looks like a template of another program: as written, its first name, and as `${...}`."""
     for match in _FOREIGN.finditer(text):
         name, rest, plain = match.groups()
         yield match[0], name or plain, f"${{{plain or name + rest}}}"
@@ -169,7 +168,7 @@ def named(value: object) -> Iterator[TemplateReference]:
 
 
 def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
-    """Yield every string in a value with its JSON path, keys of objects left out: they hold no templates."""
+    """Yield every string in a value with its JSON path; keys of objects not, which hold no templates."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
@@ -193,7 +192,7 @@ def or_text(lookup: Lookup) -> Lookup:
 
 
 def resolve(value: object, lookup: Lookup) -> Any:
-    """Fill in the templates in a JSON value, at any depth, and return the result; keys are not templates."""
+    """Fill in the templates in a JSON value, at any depth; keys of objects stay as they are."""
 
     def filled(text: str) -> Any:
         if "${" not in text:
@@ -207,12 +206,12 @@ def resolve(value: object, lookup: Lookup) -> Any:
 
 
 def literal(value: Any) -> Any:
-    """Return `value` with its `${` escaped at any depth, so that it resolves to itself."""
+    """Return `value` with its `${` escaped at any depth, so that no template in it is filled in."""
     return with_strings(value, lambda text: text.replace("${", "$${"))
 
 
 def with_strings(value: object, change: Callable[[str], Any]) -> Any:
-    """Return a JSON value with each of its strings changed; keys of objects stay as they are."""
+    """Return a value that may hold templates with each of its strings changed, keys of objects not."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -238,7 +237,7 @@ def _value_of(part: str | TemplateReference | Malformed, lookup: Lookup) -> Any:
 
 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
-    """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
+    """Follow a template's path into a value; strings along the path are parsed if they are JSON.
 
     If a step does not exist, `MissingValue` names those that do.
     """
@@ -260,7 +259,7 @@ def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
 
 
 def _step(value: object, step: str | int) -> tuple[bool, object]:
-    """Return whether a step exists, and the value it leads to (or the original value if not)."""
+    """Return whether a step of a template's path exists, and where it leads (to the same value if not)."""
     if isinstance(value, dict):
         return (True, value[step]) if step in value else (False, value)
     if isinstance(value, (list, tuple)):
@@ -270,7 +269,7 @@ def _step(value: object, step: str | int) -> tuple[bool, object]:
 
 
 def as_text(value: object) -> str:
-    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON."""
+    """Return a value as the text that replaces its `${...}` in a string: what is no string as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -281,7 +280,7 @@ def as_text(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """A step into a value that its declaration, `within`, does not have.
+    """A step of a template's path into a value that its declaration, `within`, does not have.
 
     `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
     the declaration excludes it; else it only does not name it.
@@ -294,7 +293,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Return the nested declaration at a path inside a declared value; None if it is unknown."""
+    """Return the declaration of what a template's path leads to in a declared value; None if unknown."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):
@@ -334,13 +333,13 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the nested declaration of the items of a declared list, named `name`."""
+    """Return the declaration of each item of a list that a template names, for an item called `name`."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return a declaration for the items of a literal list, derived from them and named `name`."""
+    """Return a declaration, for templates, of the items in a literal list, derived from them as `name`."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(map(type_of, items))

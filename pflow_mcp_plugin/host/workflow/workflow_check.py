@@ -72,41 +72,38 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return what a mapping names as its source: as a template does, without `${}`."""
+    """Return what a mapping names as its source as if in a template, for the check of the workflow."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
 class NodeTypes(Protocol):
     """The part of the registry that the check of a workflow uses."""
 
-    def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if it is unknown."""
+    def find(self, node_type: str) -> Entry | None: ...
 
-    def missing(self, node_type: str) -> Problem:
-        """Return the problem of an unknown node type."""
+    def missing(self, node_type: str) -> Problem: ...
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
-        """Return what nodes need and this machine lacks."""
+        """Yield warnings for the check of a workflow about what its nodes need and this machine lacks."""
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use."""
+        """Return the problems that a node's source finds in its use, as the workflow's check knows it."""
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node of an older shape in normal form, None for any other."""
+        """Return a workflow's node of an older shape in normal form for the check, None for any other."""
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin that has a node type, None if it is the host's own or saved."""
+        """Return the plugin of a node type that a workflow uses, None if it is the host's own or saved."""
 
 
 @attrs.define(eq=False)
 class ChangedEntries:
-    """The node types with their entries changed; anything else is as `types` has it."""
+    """The node types for the check of a workflow, their entries changed; anything else is as in `types`."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the changed entry of a node type or alias, None if it is unknown."""
         entry = self.types.find(node_type)
         return self.change(entry) if entry else None
 
@@ -115,17 +112,17 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry for a run whose user believes what nodes claim of themselves."""
+    """Return an entry to check a workflow with, for a user who believes what nodes claim of themselves."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry whose node takes parameters beyond those that are declared."""
+    """Return an entry to check a workflow with whose node takes more parameters than are declared."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return the entry of a node `http`: one that only fetches something may run twice.
+    """Return the entry by which a workflow's node `http` is checked: one that only fetches may run twice.
 
     Its result is kept for later runs only without `auth`, which may name another account then.
     """
@@ -137,7 +134,7 @@ def fetching(entry: Entry, node: NodeSpec) -> Entry:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
-    """A checked workflow: its well-formed parts, in normal form, and every problem.
+    """What the check of a workflow found: its well-formed parts, in normal form, and every problem.
 
     `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one, and
     `called` the workflows that its nodes run, and `uses` what is known of the use of each node, by its id.
@@ -155,7 +152,7 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """A workflow that another runs as a node, checked without a run.
+    """The check, without a run, of a workflow that another one runs as a node.
 
     `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
     the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
@@ -181,7 +178,7 @@ def check_one(
     calls: Calls,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check one workflow: read it and collect every problem.
+    """Check one workflow, those that it runs aside: read it and collect every problem.
 
     `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
     values are not known. `calls` finds the workflows that it runs.
@@ -271,11 +268,10 @@ class _Check:
 
     @property
     def lenient(self) -> bool:
-        """Whether a run, or a workflow that runs this one, could put anything at the root of the store."""
+        """Whether the check allows for anything at the root of the store, from who runs this workflow."""
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
-        """Return what may be named before a node, such as in its condition."""
         nodes = self.graph.before(node_id)
         if node_id not in self.graph.reachable:
             # It is reported as such; its templates may name any other node.
@@ -284,7 +280,6 @@ class _Check:
         return Scope(shared=self.scopes, nodes=nodes)
 
     def inner_scope(self, node: NodeSpec) -> Scope:
-        """Return what a node can refer to, what only it sees included."""
         scope = self.scope(node.id)
         return attrs.evolve(scope, item=node.constructs.inside(scope.declared))
 
@@ -325,7 +320,7 @@ class _Check:
             checker.check_expression(place, node.params.get(DATA))
 
     def check_templates(self, node: NodeSpec, entry: Entry | None, checker: ReferenceCheck) -> None:
-        """Check the templates in a node's params, which code must not have."""
+        """Check the templates in the params of a workflow's node; in code there must be none."""
         fields = entry.interface.fields if entry else {}
         for key, value in node.params.items():
             path, field = at(f"{node.path}.params", str(key)), fields.get(str(key))
@@ -341,7 +336,7 @@ class _Check:
                     check_shell_line(value, path, self.findings)
 
     def check_recipe(self, node: NodeSpec) -> None:
-        """Check how it is found out whether a node did what it was to do: it must do no harm."""
+        """Check how it is to be verified that a workflow's node did what it should: that must do no harm."""
         path, recipe = f"{node.path}.verify", node.constructs.verify
         if recipe is None:
             return
@@ -366,7 +361,6 @@ class _Check:
                 self.findings.error(place, error.message, "; ".join(error.suggestions))
 
     def check_constructs(self, node: NodeSpec) -> None:
-        """Check what the constructs of a node read, and the names that they give."""
         scope = self.scope(node.id)
         checker = self.reference_check(scope, f"node {node.id}")
         for place in node.constructs.templates:
@@ -424,7 +418,6 @@ class _Check:
             self.findings.error(path, message, step)
 
     def check_declared(self, node: NodeSpec, wanted: Field, value: object, path: str, scope: Scope) -> None:
-        """Check a value that consists of a template against the declaration of what the template names."""
         reference = lone(value)
         given = scope.declared(reference) if reference else None
         if reference is None or given is None:
@@ -435,7 +428,7 @@ class _Check:
         self.check_fit(node, given, wanted, reference.text, path, step)
 
     def check_fit(self, node: NodeSpec, given: Field, wanted: Field, name: str, path: str, step: str) -> None:
-        """Check a value, which messages call `name`, by its declaration; `step` is for one of an input."""
+        """Check a declared type against a node's parameter; `step` is for an input of the workflow."""
         message = f"{wanted.key} of node {node.id} must be {wanted.type}, but {name} is {given.type}"
         if not may_become(given, wanted):
             self.findings.error(path, message, step or "Refer to a value of that type")
@@ -443,7 +436,7 @@ class _Check:
             self.findings.warning(path, message, step)
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        """Check inputs that a node reads by its own names, and what is mapped to it, against its params."""
+        """Check workflow inputs that a node reads by name, and what is mapped to it, against its params."""
         mapped = self.document.mapping(node.id).inputs
         for wanted in entry.interface.params:
             key = wanted.key
@@ -496,7 +489,7 @@ class _Check:
             self.check_use(node, entry, values, read.of(node))
 
     def input_values(self, node: NodeSpec, entry: Entry, bound: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of inputs that a node reads, known when a run starts and unchanged until then."""
+        """Return the input values that the check knows a node will read: no earlier node changes them."""
         scope = self.inner_scope(node)
         inside = [node.params, *(place.value for place in node.constructs.templates)]
         wanted = {part.root for part in named(inside)}.union(entry.interface.reads)
@@ -512,7 +505,7 @@ class _Check:
     def check_use(
         self, node: NodeSpec, entry: Entry, values: Mapping[str, object], read: frozenset[Path]
     ) -> None:
-        """Have the source of a node judge its use, with the values of inputs, and with each known item."""
+        """Let a node's source judge its use in the workflow, with known input values and each known item."""
         fields, mapped = entry.interface.fields, self.document.mapping(node.id).inputs
         taken = (key for key in entry.interface.reads if key not in mapped and values.get(key) is not None)
         natural = {key: fitting(values[key], fields[key]) for key in taken}
@@ -534,7 +527,7 @@ class _Check:
                 self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
-        """Return the keys that may come from elsewhere than a node's params; None if any may."""
+        """Return the keys that the workflow may supply beside a node's params; None if any may."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open is not False or self.lenient:
             return None

@@ -61,7 +61,7 @@ def only_fetches(params: Mapping[str, object]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node of the document; `raw` keeps every key, also unknown ones. A malformed type is empty.
+    """A node of a workflow document; `raw` keeps every key, also unknown ones. A malformed type is empty.
 
     A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
     says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
@@ -80,12 +80,11 @@ class NodeSpec:
 
     @property
     def path(self) -> str:
-        """The JSON path of the node in the document."""
         return f"$.nodes[{self.index}]"
 
     @property
     def entry_key(self) -> str:
-        """What the entry of the node is found by: its type, with its id if a workflow is written in it.
+        """What finds the entry of the document's node: its type, with its id if a workflow is written in it.
 
         Nodes that take other parameters than those declared, and requests that only fetch something, have an
         entry of their own.
@@ -98,7 +97,7 @@ class NodeSpec:
 
 @attrs.frozen(kw_only=True)
 class EdgeSpec:
-    """An edge of the document: from one node to another when the first returns `action`, and `when` holds."""
+    """An edge of a workflow document: the next node if the first returns `action`, and `when` holds."""
 
     index: int
     source: str
@@ -108,23 +107,21 @@ class EdgeSpec:
 
     @property
     def path(self) -> str:
-        """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
 
     @property
     def conditions(self) -> list[ExpressionPlace]:
-        """The expressions that decide about the edge."""
         return [self.when] if self.when else []
 
     @property
     def route(self) -> str:
-        """The edge's action, with its condition if it has one: what distinguishes the edges of a node."""
+        """What distinguishes a node's edges in the document: the action, with the condition if it has one."""
         return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
 @attrs.frozen(kw_only=True)
 class InputSpec:
-    """An input that the document declares, required unless it has a default or says otherwise.
+    """An input that the workflow document declares, required unless it has a default or says otherwise.
 
     `bounds` are what JSON Schema says of its value beside the type: `enum`, `minimum`, `maximum`, `pattern`.
     `stdin` takes it from what is piped in, and `setting` names a setting that has its value; a `secret` is
@@ -144,7 +141,6 @@ class InputSpec:
 
     @property
     def path(self) -> str:
-        """The JSON path of the input in the document."""
         return at("$.inputs", self.name)
 
     @property
@@ -160,12 +156,12 @@ class InputSpec:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What people are told of the values of the document's input: `one of "a", "b"`, `at least 3`."""
+        """What people are told of the values of a document's input: `one of "a", "b"`, `at least 3`."""
         return tuple(limits(SchemaDocument(self.bounds), self.bounds))
 
     @property
     def about(self) -> str:
-        """What people are told of the document's input: its description, type, limits and default."""
+        """What people are told of a document's input: its description, type, limits and default."""
         notes = [self.description, self.type, *self.limits]
         notes += [] if self.required or self.has_default else ["optional"]
         notes += [f"default {json.dumps(self.default)}"] if self.has_default and not self.secret else []
@@ -187,7 +183,7 @@ class InputSpec:
 
 @attrs.frozen(kw_only=True)
 class OutputSpec:
-    """An output that the document declares, and the template of its value."""
+    """An output that the workflow document declares, and the template of its value."""
 
     name: str
     source: str
@@ -204,7 +200,7 @@ class NodeMapping:
 
 @attrs.frozen(kw_only=True)
 class WorkflowDocument:
-    """The document of a whole workflow; malformed parts have been reported and are left out."""
+    """The document of a whole workflow, without the malformed parts, which have been reported."""
 
     nodes: tuple[NodeSpec, ...] = ()
     edges: tuple[EdgeSpec, ...] = ()
@@ -216,12 +212,11 @@ class WorkflowDocument:
     permissive: bool = False
 
     def mapping(self, node_id: str) -> NodeMapping:
-        """Return the document's mapping for a node, an empty one if it has none."""
         return self.mappings.get(node_id, NodeMapping())
 
 
 def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
-    """Return a workflow in normal form; the one given is not changed.
+    """Return a workflow document in normal form; the one given is not changed.
 
     It gets an `ir_version`; a node without a type gets its id as its type; without edges the nodes are
     chained in order; nodes of older shapes are rewritten by the source they belong to, which turns
@@ -261,7 +256,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
 def bind_inputs(
     document: WorkflowDocument, given: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Problem]]:
-    """Bind the inputs of a run: return the values that it starts with, and the problems of the given ones.
+    """Bind the document's inputs for a run: return the values it starts with, and problems of those given.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,
@@ -307,7 +302,7 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return the values of the inputs of a run that are secret."""
+    """Return the values of a run's inputs that the document declares as secret."""
     secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
     return [value for value in secret if isinstance(value, str) and value]
 

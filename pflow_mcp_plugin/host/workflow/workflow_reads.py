@@ -45,17 +45,17 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of the host's own nodes, an empty string for any other entry."""
+    """Return the type of one of the host's own nodes, which may read by expressions; "" for any other."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return the parameters of a node whose strings are expressions; templates in them are not resolved."""
+    """Return the parameters of a node that are read as expressions; templates in them are not resolved."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
-    """Yield the expressions in a node's params; malformed ones are left out."""
+    """Yield the expressions in a node's params, by which it reads values; malformed ones are left out."""
     path, on_data = f"{node.path}.params", DATA in node.params
     if own_type(entry) == "branch":
         for number, case in enumerate(cases_of(node.params)):
@@ -75,12 +75,12 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a branch, whose conditions are expressions; an empty list if there are none."""
+    """Return the cases of a branch, whose conditions read the workflow's values; empty if there are none."""
     return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the named expressions of a transform, by output."""
+    """Return the named expressions by which a transform reads the workflow's values, by output."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -113,7 +113,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a transform: `result` of its expression, and those it names itself."""
+    """Return the outputs of a transform, typed by what its expressions read: `result`, and named ones."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -129,7 +129,7 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return the params of a use of a node, coerced, with `UNKNOWN` where only the run knows the value.
+    """Return a node's params as far as they are known before a run, `UNKNOWN` where it reads other values.
 
     So is a value of the wrong type, which the check of the workflow reports. Only in the use of an item of a
     batch such a value stays as it is.
@@ -146,7 +146,7 @@ def known_params(
 
 
 def fitting(value: object, field: Field) -> object:
-    """Return a value that a use knows in its declared type; `UNKNOWN` if it does not fit."""
+    """Return a value known before a run in its declared type; `UNKNOWN` if it does not fit."""
     try:
         return value if value is UNKNOWN else coerce(value, field)
     except TypeMismatch:
@@ -154,7 +154,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return what looks up the values that a use knows, by the first name of a template."""
+    """Return what looks up values known before a run, by the first name of the template that reads them."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
@@ -163,7 +163,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return a value of a use with its templates filled in, `UNKNOWN` in place of what they leave open."""
+    """Return a value with its templates filled in, `UNKNOWN` where they read what no check can know."""
 
     def known(text: str) -> Any:
         if "${" not in text:
@@ -224,7 +224,7 @@ class WorkflowReads:
         self.inputs = document.inputs.keys() & {path[0] for path in by_name | natural}
 
     def of(self, node: NodeSpec) -> frozenset[Path]:
-        """Return the paths that are read of the outputs of a node; of one that repeats those of one run."""
+        """Return the paths that the workflow reads of a node's outputs; of a batch, those of a single run."""
         paths = self._found.get(node.id, ())
         return frozenset(inner for path in paths for inner in node.constructs.read_of_one(path))
 
@@ -235,7 +235,7 @@ def reads(entry: Entry) -> set[str]:
 
 
 def root_names(document: WorkflowDocument, node_id: str, entry: Entry | None) -> dict[str, str]:
-    """Return the names at the root of the shared store under which a node writes, by its own names."""
+    """Return the names at the root of the store by which others read what a node writes, by its own names."""
     mapped = document.mapping(node_id).outputs
     declared = () if document.namespaced or entry is None else entry.interface.outputs
     return {field.key: field.key for field in declared} | dict(mapped)

@@ -56,12 +56,12 @@ Place = tuple[int, int]
 
 
 def is_descriptor(word: str) -> bool:
-    """Return whether the file of a workflow is one that the user has opened for pflow."""
+    """Return whether a workflow file is one that the user has opened for pflow, such as `/dev/stdin`."""
     return _DESCRIPTOR.fullmatch(word) is not None
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Read the file of a workflow, JSON or YAML; the error says why it cannot be used."""
+    """Read a workflow from its file, JSON or YAML; the error says why it cannot be used."""
     text = read_text(path)
     try:
         return load_workflow(text, str(path))
@@ -100,7 +100,7 @@ def similar_files(path: Path) -> tuple[str, ...]:
 
 
 def is_yaml(origin: str, text: str) -> bool:
-    """Return whether a text is read as YAML: by its file's suffix, else unless it begins as JSON does.
+    """Return whether a workflow's text is YAML: by its file's suffix, else unless it begins as JSON does.
 
     JSON has a quote after the first `{`; YAML may have a name there.
     """
@@ -141,11 +141,11 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
 
 
 def to_yaml(value: JSON) -> str:
-    """Return a value as YAML that `YamlText` reads as the same value."""
+    """Return a value as YAML text that `YamlText` reads as the same value."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types
-        """Writes texts of several lines as such, and quotes those that YAML 1.2 takes for numbers."""
+        """Writes YAML text of several lines as such, and quotes what YAML 1.2 takes for numbers."""
 
     Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_NUMBER.pattern})$"), None)
 
@@ -158,7 +158,7 @@ def to_yaml(value: JSON) -> str:
 
 
 def _refused(origin: str, message: str, place: Place | None = None, step: str = "") -> PflowError:
-    """Return the error of a text that cannot be loaded, with the place of the mistake if it is known."""
+    """Return the error of a workflow text that cannot be loaded, with the mistake's place if known."""
     details: dict[str, object] = {"file": origin}
     if place:
         line, column = place
@@ -168,7 +168,7 @@ def _refused(origin: str, message: str, place: Place | None = None, step: str = 
 
 
 def _read_json(text: str) -> tuple[JSON, Findings]:
-    """Return the value in a JSON text, and its duplicate keys, of which all but one value would be lost."""
+    """Read a workflow's JSON text; its duplicate keys, of which all but one would be lost, are findings."""
     repeated: list[tuple[dict[str, JSON], list[str]]] = []
 
     def joined(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -219,7 +219,7 @@ def _number(text: str) -> float:
 
 
 def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
-    """Return problems with the line and column of each place in its file.
+    """Return problems with the line and column at which each stands in the text of the workflow's file.
 
     A place that is not there, such as a parameter that is missing, is that of what it is missing from. The
     problems of the workflow in `file` have no source.
@@ -238,7 +238,7 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
 
 
 def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
-    """Return a problem with the place of its path, or else of what that is in."""
+    """Return a problem with the line and column of its path in the workflow's text, or of what holds it."""
     path = problem.path
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
@@ -247,7 +247,7 @@ def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
 
 
 def locate(error: PflowError, file: Path | None) -> None:
-    """Add line and column to the problems of an error."""
+    """Add line and column in the workflow's file to the problems of an error."""
     problems = located(error.problems, file)
     if len(problems) == 1:  # it is also part of the message
         before, after = (str(attrs.evolve(it, suggestion="")) for it in (*error.problems, *problems))
@@ -267,7 +267,7 @@ def json_places(text: str) -> dict[str, Place]:
 
 
 def _paths(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the path of each value with the offset at which it, or its key, begins."""
+    """Yield the path of each value in a JSON text, with the offset at which it, or its key, begins."""
     # Of each list or object around the current place: its path, and an index or a key.
     around: list[tuple[str, int | str | None]] = []
     yield "$", len(text) - len(text.lstrip("\ufeff \t\r\n"))
@@ -300,7 +300,7 @@ def _name(part: str) -> str:
 
 @attrs.define
 class _Container:
-    """A list or an object that is being read, its key in wait, and how many values it has had so far."""
+    """A list or object being read in a JSON text: the key in wait, and how many values it has so far."""
 
     value: Any
     path: str

@@ -41,7 +41,7 @@ _BITS = 1024
 
 
 def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens of an expression with its operators told from wildcards and signs of numbers."""
+    """Yield the tokens of an expression, with arithmetic told from wildcards and the signs of numbers."""
     held: Token = {"type": ""}
     for token in tokens:
         kind, is_adjacent = token["type"], held.get("end") == token["start"]
@@ -63,7 +63,7 @@ def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def hyphenated(text: str) -> Mapping[str, str]:
-    """Return what may be meant as names with hyphens, by each name in them; members begin with a dot.
+    """Return what reads as a subtraction but may be meant as a name with hyphens, by each name in it.
 
     `read-file.content` is `read` minus the `content` of `file`, unless the name is in double quotes.
     """
@@ -71,7 +71,7 @@ def hyphenated(text: str) -> Mapping[str, str]:
 
 
 def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | float:
-    """Return what an operator makes of two values, or a minus of one; `names` are how they are written."""
+    """Return what an arithmetic operator, or a minus, makes of values; `names` are how they are written."""
     for value, name in zip(values, names, strict=True):
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{name} is {shown(value)}" if name else f"it was given {shown(value)}"

@@ -50,12 +50,12 @@ _DIRECTIVES: Mapping[str, tuple[str, Callable[[datetime], str]]] = {
 
 
 def problem(message: str, step: str = "") -> PflowError:
-    """Return the error of a function; it contains no data."""
+    """Return the error of a function on dates, or of another one; it contains no data."""
     return PflowError(message, suggestions=(step,) if step else ())
 
 
 def this_moment() -> str:
-    """Return the date and time of now, in UTC, to the second."""
+    """Return the current date and time in UTC, to the second, as `now()` gives it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

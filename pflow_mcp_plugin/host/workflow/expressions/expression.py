@@ -98,7 +98,7 @@ def parsed(text: str) -> Expression:
 
 
 class _Lexer(lexer.Lexer):
-    """Adds `$` and the signs of arithmetic, and accepts only JSON between backticks."""
+    """Splits an expression into tokens; beyond jmespath's, `$` and arithmetic, but only JSON in backticks."""
 
     SIMPLE_TOKENS = {  # noqa: RUF012 - as in the base class
         **lexer.Lexer.SIMPLE_TOKENS,
@@ -145,7 +145,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 class _Parser(parser.Parser):
-    """The parser of jmespath, for `$`, bare numbers and arithmetic; without its cache."""
+    """The parser of jmespath, for expressions with `$`, bare numbers and arithmetic; without its cache."""
 
     BINDING_POWER = {**parser.Parser.BINDING_POWER, "root": 0, **BINDING_POWER}  # noqa: RUF012 - as there
 
@@ -192,7 +192,7 @@ def path_text(node: Node) -> str:
 
 
 def nodes_in(tree: Node) -> Iterator[Node]:
-    """Yield every node of a syntax tree; it does not recurse."""
+    """Yield every node of an expression's syntax tree; it does not recurse."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -272,7 +272,7 @@ class Evaluation(visitor.TreeInterpreter):
         self._texts: dict[int, tuple[str, Any]] = {}  # by identity, and kept, as `Limits` keeps sizes
 
     def visit(self, node: Node, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate a node of the expression's tree on a value, within the limits."""
+        """Evaluate a node of the expression's syntax tree on a value, within the limits."""
         self._limits.spend(1)
         kind = node["type"]
         value = self._opened(args[0]) if kind in _STEPS else args[0]
@@ -282,11 +282,10 @@ class Evaluation(visitor.TreeInterpreter):
         return self._opened(result) if "opens" in node else result
 
     def visit_root(self, _: Node, __: Any) -> Any:
-        """Evaluate `$`."""
         return self._everything
 
     def visit_function_expression(self, node: Node, value: Any) -> Any:
-        """Evaluate a call; where the function takes no null, the error names the argument that is null."""
+        """Evaluate a call in an expression; where null is not taken, the error names the null argument."""
         arguments = [self.visit(child, value) for child in node["children"]]
         try:
             return self._callable.call_function(node["value"], arguments)
@@ -314,11 +313,10 @@ class Evaluation(visitor.TreeInterpreter):
         return self._why_null(inner[0], value, before) if node["type"] in _OF_ITEMS else ""
 
     def visit_field(self, node: Node, value: Any) -> Any:
-        """Evaluate a name; only objects have members, whatever methods a value may have."""
+        """Evaluate a name in an expression; only objects have members, whatever methods a value may have."""
         return value.get(node["value"]) if isinstance(value, dict) else None
 
     def visit_value_projection(self, node: Node, value: Any) -> Any:
-        """Evaluate `*` on the values of an object."""
         base = self.visit(node["children"][0], value)
         if not isinstance(base, dict):
             return None
@@ -326,7 +324,7 @@ class Evaluation(visitor.TreeInterpreter):
         return [item for item in found if item is not None]
 
     def visit_flatten(self, node: Node, value: Any) -> Any:
-        """Evaluate `[]`; the length is counted first, as the inner lists may be one and the same."""
+        """Evaluate `[]` in an expression; its length is counted first, as inner lists may be the same one."""
         base = self.visit(node["children"][0], value)
         if not isinstance(base, list):
             return None
@@ -338,7 +336,7 @@ class Evaluation(visitor.TreeInterpreter):
         return merged
 
     def visit_comparator(self, node: Node, value: Any) -> Any:
-        """Evaluate a comparison; two values that cannot be ordered give null."""
+        """Evaluate a comparison in an expression; two values that cannot be ordered give null."""
         left, right = (self.visit(child, value) for child in node["children"])
         if node["value"] in ("eq", "ne"):
             self._limits.spend(min(self._limits.size(left), self._limits.size(right)))
@@ -347,12 +345,11 @@ class Evaluation(visitor.TreeInterpreter):
         return self.COMPARATOR_FUNC[node["value"]](left, right)
 
     def visit_arithmetic(self, node: Node, value: Any) -> Any:
-        """Evaluate an operator between numbers, or a minus before one."""
         values = [self.visit(child, value) for child in node["children"]]
         return calculated(node["value"], values, [path_text(child) for child in node["children"]])
 
     def _opened(self, value: Any) -> Any:
-        """Return what a path continues in: a tuple as a list, and a text that is JSON parsed."""
+        """Return what a path in the expression continues in: a tuple as a list, text that is JSON parsed."""
         if isinstance(value, tuple):
             self._limits.spend(len(value))
             return list(value)
@@ -371,7 +368,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _described(value: object) -> str:
-    """Return the words for a value that has no items."""
     if isinstance(value, str):
         return "a string that is not JSON"
     if isinstance(value, dict) and value:
@@ -419,7 +415,7 @@ class Expression:
 
 
 def is_true(value: object) -> bool:
-    """Return whether the value of a condition counts as true.
+    """Return whether the value of an expression counts as true in a condition.
 
     As in JMESPath, false are `false`, `null`, and an empty string, list or object; 0 is not.
     """

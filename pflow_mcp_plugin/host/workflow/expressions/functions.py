@@ -80,7 +80,7 @@ _ANY: dict[str, Any] = {"types": []}
 
 @attrs.frozen
 class Secrets:
-    """The secrets of a run: a function that changes a text that contains one makes another."""
+    """The secrets of a run: a function of an expression that changes a text with one makes another."""
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
@@ -88,7 +88,7 @@ class Secrets:
 
 
 class Limits:
-    """What one evaluation may still do, and what it is told: the time `now`, and the secrets of the run."""
+    """What the functions of one evaluation may still do, and what they are told: `now`, and the secrets."""
 
     def __init__(self, secrets: Secrets | None, now: str) -> None:
         self.now = now or this_moment()
@@ -98,14 +98,14 @@ class Limits:
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def spend(self, work: int) -> None:
-        """Count work against the limit of the evaluation; raise PflowError if it is used up."""
+        """Count work, such as that of a function, against the limit; raise PflowError if it is used up."""
         self._left -= work
         if self._left < 0:
             step = "Filter first, or split the work into several nodes"
             raise PflowError(f"it takes more than {MOST_WORK:,} steps", suggestions=(step,))
 
     def size(self, value: object) -> int:
-        """Return the size that a value of the evaluation would have if it were written out."""
+        """Return the size that a value, such as a function returns, would have if it were written out."""
         if isinstance(value, str):
             return 1 + len(value) // 16
         if not isinstance(value, list | dict | tuple):
@@ -118,17 +118,17 @@ class Limits:
         return known[1]
 
     def require_size(self, size: int) -> None:
-        """Raise PflowError if the evaluation makes, or would make, a value that is too large."""
+        """Raise PflowError if a function of an expression makes, or would make, a value that is too large."""
         if size > LARGEST:
             message = f"it makes a value of more than {LARGEST:,} parts (sixteen characters count as one)"
             raise PflowError(message, suggestions=("Filter first, or write large data to a file",))
 
     def require_length(self, characters: int) -> None:
-        """Raise PflowError if the evaluation would make a text that is too long."""
+        """Raise PflowError if a function of an expression would make a text that is too long."""
         self.require_size(characters // 16)
 
     def derived(self, text: str, change: Callable[[str], object]) -> None:
-        """Before the evaluation changes a text that contains secrets, add what they become to them."""
+        """Before a function of an expression changes a text with secrets, add what they become to them."""
         secrets = self._secrets
         if secrets is None or secrets.redact(text) == text:
             return
@@ -141,14 +141,13 @@ class Limits:
 
 @attrs.frozen
 class Signature:
-    """The parameters of a function."""
+    """The parameters of a function of expressions."""
 
     name: str
     parameters: Sequence[Mapping[str, Any]]
 
     @property
     def usage(self) -> str:
-        """The function as it is called."""
         words = ["/".join(parameter["types"]) or "any" for parameter in self.parameters]
         shown_words = ["&expression" if word == "expref" else word for word in words]
         shown_words[self.least :] = [f"[{word}]" for word in shown_words[self.least :]]
@@ -156,35 +155,32 @@ class Signature:
 
     @property
     def least(self) -> int:
-        """How many arguments it needs."""
         return sum(not parameter.get("optional") for parameter in self.parameters)
 
     @property
     def is_variadic(self) -> bool:
-        """Whether more arguments may follow."""
         return bool(self.parameters and self.parameters[-1].get("variadic"))
 
     def types_at(self, number: int) -> Sequence[str]:
-        """Return the types that an argument may have, by its place; empty if any."""
+        """Return the types that a function's argument may have, by its place; empty if any."""
         if not self.parameters:
             return ()
         types: Sequence[str] = self.parameters[min(number, len(self.parameters) - 1)]["types"]
         return types
 
     def takes(self, count: int) -> bool:
-        """Return whether the function may be called with a number of arguments."""
         return self.least <= count and (count <= len(self.parameters) or self.is_variadic)
 
 
 @cache
 def signatures() -> dict[str, Signature]:
-    """Return every function of the expression language by name."""
+    """Return every function of the expression language by name, with its parameters."""
     table = ExpressionFunctions.FUNCTION_TABLE
     return {name: Signature(name, table[name]["signature"]) for name in sorted(table)}
 
 
 class NullArgument(PflowError):
-    """A function got null, or a list with null in it, which it does not take."""
+    """A function of an expression got null, or a list with null in it, which it does not take."""
 
     def __init__(self, message: str) -> None:
         steps = (
@@ -195,7 +191,7 @@ class NullArgument(PflowError):
 
 
 class ExpressionFunctions(functions.Functions):
-    """The functions that one evaluation may call, within its limits."""
+    """The functions that one evaluation of an expression may call, within its limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -324,7 +320,7 @@ class ExpressionFunctions(functions.Functions):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def _cells(self, name: str, rows: list[Any]) -> list[list[str]]:
-        """Return the texts of a table's cells; that of objects begins with their names."""
+        """Return the cells of the table that a function makes; that of objects begins with their names."""
         if all(isinstance(row, list) for row in rows):
             table = rows
         elif all(isinstance(row, dict) for row in rows):

@@ -76,13 +76,13 @@ class Shape:
         return schema
 
     def field(self, key: str) -> Field:
-        """Return the declaration of an output that has this shape."""
+        """Return this shape of an expression's value as the declaration of an output."""
         return Field(key=key, type=" | ".join(sorted(self.types)) or "any", schema=self.schema() or None)
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class Reading:
-    """What is known of an expression.
+    """What the shapes of values tell of an expression.
 
     `paths` are the values that it reads, in order. `compared` are names at the root that stand on one side of
     a comparison. `everything` says whether all values in scope are read as a whole. Each of the `mistakes`
@@ -100,7 +100,7 @@ class Reading:
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
-        """Read an expression; `current` is the shape of `@` at first, by default of all values in scope."""
+        """Find the shapes in an expression; `current` is that of `@` at first, by default of all in scope."""
         reading = cls()
         tree = _TreeReader(reading, declared)
         reading.result = tree.used(expression.tree, current or Shape(path=()))
@@ -109,20 +109,19 @@ class Reading:
 
     @property
     def longest_paths(self) -> list[Path]:
-        """The paths that the expression reads, without those that lead to another one."""
         leading = {path[:length] for path in self.paths for length in range(1, len(path))}
         return [path for path in self.paths if path not in leading]
 
 
 class _TreeReader:
-    """Reads a syntax tree into a `Reading`: a method for each kind of node, and what they share."""
+    """Works out the shapes in an expression's syntax tree: a method for each kind of node."""
 
     def __init__(self, reading: Reading, declared: Declared) -> None:
         self.reading = reading
         self.declared = declared
 
     def used(self, node: Node, current: Shape) -> Shape:
-        """Return the shape of a value that is used as a whole."""
+        """Return the shape of a value that the expression uses as a whole, and note that it is read."""
         shape = self.shape(node, current)
         self.reading.everything = self.reading.everything or shape.path == ()
         return shape
@@ -310,7 +309,6 @@ def _is_ref(node: Node) -> bool:
 
 
 def _loose(types: frozenset[str]) -> frozenset[str]:
-    """Return the types with one name for all numbers."""
     return frozenset("float" if name in _NUMBERS else name for name in types)
 
 
@@ -319,5 +317,5 @@ def _words(types: frozenset[str]) -> str:
 
 
 def is_always_true(types: frozenset[str]) -> bool:
-    """Return whether a condition of these types is true whatever its value."""
+    """Return whether a condition of a shape with these types is true whatever its value."""
     return bool(types) and types <= _NUMBERS
