@@ -14,11 +14,9 @@ class Ask(OutputsNode):
     """The node `ask` asks a question, and shows what will be done next."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> str:
-        """Return the question that `ask` gets."""
         return str(argument(self.params, {}, "question"))
 
     def exec(self, prep_res: str) -> dict[str, Any]:
-        """Return the answer to the question of an `ask`."""
         asking = self.params.get(ASKING)
         if asking is None:
             raise PflowError("Nobody can be asked outside a run of pflow", ran="not ran")

@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 @attrs.define
 class CommandOutput:
-    """One stream of a command, `stdout` or `stderr`, of which at most so many bytes are collected."""
+    """A stream of a node's child process, `stdout` or `stderr`, kept up to so many bytes."""
 
     name: str
     most: int
@@ -48,17 +48,16 @@ class CommandOutput:
     _data: bytearray = attrs.field(init=False, factory=bytearray, repr=False)
 
     def add(self, data: bytes) -> None:
-        """Add what was read next; what is too much is dropped."""
+        """Add what was read next from the child process; what is too much is dropped."""
         left = self.most - len(self._data)
         self.exceeded = self.exceeded or len(data) > left
         self._data += data[:left]
 
     def text(self) -> str:
-        """Return all that was accepted."""
         return self._data.decode("utf-8", "replace")
 
     def end(self, redact: Callable[[str], str]) -> str:
-        """Return the end of it, redacted before it is cut further: a part of a secret would not be found."""
+        """Return the end of a child's output, redacted before it is cut: half a secret would not be found."""
         return redact(self.text()[-_REDACTED:]).strip()
 
 
@@ -81,7 +80,7 @@ class ChildCommand:
     channel: CommandOutput | None = None
 
     def cut_short(self, what: str, *, in_time: bool) -> tuple[str, str, str]:
-        """Return why the program was ended, the action, and the next step; empty if it ended by itself."""
+        """Return why the child process was ended, the action, and the next step; else three empty words."""
         for output in (self.stdout, self.stderr, self.channel):
             if output and output.exceeded:
                 most = f"{output.most / (1 << 20):g} MiB"
@@ -92,7 +91,7 @@ class ChildCommand:
         return f"{what} was ended after {self.timeout:g} s", "timeout", "Raise timeout if it needs longer"
 
     def run(self, run: Run | None) -> tuple[int, bool]:
-        """Return the exit code, and whether the program ended in time."""
+        """Run the child process; return its exit code, and whether it ended in time."""
         # In a plain pocketflow program nothing else ends the processes.
         kept = run.resources.get(RESOURCE) if run else None
         with Processes() if kept is None else nullcontext(kept) as processes:
@@ -136,7 +135,7 @@ class Processes:
             self._closed = True
 
     def run(self, command: ChildCommand) -> tuple[int, bool]:
-        """Return the exit code, and whether the program ended in time; what it leaves running is ended."""
+        """Run a child process; return its exit code and whether it ended in time. What it leaves is ended."""
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
@@ -163,7 +162,7 @@ class Processes:
                 self._changed.notify_all()
 
     def _start(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
-        """Start a program; return its process, and what reads its channel if it has one."""
+        """Start a child process; return it, and what reads its channel if it has one."""
         with self._changed:  # so that `__exit__` misses no process that is being started
             if self._closed:
                 raise OSError("the run has ended")
@@ -195,7 +194,7 @@ class Processes:
 
 
 class _Pipes:
-    """The pipes of a process: feeds its stdin and reads its output until it exits.
+    """The pipes of a child process: feeds its stdin and reads its output until it exits.
 
     It does not wait for the end of the output, as a process in the background may keep the pipes open.
     """
@@ -218,7 +217,7 @@ class _Pipes:
             self._selector.register(pipe, event, pipe)
 
     def serve(self, timeout: float, stopped: Callable[[], bool]) -> bool:
-        """Return when the process has exited, wrote too much or is to stop; False if the time is over."""
+        """Return when the child process has exited, wrote too much or is to stop; False after `timeout`."""
         end = time.monotonic() + timeout
         while self._process.poll() is None:
             left = end - time.monotonic()
@@ -231,7 +230,7 @@ class _Pipes:
         return True
 
     def drain(self) -> None:
-        """Read what is left to read: for a short time, as the pipes may stay open."""
+        """Read what is left in a child's pipes: for a short time, as they may stay open."""
         self._done(self._stdin)
         end = time.monotonic() + DRAIN
         while self._selector.get_map() and not self._exceeded and (left := end - time.monotonic()) > 0:

@@ -31,7 +31,7 @@ _MIB = 1 << 20
 
 @attrs.frozen(kw_only=True)
 class _File:
-    """The file of a node; if it may be `special`, such as a pipe, so many seconds or until it is stopped."""
+    """The file of a `read-file` or `write-file`; a `special` one, such as a pipe, is waited for."""
 
     path: Path
     special: bool
@@ -39,7 +39,6 @@ class _File:
     stopped: Callable[[], bool]
 
     def read(self, most: int) -> bytes:
-        """Return its content, at most `most` bytes."""
         try:
             return read_regular(self.path, most)
         except NotRegular:
@@ -48,7 +47,7 @@ class _File:
         return read_special(self.path, most=most, seconds=self.seconds, stopped=self.stopped)
 
     def write(self, data: bytes, *, append: bool) -> tuple[int, str]:
-        """Write it; return its length in bytes, of a special file that of the data, and what to warn of."""
+        """Write the file; return its length, or that of the data if it is special, and what to warn of."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if append:
@@ -63,16 +62,14 @@ class _File:
 
 
 class ReadFile(OutputsNode):
-    """Reads a text file: a regular one, unless `special_files` is true."""
+    """The node `read-file` reads a text file: a regular one, unless `special_files` is true."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, int]:
-        """Return the file, the encoding, and the bytes that it may have."""
         encoding = argument(self.params, shared, "encoding", "utf-8")
         most = int(positive(self.params, "max_mb", LIMIT / _MIB, "MiB") * _MIB)
         return _file(self.params, shared), encoding, most
 
     def exec(self, prep_res: tuple[_File, str, int]) -> dict[str, Any]:
-        """Return the text, line endings unchanged, and where it is from."""
         file, encoding, most = prep_res
         try:
             content = BytesIO(file.read(most))
@@ -93,7 +90,6 @@ class WriteFile(OutputsNode):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
-        """Return the file, the text, whether to append it, and the run."""
         text = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
         if not isinstance(text, str):
@@ -103,7 +99,6 @@ class WriteFile(OutputsNode):
         return file, text, append, run
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> dict[str, Any]:
-        """Write the file, create its folder if necessary, and return its path and new length in bytes."""
         file, text, append, run = prep_res
         try:
             size, warning = file.write(text.encode(), append=append)
@@ -137,7 +132,7 @@ def _hints(error: OSError, path: Path) -> tuple[str, ...]:
 
 
 def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) -> None:
-    """Refuse to change pflow's own files; with `whole` also a folder that holds them."""
+    """Refuse to let a file node change pflow's own files; with `whole` also a folder that holds them."""
     # A workflow must not change what decides what pflow runs and approves: an agent could write one.
     for folder in (run.host.paths.config, run.host.paths.data) if run else ():
         # `Path.resolve` raises where links lead in a circle.
@@ -148,6 +143,6 @@ def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) 
 
 
 def file_problem(doing: str, path: Path, reason: str, *suggestions: str, **fields: Any) -> PflowError:
-    """Return the error about a file that a node cannot use, with further `fields` of it."""
+    """Return the error about a file that a node such as `read-file` cannot use, with further `fields`."""
     details = {"file_path": str(path)}
     return PflowError(f"Cannot {doing} {path}: {reason}", details=details, suggestions=suggestions, **fields)

@@ -34,7 +34,6 @@ class ListFiles(OutputsNode):
     """The node `list-files` lists the regular files that match a pattern."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, str]:
-        """Return the folder and the pattern, which may be an absolute one."""
         folder = os.path.expanduser(argument(self.params, shared, "folder", "."))
         pattern = os.path.expanduser(argument(self.params, shared, "pattern"))
         if not pattern.strip(os.sep):
@@ -42,7 +41,6 @@ class ListFiles(OutputsNode):
         return (os.sep if pattern.startswith(os.sep) else folder), pattern
 
     def exec(self, prep_res: tuple[str, str]) -> dict[str, Any]:
-        """Return the path, name, size and time of each file, sorted by path, and how many there are."""
         folder, pattern = prep_res
         _status("list", Path(folder))
         if not os.path.isdir(folder):
@@ -68,7 +66,7 @@ class ListFiles(OutputsNode):
 
 
 def _matching(folder: str, parts: Sequence[str]) -> Iterator[str]:
-    """Yield the paths that match a pattern's parts, perhaps one twice; `**` follows no links."""
+    """Yield paths that match the parts of a `list-files` pattern, perhaps twice; `**` follows no links."""
     pending, seen = [(folder, 0)], {(folder, 0)}
     while pending:
         here, index = pending.pop()
@@ -87,7 +85,7 @@ def _matching(folder: str, parts: Sequence[str]) -> Iterator[str]:
 
 
 def _named(folder: str, part: str, *, is_last: bool) -> list[str]:
-    """Return what in a folder matches one part of a pattern; of any but the last, only folders."""
+    """Return what in a folder matches one part of a `list-files` pattern; only folders, if not the last."""
     if not _MAGIC.search(part):
         path = os.path.join(folder, part)
         return [path] if os.path.lexists(path) else []
@@ -122,7 +120,6 @@ class CopyFile(OutputsNode):
     doing = "copy"
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, Path]:
-        """Return the source and its new path; what must not be done is refused."""
         source, target = (_path(self.params, shared, key) for key in ("source", "destination"))
         into_folder = str(argument(self.params, shared, "destination")).endswith(os.sep)
         status = _status(self.doing, source)
@@ -140,7 +137,7 @@ class CopyFile(OutputsNode):
     def _conflict(
         self, source: Path, status: os.stat_result, target: Path, shared: MutableMapping[str, Any]
     ) -> tuple[str, str]:
-        """Return why the source cannot be put there, and what to do; empty if it can."""
+        """Return why `copy-file` cannot put its source there, and what to do; empty if it can."""
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder and _real(target).is_relative_to(_real(source)):
             return f"{target} is inside of it", "Name a place outside of it"
@@ -160,12 +157,10 @@ class CopyFile(OutputsNode):
         return "", ""
 
     def refuse(self, source: Path, target: Path, run: Run | None) -> None:
-        """Refuse to change what belongs to pflow."""
         refuse_own("write", target, run, whole=True)
         refuse_own("write", target.parent, run)  # the target may be a link, which is replaced itself
 
     def exec(self, prep_res: tuple[Path, Path]) -> dict[str, Any]:
-        """Make the folders that are missing, transfer the file, and return its new path and its size."""
         source, target = prep_res
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +170,7 @@ class CopyFile(OutputsNode):
         return {"file_path": str(target), "size": size}
 
     def transfer(self, source: Path, target: Path) -> int:
-        """Copy it beside its destination, and then give it its name."""
+        """Copy the source of `copy-file` beside its destination, and then give the copy its name."""
         return _copy(source, target)
 
 
@@ -185,12 +180,11 @@ class MoveFile(CopyFile):
     doing = "move"
 
     def refuse(self, source: Path, target: Path, run: Run | None) -> None:
-        """Refuse to change what belongs to pflow, the user or the system."""
+        """Refuse to let `move-file` change what belongs to pflow, the user or the system."""
         super().refuse(source, target, run)
         _refuse_removal(self.doing, source, run)
 
     def transfer(self, source: Path, target: Path) -> int:
-        """Rename it, or copy it and remove the source."""
         size = _size(source)
         try:
             source.rename(target)
@@ -213,7 +207,6 @@ class DeleteFile(OutputsNode):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, bool]:
-        """Return what to delete, and whether it exists; what must not be deleted is refused."""
         path = _path(self.params, {}, "file_path")
         if self.params.get("missing_ok"):
             try:
@@ -230,7 +223,6 @@ class DeleteFile(OutputsNode):
         return path, True
 
     def exec(self, prep_res: tuple[Path, bool]) -> dict[str, Any]:
-        """Delete it; what links in a folder lead to stays. Return its path, and whether it was there."""
         path, exists = prep_res
         try:
             if exists:
@@ -249,7 +241,7 @@ def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) ->
 
 
 def _status(doing: str, path: Path) -> os.stat_result:
-    """Return the status of a file, folder or link itself; refuse what is none, or is not there."""
+    """Return the status of a file, folder or link to copy, move or delete; refuse if there is none."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -268,7 +260,7 @@ def _status(doing: str, path: Path) -> os.stat_result:
 
 
 def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
-    """Refuse what is no file, folder or link, such as a pipe or a device."""
+    """Refuse to copy, move or delete what is no file, folder or link, such as a pipe or a device."""
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         try:
             refuse_special(path, status.st_mode)
@@ -277,7 +269,7 @@ def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
 
 
 def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
-    """Refuse what holds the home folder, the current folder or pflow's own files."""
+    """Refuse to move or delete what holds the home folder, the current folder or pflow's own files."""
     if path.is_symlink():
         refuse_own(doing, path.parent, run)
         return
@@ -288,7 +280,7 @@ def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy a file, a link or a folder; return the bytes of its files."""
+    """Copy a file, a link or a folder for `copy-file` or `move-file`; return the bytes of its files."""
     sweep(target.parent, target.name)
     if not (source.is_symlink() or source.is_dir()):
         return copy_regular(source, target)

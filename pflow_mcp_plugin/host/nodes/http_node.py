@@ -59,7 +59,6 @@ class Http(pocketflow.Node):
     """It tells its run just before a request that may change something; see `Run.current_step`."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[HttpCall, Run | None]:
-        """Return what an `http` node asks for, and the run; its secrets are redacted from now on."""
         params = {key: value for key, value in self.params.items() if value is not None}
         argument(params, {}, "url")
         run: Run | None = shared.get("__run__")
@@ -73,7 +72,6 @@ class Http(pocketflow.Node):
         return _call(params, written_params(self.params, run), run), run
 
     def exec(self, prep_res: tuple[HttpCall, Run | None]) -> HttpAnswer:
-        """Make the requests of an `http` node."""
         from pflow_mcp_plugin.host.nodes.http_request import perform
 
         call, run = prep_res
@@ -83,7 +81,7 @@ class Http(pocketflow.Node):
     def post(
         self, shared: MutableMapping[str, Any], prep_res: tuple[HttpCall, Run | None], exec_res: HttpAnswer
     ) -> str:
-        """Write what was answered, of an unexpected status too, and return the action."""
+        """Write the outputs of a node `http`, of an unexpected status too, and return the action."""
         run, failure = prep_res[1], exec_res.failure
         if exec_res.status is not None:
             shared.update(status=exec_res.status, headers=exec_res.headers, body=exec_res.body)
@@ -142,7 +140,6 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
 
 
 def _is_of_user(run: Run | None) -> bool:
-    """Whether the user started a run, rather than a client that pflow serves."""
     return run is None or (run.origin.keeper is None and not run.origin.owner)
 
 
@@ -171,7 +168,7 @@ def _endpoint(
 
 
 def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict[str, str]:
-    """Return the header of the auth of an `http` node, and have its secrets redacted."""
+    """Return the header that the `auth` of an `http` node makes, and have its secrets redacted."""
     if not auth:
         return {}
     raw = written if isinstance(written, Mapping) else {}
@@ -195,7 +192,7 @@ def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict
 
 
 def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
-    """Return a value of auth: a string, or that of the variable or setting that it names."""
+    """Return a secret in the `auth` of an `http` node: as written, or of the variable or setting it names."""
     if not isinstance(value, Mapping):
         return str(value)
     name = str(value["variable"])

@@ -76,7 +76,7 @@ class HttpEndpoint:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HttpCall:
-    """What a node `http` asks for, as its params say.
+    """What the requests of a node `http` are to be, as its params say.
 
     `credentials` are headers, too; like the `headers` they go to the origin of `url` only. `most` are bytes,
     and `shorten` redacts a text and cuts it. With `is_fetch` its node is known to only read.
@@ -102,17 +102,16 @@ class HttpCall:
 
     @property
     def what(self) -> str:
-        """What was asked, for messages: without the query, which may contain a secret."""
+        """What was requested, for messages: without the query, which may contain a secret."""
         return f"{self.method} {httpx2.URL(self.url).copy_with(query=None, userinfo=b'')}"
 
     def expects(self, status: int) -> bool:
-        """Whether a status is one that the node expects."""
         return str(status) in self.expect or f"{status // 100}xx" in self.expect
 
 
 @attrs.define(kw_only=True, repr=False)
 class HttpAnswer:
-    """What came of an HTTP call: the outputs of the node, its failure if it failed, and warnings."""
+    """What came of the requests of a node `http`: its outputs, its failure if it failed, and warnings."""
 
     status: int | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
@@ -124,12 +123,12 @@ class HttpAnswer:
 
 
 def texts(value: Any) -> str | list[str]:
-    """Return the text of a field of a query or form, or those of a list, which gives it several values."""
+    """Return a field for the query or form of a request as text; a list gives it several values."""
     return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Return a URL with further fields in its query, of which null leaves one out."""
+    """Return the URL of a request with further fields in its query, of which null leaves one out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
         fields = {str(key): texts(value) for key, value in query.items() if value is not None}
@@ -139,7 +138,7 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
 
 
 def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -> HttpAnswer:
-    """Make a call and return what came of it; ends soon after `stopped` returns true, or at Ctrl-C."""
+    """Make all requests of a node `http`; ends soon after `stopped` returns true, or at Ctrl-C."""
     exchange, answered = _Exchange(call, step), Future[HttpAnswer]()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
@@ -169,7 +168,7 @@ def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -
 
 
 class _Exchange:
-    """One HTTP call, with all its requests. `ran` says whether what it asks for was done."""
+    """The requests of one node `http` and their answers. `ran` says whether what it asks for was done."""
 
     def __init__(self, call: HttpCall, step: RunStep | None) -> None:
         self.ran: Ran = "not ran"
@@ -181,7 +180,7 @@ class _Exchange:
         self._answer = HttpAnswer()
 
     async def run(self) -> HttpAnswer:
-        """Make the call; a failure is in the answer."""
+        """Make the requests of the node `http`; a failure is in the answer."""
         call, answer = self._call, self._answer
         self._end = asyncio.get_running_loop().time() + call.timeout
         try:
@@ -201,7 +200,7 @@ class _Exchange:
         return answer
 
     async def _pages(self) -> None:
-        """Ask for the page, and for all that follow it."""
+        """Request the page, and all pages that follow it."""
         call, answer = self._call, self._answer
         url, asked, bodies = call.url, set[str](), []
         while True:
@@ -223,7 +222,7 @@ class _Exchange:
             self._fail(message, "Raise max_pages, or ask for less")
 
     def _next(self, at: httpx2.URL) -> str | None:
-        """Return the URL of the next page, None after the last."""
+        """Return the URL at which to request the next page, None after the last."""
         call, answer = self._call, self._answer
         if call.next_page == "link":
             target: Any = next_link(answer.headers.get("link", ""))
@@ -244,7 +243,7 @@ class _Exchange:
         return str(following)
 
     async def _page(self, url: str) -> httpx2.URL:
-        """Ask for one page, again where that does no harm; return where it was in the end."""
+        """Request one page, again where that does no harm; return the URL that redirects led to."""
         left, pause, room = self._call.retries, FIRST_PAUSE, self._left
         while True:
             self._left = room
@@ -264,7 +263,7 @@ class _Exchange:
             await asyncio.sleep(seconds)
 
     def _pause_of(self, response: httpx2.Response, pause: float) -> float | None:
-        """Return the seconds after which a safe request is sent again, None if its answer is to be taken."""
+        """Return the seconds after which to repeat a safe request, None if its answer is to be taken."""
         status, call = response.status_code, self._call
         if call.method not in SAFE or status not in _RETRIED or call.expects(status):
             return None
@@ -274,7 +273,7 @@ class _Exchange:
 
     @asynccontextmanager
     async def _followed(self, url: str) -> AsyncIterator[httpx2.Response]:
-        """Send the request, follow redirects, and yield the answer."""
+        """Send a request of the node `http`, follow redirects, and yield the last answer."""
         call, method = self._call, self._call.method
         for _ in range(MOST_REDIRECTS + 1):
             async with self._sent(method, url) as response:
@@ -296,7 +295,7 @@ class _Exchange:
 
     @asynccontextmanager
     async def _sent(self, method: str, url: str) -> AsyncIterator[httpx2.Response]:
-        """Send one request, with what may go to its origin, and yield the answer."""
+        """Send one request of the node `http`, with what may go to its origin, and yield the answer."""
         call, client = self._call, self._client(url)
         headers = {**call.headers, **call.credentials} if is_same_origin(url, call.url) else {}
         with ExitStack() as stack:
@@ -316,7 +315,7 @@ class _Exchange:
             await response.aclose()
 
     async def _announce(self, event: str, info: Mapping[str, Any]) -> None:
-        """Just before the first byte of a request, announce it; a safe one of a node that may act is not."""
+        """Announce a request just before its first byte, unless it is a safe one of a node that may act."""
         if event != "http11.send_request_headers.started":
             return
         method = info["request"].method.decode()
@@ -328,7 +327,7 @@ class _Exchange:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        """Return the client for an origin; only that of the node's own URL presents its certificate."""
+        """Return the client for requests to an origin; only the node's own `url` is shown its certificate."""
         parts, call = httpx2.URL(url), self._call
         place = parts.scheme, parts.host, parts.port
         if place not in self._clients:
@@ -342,7 +341,6 @@ class _Exchange:
         return self._clients[place]
 
     async def _take(self, response: httpx2.Response) -> None:
-        """Read an answer into the outputs."""
         call, answer = self._call, self._answer
         answer.status, answer.headers = response.status_code, dict(response.headers)
         if call.expects(response.status_code):
@@ -367,7 +365,7 @@ class _Exchange:
         answer.failure = self._unexpected(response, text)
 
     async def _save(self, response: httpx2.Response, path: Path) -> None:
-        """Write the body of an answer to a file: as a whole, or not at all."""
+        """Download the answer to a request to a file: as a whole, or not at all."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced_regular(path) as write:
@@ -378,7 +376,7 @@ class _Exchange:
         self._answer.path = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:
-        """Yield the body of an answer, decompressed; raise where it becomes too long."""
+        """Yield the body of an answer, decompressed; the request fails where that becomes too long."""
         async for chunk in response.aiter_bytes():
             self._left -= len(chunk)
             if self._left < 0:
@@ -387,7 +385,7 @@ class _Exchange:
             yield chunk
 
     def _read(self, content: bytes) -> Any:
-        """Return the value of a body: of JSON, or text."""
+        """Return the value in the body that a request was answered with: of JSON, or text."""
         headers, what = self._answer.headers, self._call.what
         text, problem = _decoded(content, headers)
         if not content:
@@ -410,7 +408,7 @@ class _Exchange:
         return text
 
     def _unexpected(self, response: httpx2.Response, text: str) -> PflowError:
-        """Return the failure for a status that is not expected."""
+        """Return the failure of a request that was answered with a status that the node does not expect."""
         call, status = self._call, response.status_code
         reason = response.reason_phrase or ""
         start = one_line(call.shorten(" ".join(text.split()), _SHOWN))
@@ -441,7 +439,7 @@ class _Exchange:
         return PflowError(message, suggestions=(step,) if step else (), ran=self.ran, **more)
 
     def _explained(self, error: Exception) -> PflowError:
-        """Return the failure behind an exception of the network."""
+        """Return the failure of a request that an exception of the network stands for."""
         what, more = self._call.what, dict[str, Any](kind="connection")
         reason = cut(self._call.shorten(str(error), _SHOWN)) or type(error).__name__
         message, step = f"{what}: {reason}", "Check the url"
@@ -484,7 +482,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _decoded(content: bytes, headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the text of a body, and what is wrong with it: `no text`, or that of its charset."""
+    """Return the body of an answer as text, and what is wrong with it: `no text`, or that of its charset."""
     kind, charset = media_type(headers), _charset(headers)
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), charset or "utf-8")
     try:

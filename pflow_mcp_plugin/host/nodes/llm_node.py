@@ -30,13 +30,12 @@ class Llm(OutputsNode):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, Run | None]:
-        """Return the prompt, followed by the text that it is about if there is any, and the run."""
+        """Return the prompt for the language model, followed by the text it is about, if any, and the run."""
         prompt, about = as_text(argument(self.params, shared, "prompt")), self.params.get("input")
         text = "" if about is None else as_text(about)
         return f"{prompt}\n\n{text}" if text else prompt, shared.get("__run__")
 
     def exec(self, prep_res: tuple[str, Run | None]) -> dict[str, Any]:
-        """Ask the language model; return the outputs."""
         llm, name = llm_library(), self.params.get("model")
         prompt, run = prep_res
         options = dict(self.params.get("options", {}))
@@ -73,7 +72,6 @@ class Llm(OutputsNode):
         raise undone from exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
-        """Write the language model's `response`, its name as `model`, and `usage`."""
         shared.update(exec_res)
         if self.params.get("schema") is not None:
             text = exec_res["response"]

@@ -32,7 +32,7 @@ _SHAPE = frozenset(attribute.name for attribute in attrs.fields(Interface))
 
 
 def _own(node: str, module: str, description: str, **more: Any) -> Entry:
-    """Return an entry; `more` are fields of it and its interface. Most classes have the node's name."""
+    """Return the entry of a host's own node; `more` are its fields. Most classes have the node's name."""
     more.setdefault("class_name", node.title().replace("-", ""))
     shape = {key: more.pop(key) for key in _SHAPE & more.keys()}
     return Entry(
@@ -77,7 +77,7 @@ _CASES: dict[str, JSON] = {
 
 
 def _moving(done: str) -> dict[str, Any]:
-    """Return the interface of a node that puts files somewhere else."""
+    """Return the interface of an own node that puts files somewhere else: `copy-file` or `move-file`."""
     return {
         "inputs": ("source", "destination"),
         "params": (
@@ -443,21 +443,18 @@ class OwnNodes(NodeSource):
     prefixes = tuple(entry.node for entry in _ENTRIES)
 
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries of the host's own nodes do."""
         from zlib import crc32
 
         return f"{crc32(repr(_ENTRIES).encode()):08x}"
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of one of the host's own nodes."""
         return next((entry for entry in _ENTRIES if entry.node == node_type), None)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what is wrong with the params of a node `http`, or the code of a `python`."""
+        """Return what is wrong in the use of an own node: the params of `http`, the code of `python`."""
         if use.entry.node == "python":
             return _code_mistakes(use.params)
         if use.entry.node != "http":
@@ -467,7 +464,7 @@ class OwnNodes(NodeSource):
         return mistakes(use.params)
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
-        """Yield what is not installed: the library `llm`, uv, and the programs of commands that are lists."""
+        """Yield what own nodes lack on this machine: `llm`, uv, and programs of commands that are lists."""
         from importlib.util import find_spec
 
         used = list(uses)
@@ -493,7 +490,7 @@ def _code_mistakes(params: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def misnamed(inputs: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with the names of the inputs of a `python`: they become variables."""
+    """Yield what is wrong with the names of inputs of the host's own node `python`: they become variables."""
     from keyword import iskeyword
 
     for name in inputs:
@@ -502,7 +499,7 @@ def misnamed(inputs: Iterable[str]) -> Iterator[str]:
 
 
 def _syntax_fault(code: str) -> str:
-    """Return what is wrong with the syntax of code, with its line; empty if nothing."""
+    """Return what is wrong with the syntax of a `python` node's code, with the line; empty if nothing."""
     import warnings
 
     if not code.strip():
@@ -519,7 +516,7 @@ def _syntax_fault(code: str) -> str:
 
 
 def _missing_program(use: NodeUse) -> str:
-    """Return the program of a node that is not on PATH, empty for one that is or is not judged."""
+    """Return the program of the host's own node that is not on PATH, "" if it is there or is not judged."""
     command, env = use.params.get("command"), use.params.get("env", {})
     program = command[0] if use.entry.node == "shell" and isinstance(command, list) and command else None
     if use.entry.node == "python" and use.params.get("requirements"):

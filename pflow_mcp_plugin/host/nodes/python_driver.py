@@ -41,7 +41,7 @@ _Link = tuple[Any, Any]
 
 
 def main() -> None:
-    """Run the code that standard input has, and say how it ended."""
+    """Run a `python` node's code, which standard input has, as a program of its own, and say how it ended."""
     channel, memory_mb = int(sys.argv[1]), float(sys.argv[2])
     os.set_inheritable(channel, False)  # noqa: FBT003  # takes no keyword; what the code starts cannot write to it
     task = sys.stdin.buffer.read()
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _watch(child: int) -> int | None:
-    """Return the exit code of a child, None if it does not end in time after a signal to this process."""
+    """Return the exit code of the child that runs the code, None if it outlives a signal to the driver."""
     while True:
         number = signal.sigwait(_WATCHED)
         if number in _ENDING:  # the whole group was signalled, the child too
@@ -80,7 +80,7 @@ def _watch(child: int) -> int | None:
 
 
 def _end_children(child: int | None) -> None:
-    """Kill all that is left: the child, if it has not been waited for, and what was adopted."""
+    """Kill all that a node's code has left: the child, if it was not waited for, and what was adopted."""
     end = time.monotonic() + _KILLED
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < end:
@@ -97,7 +97,7 @@ def _end_children(child: int | None) -> None:
 
 
 def _run(task: bytes, memory_mb: float, channel: int) -> int:
-    """Run the code, say what it left in `result` or how it failed, and return the exit code."""
+    """Run a `python` node's code, report what it left in `result` or how it failed, return the exit code."""
     import resource
 
     own = os.getpid()
@@ -134,13 +134,13 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
 
 
 def _result(value: object) -> dict[str, Any]:
-    """Return the report of a result, or of why it is no JSON."""
+    """Return the driver's report of the `result` that code left, or of why that is no JSON."""
     message = _fault(value)
     return {"failed": {"message": message, "type": "result"}} if message else {"result": value}
 
 
 def _fault(value: object) -> str:
-    """Return what in a value is no JSON, with its place; empty if nothing."""
+    """Return what in the `result` of code is no JSON, with its place; empty if nothing."""
     pending: list[tuple[Any, _Link | None, int]] = [([value], None, -1)]
     while pending:
         holder, link, depth = pending.pop()
@@ -174,7 +174,7 @@ def _place(link: _Link | None) -> str:
 
 
 def _failure(error: BaseException, names: dict[str, Any]) -> dict[str, Any]:
-    """Return the report of an exception, and print its traceback from the line of the code on."""
+    """Return the driver's report of an exception; print its traceback from the line of the code on."""
     line, where = 0, error.__traceback__
     while where is not None and where.tb_frame.f_code.co_filename == __file__:
         where = where.tb_next

@@ -46,7 +46,6 @@ class Python(pocketflow.Node):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[ChildCommand, Any]:
-        """Return the command that runs the code, and the run."""
         code, inputs = self.params.get("code"), self.params.get("inputs") or {}
         if not isinstance(code, str) or not code.strip():
             steps = ("Write the code in params",)
@@ -73,7 +72,7 @@ class Python(pocketflow.Node):
         return command, shared.get("__run__")
 
     def _interpreter(self, env: dict[str, str]) -> list[str]:
-        """Return the words that start Python, without what users and projects set for it."""
+        """Return the words that start the `python` node's interpreter, less what users and projects set."""
         own, plain = [sys.executable], ["-I", "-X", "utf8"]
         if not self._requirements:
             return own + plain
@@ -90,7 +89,7 @@ class Python(pocketflow.Node):
         return [as_text(requirement) for requirement in self.params.get("requirements") or ()]
 
     def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[_Reports, bool]:
-        """Run the code; return what it reported, and whether it ended in time."""
+        """Run the code of the node `python`; return what it reported, and whether it ended in time."""
         command, run = prep_res
         try:
             exit_code, in_time = command.run(run)
@@ -114,7 +113,6 @@ class Python(pocketflow.Node):
         prep_res: tuple[ChildCommand, Any],
         exec_res: tuple[_Reports, bool],
     ) -> str:
-        """Write the outputs, and return the action."""
         command, run = prep_res
         redact = run.redactor.text if run else str
         reports, in_time = exec_res
@@ -131,7 +129,7 @@ class Python(pocketflow.Node):
         return failure.action
 
     def _failure(self, reports: _Reports, cut_short: tuple[str, str, str], tail: str) -> PflowError | None:
-        """Return the error of code, None if it succeeded; `tail` is the end of its stderr."""
+        """Return the error of the code in a `python` node, None if it succeeded; `tail` ends its stderr."""
         failed, exit_code = reports.get("failed") or {}, reports["exit"]
         details: dict[str, object] = {"exit_code": exit_code, "stderr": tail}
         reason, action, step = cut_short
@@ -160,7 +158,7 @@ class Python(pocketflow.Node):
         return positive(self.params, "memory_mb", MEMORY, "MiB")
 
     def _reported(self, failed: dict[str, Any]) -> tuple[str, str]:
-        """Return the reason that the process of the code gave, and what to do."""
+        """Return the reason that a `python` node's code gave for its failure, and what to do."""
         kind, message, name = failed.get("type"), str(failed.get("message")), failed.get("name")
         line = f"line {failed['line']} of the code: " if failed.get("line") else ""
         if kind == "MemoryError":

@@ -36,7 +36,6 @@ class Shell(pocketflow.Node):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[ChildCommand, Any]:
-        """Return the command of a `shell` node, and the run."""
         command, variables = self.params.get("command"), {}
         if isinstance(command, Mapping):  # a line with variables, from `bind_line`
             arguments, variables = [_SHELL, "-c", command["line"]], command["variables"]
@@ -64,7 +63,6 @@ class Shell(pocketflow.Node):
         return made, shared.get("__run__")
 
     def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[int, bool]:
-        """Run the command of a `shell` node."""
         command, run = prep_res
         try:
             return command.run(run)
@@ -92,7 +90,6 @@ class Shell(pocketflow.Node):
         prep_res: tuple[ChildCommand, Any],
         exec_res: tuple[int, bool],
     ) -> str:
-        """Write the outputs and the exit code, and return the action."""
         command, run = prep_res
         exit_code, in_time = exec_res
         redact = run.redactor.text if run else str
@@ -122,7 +119,7 @@ class Shell(pocketflow.Node):
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the strings that a command is started with, by names for messages, in groups."""
+    """Return the strings that the command of a `shell` node starts with, by names for messages, in groups."""
     env, raw = params.get("env", {}), written.get("env")
     variables = {
         _named(f"env.{key}", raw.get(key) if isinstance(raw, Mapping) else raw): f"{key}={as_text(value)}"

@@ -28,7 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's params as the workflow has them, with templates; without a run, those that were set."""
+    """Return a node's params as the workflow has them, with templates; without a run, their values."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -49,7 +49,7 @@ Evaluate = Callable[..., Any]
 
 
 def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
-    """Return what evaluates the expressions of a node.
+    """Return what evaluates the expressions of a `branch` or `transform`.
 
     In a plain pocketflow program no host has set it, and expressions see the shared store.
     """
@@ -64,7 +64,7 @@ def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
 
 
 def no_expression(key: str) -> PflowError:
-    """Return the error of a node without an expression."""
+    """Return the error of a `branch` or `transform` without an expression."""
     return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
 
 
@@ -81,7 +81,6 @@ class OutputsNode(pocketflow.Node):
     """A node whose `exec` returns its outputs by name."""
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
-        """Write the outputs and return the action."""
         shared.update(exec_res)
         return "default"
 
@@ -90,11 +89,9 @@ class Echo(OutputsNode):
     """The node `echo` passes its message on: a constant, or several values combined in one string."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> object:
-        """Return the message that `echo` gets, from the params or else from the shared store."""
         return argument(self.params, shared, "message")
 
     def exec(self, prep_res: object) -> dict[str, Any]:
-        """Return the message that `echo` gets, unchanged."""
         return {"message": prep_res}
 
 
@@ -102,11 +99,9 @@ class Branch(pocketflow.Node):
     """The node `branch` takes the action of the first of its cases whose condition is true."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Evaluate:
-        """Return what evaluates the conditions of a `branch`."""
         return evaluator(self.params, shared)
 
     def exec(self, prep_res: Evaluate) -> dict[str, str]:
-        """Return the case of a `branch` that holds, empty if none does."""
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         cases: list[dict[str, str]] = self.params.get("cases") or []
@@ -115,7 +110,6 @@ class Branch(pocketflow.Node):
         return next((case for case in cases if is_true(prep_res(case["when"]))), {})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Evaluate, exec_res: dict[str, str]) -> str:
-        """Write the `case` of a `branch` and return it as the action."""
         action = exec_res.get("action", "default")
         shared["case"] = action
         run = shared.get("__run__")
@@ -134,7 +128,6 @@ class Transform(OutputsNode):
         return (lambda text: evaluate(text, data)) if "data" in self.params else evaluate
 
     def exec(self, prep_res: Evaluate) -> dict[str, Any]:
-        """Return the outputs of a `transform`."""
         expressions: dict[str, str] = dict(self.params.get("outputs") or {})
         if self.params.get("expression"):
             expressions["result"] = self.params["expression"]
@@ -147,10 +140,8 @@ class Fail(pocketflow.Node):
     """The node `fail` fails with its message, on purpose."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> PflowError:
-        """Return the error of a `fail`."""
         message = as_text(argument(self.params, shared, "message"))
         return PflowError(message, kind=self.params.get("kind", "execution"))
 
     def exec(self, prep_res: PflowError) -> None:
-        """Raise the error of a `fail`."""
         raise prep_res
