@@ -89,18 +89,16 @@ def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
 
 
 class _RunNode:
-    """`pflow run-node`, also without these words. Which flags there are, only the nodes say."""
+    """The built-in command `pflow run-node`, also without these words. Which flags it has, only nodes say."""
 
     def main(
         self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, obj: EmbeddedHost, **extra: Any
     ) -> Report:
-        """Run the nodes that the words name; see `CommandLike`."""
         return obj.run_chain(args, prog_name)
 
     def complete_words(
         self, words: Sequence[str], incomplete: str, *, obj: EmbeddedHost
     ) -> Sequence[Suggestion]:
-        """Return the nodes and flags that may follow; see `CommandLike`."""
         return obj.complete_chain(words, incomplete)
 
 

@@ -29,7 +29,7 @@ Lookup = Callable[[str], str | None]
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Parse `name=value` words of the command line; a repeated name is an error."""
+    """Parse `name=value` words of the command line as inputs; a repeated name is an error."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -51,7 +51,7 @@ def complete_inputs(
     setting: Lookup,
     known: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return the inputs of a run: known, typed, from files, from settings, from standard input, asked for.
+    """Return the inputs of a run: known, typed, from files, settings or standard input, or asked for.
 
     A typed value `-` is standard input, and `@FILE` the text of a file; `@@` begins a text that starts with
     `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
@@ -111,7 +111,7 @@ def _piped_input(
 
 
 def declared_inputs(document: JSONObject) -> Mapping[str, InputSpec]:
-    """Return the inputs that a workflow declares; malformed ones are left out."""
+    """Return the workflow's inputs that a command line may give; malformed ones are left out."""
     try:
         return read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
     except TooManyProblems:  # the check of the workflow says so
@@ -119,7 +119,7 @@ def declared_inputs(document: JSONObject) -> Mapping[str, InputSpec]:
 
 
 def _ask(spec: InputSpec) -> object:
-    """Ask for an input until its value has the declared type; a secret is not shown."""
+    """Ask for an input that the command line lacks until its value has the declared type; hide a secret."""
     about = f" ({spec.description})" if spec.description else ""
     kinds = ", ".join([*([] if spec.type in ("any", "str", "string") else [spec.type]), *spec.limits])
     question = printable(f"{spec.name}{about}{f' [{kinds}]' if kinds else ''}")

@@ -22,7 +22,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """Read an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
+    """Read a command's parameter that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
     try:
@@ -32,7 +32,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Read an option that is a time of more than 0, as `seconds` does."""
+    """Read a command's parameter that is a time of more than 0, as `seconds` does."""
     limit = seconds(context, parameter, value)
     if limit == 0:
         raise click.BadParameter(f"{value} must be more than 0")
@@ -40,7 +40,7 @@ def time_limit(context: click.Context, parameter: click.Parameter, value: str | 
 
 
 def limit_option(default: int, what: str = "results") -> Callable[[Decorated], Decorated]:
-    """Return the decorator of a command that lists at most so many things."""
+    """Return the decorator that gives a command the option `--limit`, the most results that it lists."""
     return click.option(
         "--limit",
         type=click.IntRange(min=1),
@@ -54,7 +54,7 @@ class WithLoneCache(click.Command):
     """A command whose option `--cache` may stand alone, and takes a value only after `=`: `--cache=1h`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, and refuse a time that follows `--cache` as a word of its own."""
+        """Refuse a time that follows the option `--cache` as a word of its own, and parse as click does."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
             if word == "--cache" and re.fullmatch(DURATION, following):
@@ -63,7 +63,6 @@ class WithLoneCache(click.Command):
         return super().parse_args(ctx, self.spelled_out(args))
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
-        """Return the arguments of the command with the default at a `--cache` that stands alone."""
         from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 
         end = words.index("--") if "--" in words else len(words)
@@ -72,7 +71,7 @@ class WithLoneCache(click.Command):
 
 
 def _giving(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
-    """Return the decorator that gives a command all of these options."""
+    """Return the decorator that gives a command the shared options of a run."""
 
     def give(command: Decorated) -> Decorated:
         for option in reversed(options):
@@ -123,7 +122,7 @@ workflow_run_options = _giving(
 
 
 def taken_options(options: dict[str, Any]) -> RunOptions:
-    """Take the options of `RunOptions` out of those of a command, as far as it has them."""
+    """Take the parameters that commands share as `RunOptions` out of those of a command."""
     from pflow_mcp_plugin.contract import RunOptions
 
     return RunOptions(
@@ -132,23 +131,23 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the name of a file."""
+    """Let the shell complete the name of a file as a command's parameter."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the names of saved workflows."""
+    """Complete a command's parameter with the names of saved workflows."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of saved workflows, and let the shell complete the name of a file."""
+    """Complete a command's parameter with saved workflows; the shell completes the name of a file."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the ids of the newest runs that begin so, and `latest`; a path is that of a trace file."""
+    """Complete a command's parameter with the newest runs' ids, and `latest`; a path is a trace file's."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -159,12 +158,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the names of saved settings, never their values."""
+    """Complete a command's parameter with the names of saved settings, never their values."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the node types that begin so."""
+    """Complete a command's parameter with the node types that begin so."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -172,7 +171,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the names of the sources that node types come from."""
+    """Complete a command's parameter with the names of the sources that node types come from."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

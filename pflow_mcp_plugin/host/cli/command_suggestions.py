@@ -18,7 +18,7 @@ Takes = Callable[[str, click.Command, str], bool]
 
 
 def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> list[str]:
-    """Return the commands that may be meant, the likeliest first, each as it is typed.
+    """Return the commands to suggest for words that name none, the likeliest first, each as it is typed.
 
     `words` begins with the word that names no command of the branch. Commands that know the next word, such
     as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
@@ -69,7 +69,7 @@ def _visible(command: click.Command) -> Mapping[str, click.Command]:
 
 
 def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:
-    """Yield commands outside a branch: of this very name, else of this meaning, or in a group like it."""
+    """Yield commands to suggest from beside a branch: of this very name, this meaning, or a like group."""
     root = ctx.find_root()
     if root is ctx:
         return
@@ -124,7 +124,7 @@ _GROUPS = (
 
 
 def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
-    """Return the commands that people may mean by a word, the likeliest first."""
+    """Return the commands to suggest for another word of their meaning, the likeliest first."""
     typed, known = word.lower(), list(commands)
     groups = [group.split() for group in _GROUPS]
     meant = [other for group in groups if typed in group for other in group if other in known]

@@ -80,7 +80,6 @@ class Branch(click.Group):
         return super().parse_args(ctx, [*asked, "--help"] if asks else args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands of a branch, then its groups of commands, one per line."""
         shown = {name: command for name, command in sorted(self.commands.items()) if not command.hidden}
         for title, is_group in (("Commands", False), ("Groups", True)):
             of_kind = {name: it for name, it in shown.items() if isinstance(it, Branch) == is_group}
@@ -97,7 +96,6 @@ class Branch(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names, else the fallback of the branch."""
         if self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
         if self.fallback is None:
@@ -107,7 +105,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return the error for a word that names no command here; `error` is what the fallback says."""
+        """Return the error for a word that is no command of the branch; `error` is what its fallback says."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -141,12 +139,11 @@ class Leaf(click.Command):
         self.plugin = plugin
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave the arguments of a leaf to the command itself."""
+        """Leave the arguments of a leaf to its command, which is imported only when called."""
         ctx.args = args
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
-        """Import the code of the command and run it."""
         path = self.path(ctx)
         try:
             command = self.load(path)
@@ -170,7 +167,6 @@ class Leaf(click.Command):
         return Answer(report, partial(self._guard, path), not self.plugin.own)
 
     def path(self, ctx: click.Context) -> str:
-        """Return the words before the arguments of a leaf, as typed."""
         return ctx.command_path
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
@@ -185,7 +181,7 @@ class Leaf(click.Command):
         return error
 
     def load(self, path: str) -> CommandLike:
-        """Import the code of the command; a click command gets `--json` and `--project`."""
+        """Import the code of a leaf's command; a click command gets `--json` and `--project`."""
         with plugin_code(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command: CommandLike = getattr(import_module(module), attribute)
@@ -204,7 +200,7 @@ class Leaf(click.Command):
     def suggestions(
         self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
     ) -> list[Suggestion]:
-        """Return what the command completes; nothing if its code cannot be imported or fails."""
+        """Return what a leaf's command completes; nothing if its code cannot be imported or fails."""
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion
@@ -228,7 +224,7 @@ class Leaf(click.Command):
         return []
 
     def _ended(self, path: str, code: object) -> Report:
-        """Return the report of a command that ended by itself; exit code 2 means wrong usage."""
+        """Return the report of a leaf whose command ended by itself; exit code 2 means wrong usage."""
         if code is None or (isinstance(code, int) and code == 0):
             return Report()
         how = f"ended with exit code {code}" if isinstance(code, int) else f"ended: {code}"
@@ -236,7 +232,7 @@ class Leaf(click.Command):
 
     @contextmanager
     def _guard(self, path: str) -> Iterator[None]:
-        """Report any other exception than a command may raise as a crash of its plugin."""
+        """Turn any exception that a leaf's command may not raise into a crash of its plugin."""
         try:
             with plugin_code(self.plugin, "crashed", passing=(PflowError, click.Abort)):
                 yield
@@ -257,7 +253,6 @@ class Fallback(Leaf):
         self._branch = branch
 
     def path(self, ctx: click.Context) -> str:
-        """Return the words of the branch: its fallback receives all that follow."""
         return ctx.parent.command_path if ctx.parent else ""
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
@@ -268,7 +263,7 @@ class Fallback(Leaf):
 
 
 def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
-    """Yield click's items as whole words: of `--option=value` it completes the value alone."""
+    """Yield the completion items of a leaf as whole words: of `--option=value` click has the value alone."""
     from pflow_mcp_plugin.contract import Suggestion
 
     option, is_joined, value = incomplete.partition("=")
@@ -296,7 +291,7 @@ def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
 
 @contextmanager
 def _click_errors_translated() -> Iterator[None]:
-    """Translate click's own exceptions, except those by which it exits."""
+    """Translate the exceptions of click, the base of the command tree, except those by which it exits."""
     try:
         yield
     except click.ClickException as error:
@@ -348,7 +343,7 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
 
 
 def _project_option(*, hidden: bool) -> click.Option:
-    """Return the option `--project`: before a command, and after it unless it has an option of this name."""
+    """Return the option `--project` of a branch or leaf: after a command unless it has one of this name."""
 
     def use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
         if wanted and isinstance(ctx.obj, EmbeddedHost):
@@ -394,7 +389,7 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
 
 
 def _describe_groups(group: click.Group) -> None:
-    """Describe a group by the line that its commands give for it, otherwise by their names."""
+    """Describe a group of the tree by the line that its commands give for it, otherwise by their names."""
     for child in group.commands.values():
         if isinstance(child, Branch):
             shown = [name for name, command in child.commands.items() if not command.hidden]

@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 
 
 def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
-    """Answer the script of a shell on standard output; whatever fails, print nothing else and return 0."""
+    """Answer a shell's completion script on standard output; whatever fails, print no more and return 0."""
     out, lines = sys.stdout, ""
     try:
         # What plugins print is discarded.
@@ -48,7 +48,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
 
 
 def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
-    """Return what may stand at the cursor of a command line."""
+    """Return the completions at the cursor of a command line, as the command there knows them."""
     if line.redirected:
         return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)

@@ -244,7 +244,7 @@ def _counted(usage: Usage) -> dict[str, JSON]:
 
 
 def check_own_config(host: EmbeddedHost) -> list[Problem]:
-    """Return the problems of the host's own config: settings, saved registry and installed scripts."""
+    """Return what `pflow config check` finds in the host: settings, saved registry, installed scripts."""
     from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
     from pflow_mcp_plugin.host.retention import check_retention
     from pflow_mcp_plugin.host.run_limits import check_limits
@@ -263,7 +263,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
 
 
 def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Problem]:
-    """Yield the mistakes in the policy on data flows, and a warning for each word that matches nothing."""
+    """Yield the mistakes in the config's policy on data flows, and a warning for words that match nothing."""
     try:
         policy = read_policy(host.paths.config)
     except PflowError as error:
@@ -280,7 +280,7 @@ def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Probl
 
 
 def _script_clashes() -> Iterator[Problem]:
-    """Yield a warning for each other distribution that installs a script of our name."""
+    """Yield a warning of `pflow config check` for each other distribution with a script of our name."""
     mine = own_distribution()
     for script in entry_points("console_scripts"):
         if script.name == PROGRAM and mine and not is_own_script(script):

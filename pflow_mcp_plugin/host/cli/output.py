@@ -44,7 +44,7 @@ class Output:
     def report(
         self, report: Report, *, guard: AbstractContextManager[None] | None = None, strict: bool = False
     ) -> int:
-        """Print a report and return the exit code.
+        """Print the output of a command, its report, and return the exit code.
 
         `guard` is entered while the report is turned into text, before anything is printed. With `strict`, an
         exception of a value that is turned into JSON is raised; otherwise the class of the value is printed.
@@ -63,7 +63,7 @@ class Output:
         return code if report.exit_code is None else report.exit_code
 
     def fail(self, error: PflowError) -> int:
-        """Print a failure and return the exit code; after an answer, only for people."""
+        """Print a failure as output and return the exit code; after an answer, only for people."""
 
         def without_details(raised: BaseException) -> PflowError:
             told = f"{error.message}\nIts details cannot be shown: {described(raised)}"
@@ -108,7 +108,7 @@ class Output:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return the lines to print for problems: path, message and next step.
+    """Return the lines of output for problems: path, message and next step.
 
     A problem that several places share, such as a server that is not there, has one line, with the places.
     """
@@ -125,7 +125,7 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
 
 
 def counted(problems: Sequence[Problem]) -> str:
-    """Return the number of errors and warnings as it is printed: `9 errors and 1 warning`."""
+    """Return the number of errors and warnings as a command's output says it: `9 errors and 1 warning`."""
     errors = len(errors_in(problems))
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
@@ -140,7 +140,7 @@ def findings_report(
     kind: Kind = "config",
     details: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return the report of a check: that `subject` has errors, or with no more than warnings, `sound`.
+    """Return the report that a check prints: that `subject` has errors or, with at most warnings, is `sound`.
 
     `data` is for `--json` if it is sound, by default the problems; `details` are those of the error.
     """
@@ -161,7 +161,7 @@ def table_report(
     *after: str,
     beside: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return the report on a list: a table of its rows, or `nothing` if it is empty, then further lines."""
+    """Return the report that prints a list: a table, or `nothing` if it is empty, then further lines."""
     from pflow_mcp_plugin.terminal.tables import Table  # few commands list anything
 
     shown = Table(columns=columns, rows=list(rows)) if data else nothing
@@ -181,7 +181,7 @@ def write_file(
     private: bool = False,
     opened: bool = False,
 ) -> Report:
-    """Write a page or program to a file, or to standard output for `-`, and return the report.
+    """Write a page or program to a file, or to standard output for `-`, and return the report to print.
 
     `data` is added to it; what goes to standard output stands there under `key`. `opened` opens a browser.
     """

@@ -146,7 +146,6 @@ class _ValidateCommand(click.Command):
     """Accepts the older option `--NAME-wrappers` for `--source NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`."""
         return super().parse_args(
             ctx, [re.sub(r"--([a-z0-9-]+)-wrappers", r"--source=\1", word) for word in args]
         )
@@ -185,7 +184,7 @@ def _descriptions(entries: Iterable[Entry]) -> tuple[str | Table, ...]:
 
 
 def describe_entry(entry: Entry) -> list[str | Table]:
-    """Return an entry as `registry describe` shows it to people."""
+    """Return an entry as `pflow registry describe` shows it to people."""
     interface = entry.interface
     claims = entry.claimed_purity != "" and entry.purity == "impure"
     lines: list[str | Table] = [entry.node, *(f"  {line}" for line in barred_lines(entry.description))]
@@ -269,7 +268,7 @@ def _report(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
 ) -> Report:
-    """Return the report on what was discovered for a task, with a row for each match for people."""
+    """Return the report of `registry discover` or `workflow discover`: for people, a row for each match."""
     note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
     beside = {"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})}
     return table_report(

@@ -56,7 +56,6 @@ _LONGEST = 60
 
 
 def _resumable(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the runs that can be resumed."""
     found = (path.stem for path in records(runs_folder(context.obj)))
     return [CompletionItem(run) for run in found if run.startswith(incomplete)][:50]
 
@@ -145,14 +144,14 @@ def _resumed(
 
 
 def _options(earlier: EarlierRun, options: Mapping[str, Any]) -> RunOptions:
-    """Return what is asked of the run: now before then; an option that is not given asks for nothing."""
+    """Return the run's options for `pflow resume`: those given now, then those given before."""
     given = attrs.asdict(taken_options({**options}))
     asked = {name: it for name, it in given.items() if it is not None and it is not False}
     return attrs.evolve(earlier.options, **asked)
 
 
 def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
-    """Yield what the options say about steps."""
+    """Yield what the options of `pflow resume` decide about steps."""
     for word in options["assume_done"]:
         name, equals, text = word.partition("=")
         if not equals:
@@ -178,7 +177,7 @@ def _value(text: str) -> JSON:
 
 
 def _ask(earlier: EarlierRun) -> None:
-    """Ask what became of steps, once for each."""
+    """Ask, before `pflow resume` goes on, what became of steps, once for each."""
     click.echo("Nobody knows whether these steps happened.", err=True)
     for step in earlier.undecided:
         click.echo(printable(f"{step.place} ({step.type}) {abbreviated(step.shown, 4 * _LONGEST)}"), err=True)
@@ -233,7 +232,7 @@ def _steps_report(earlier: EarlierRun) -> Report:
 
 
 def _then(step: RecordedStep) -> str:
-    """Return what a resumed run does about a step."""
+    """Return what `pflow resume` will do about a step, in words for its list."""
     if step.undecided:
         return "verify" if step.recipe else "decide"
     if step.state == "asked":

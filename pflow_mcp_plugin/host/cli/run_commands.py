@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def _input_names(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the inputs of the workflow that `pflow run` names, each as `NAME=`; after that, its choices."""
+    """Complete the inputs of the workflow that `pflow run` names, as `NAME=`; after that, its choices."""
     inputs = declared_inputs(find_workflow(context.obj, context.params["workflow"]))
     given = {text.partition("=")[0] for text in context.params.get("inputs") or ()}
     name, equals, _ = incomplete.partition("=")
@@ -72,7 +72,7 @@ class _RunCommand(WithLoneCache):
     """Says how inputs are written, where one was given as an option; its help has those of the workflow."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the inputs of the workflow that stands beside `--help`, if there is one."""
+        """Write the inputs of the workflow that stands beside `pflow run --help`, if there is one."""
         name = ctx.meta.get(_WORKFLOW)
         with suppress(PflowError):
             inputs = declared_inputs(find_workflow(ctx.obj, name)) if isinstance(name, str) else {}
@@ -81,7 +81,6 @@ class _RunCommand(WithLoneCache):
                     formatter.write_dl([(f"{spec.name}=", printable(spec.about)) for spec in inputs.values()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does."""
         try:
             if not set(ctx.help_option_names).isdisjoint(args):
                 found, *_ = self.make_parser(ctx).parse_args(self.spelled_out(args))
@@ -145,7 +144,7 @@ def run(
 
 
 def shown_detail(options: Mapping[str, Any]) -> Detail | None:
-    """Return how much of a run its options let be shown."""
+    """Return how much of a run the options of `pflow run` let be shown."""
     if options["quiet"] and options["verbose"]:
         raise PflowError("--quiet and --verbose exclude each other", kind="usage")
     return None if options["quiet"] else "verbose" if options["verbose"] else "usual"
@@ -158,7 +157,7 @@ def run_report(
     detail: Detail | None,
     timeout: float | None,
 ) -> Report:
-    """Run a compiled workflow, by a function of its watcher and control, and return the report of the run."""
+    """Return the report of `pflow run` on a compiled workflow; `how` runs it with a watcher and control."""
     names = [node.ref.id for node in compiled.every()]
     with shown_run(names, detail, host.showing_inside) as (watcher, ended):
         with _limited(timeout) as (control, expired):
@@ -180,7 +179,7 @@ def run_report(
 
 @contextmanager
 def _limited(seconds: float | None) -> Iterator[tuple[RunControl, threading.Event]]:
-    """Yield the control of a run, which is cancelled after a time, and what is set if it was."""
+    """Yield the control of a run that is cancelled after its `--timeout`, and what is set if it was."""
     control, expired = RunControl(), threading.Event()
 
     def expire() -> None:
@@ -266,7 +265,7 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
 
 @contextmanager
 def locating(file: Path | None) -> Iterator[None]:
-    """Add line and column to the problems of an error."""
+    """Add to the problems of a workflow that cannot run their line and column in its file."""
     try:
         yield
     except PflowError as error:
@@ -275,19 +274,19 @@ def locating(file: Path | None) -> Iterator[None]:
 
 
 def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
-    """Return the file of a workflow, None for one that cannot be read again."""
+    """Return the file of a workflow to run, None for one that cannot be read again."""
     is_saved = place.file is None and not is_descriptor(place.name)
     return host.library.path(place.name) if is_saved else place.file
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
-    """Return where a workflow is: those that it runs are looked up from there."""
+    """Return where the workflow is that a command such as `pflow run` names; it names others from there."""
     is_saved = is_name(word) and word in host.library.names()
     return WorkflowPlace(name=word, file=None if is_saved or is_descriptor(word) else Path(word))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that a word names: a saved one, or a file.
+    """Return the workflow that `pflow run` and other commands are given: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """
@@ -312,7 +311,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
-    """Return what may be meant by a word that is no workflow: a saved one, a file, or a node type."""
+    """Return what a word may mean that is no workflow to run: a saved one, a file, or a node type."""
     if host.registry.find(word) is not None:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()
@@ -334,7 +333,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return the report of a run that does not happen; `given` are the inputs before defaults.
+    """Return the report of `pflow run --dry-run`; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

@@ -170,7 +170,7 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
 
 
 def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
-    """Return the steps of a run that wait for a decision or an answer."""
+    """Return the steps of a traced run that wait for a decision or an answer, for `pflow trace show`."""
     path = host.paths.state / "runs" / "open" / f"{run_id}.db"
     if Path(run_id).name != run_id or not path.is_file():
         return []
@@ -274,7 +274,7 @@ def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
 
 
 def _own_time(step: Mapping[str, Any]) -> str:
-    """Return the time of a step without that in which it waited for what was prepared."""
+    """Return the time of a traced step without that in which it waited for what was prepared."""
     took, waited = step.get("milliseconds"), step.get("waited")
     if isinstance(took, int | float) and isinstance(waited, int | float):
         return _took(max(took - waited, 0.0))
@@ -282,7 +282,7 @@ def _own_time(step: Mapping[str, Any]) -> str:
 
 
 def _items_words(step: TracedStep) -> str:
-    """Return in words how many items the batch of a step had, and how many of them failed."""
+    """Say for `pflow trace show` how many items the batch of a step had, and how many of them failed."""
     if not step.batch:
         return ""
     failed = f", {step.batch['failed']} failed" if step.batch.get("failed") else ""
@@ -290,7 +290,7 @@ def _items_words(step: TracedStep) -> str:
 
 
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
-    """Return the steps with this name or id; for a batch, one for each item in the trace."""
+    """Return the steps in a trace with this name or id; for a batch, one for each item."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
     name, _, rest = wanted.rpartition("[")
     found = [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
@@ -307,7 +307,6 @@ def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
 
 
 def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedStep]:
-    """Return the items with this index, each as a step."""
     if found := [item for step in batches if (item := step.item(index))]:
         return found
     count = batches[0].batch.get("count")
@@ -318,7 +317,7 @@ def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedS
 
 
 def failures(step: TracedStep) -> list[TracedStep]:
-    """Return what failed in a step, handled or not: the innermost steps and items, which say why."""
+    """Return what failed in a traced step, handled or not: the innermost steps and items, which say why."""
     inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
     is_lost = step.content.get("error") is not None
     return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside
@@ -352,7 +351,7 @@ def _full(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _whole_steps(steps: Sequence[TracedStep]) -> Iterator[str]:
-    """Yield the lines about steps, each followed by those about the steps inside it, indented."""
+    """Yield the lines of `pflow trace show` on steps, each with those of the steps inside it, indented."""
     for outer in steps:
         for step in outer.with_inner():
             indent = "  " * (step.depth - outer.depth)
@@ -379,7 +378,7 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
 
 
 def _own_outputs(step: TracedStep) -> object:
-    """Return the outputs of a step without its error and the counts of a batch, which are shown above."""
+    """Return a traced step's outputs without the error and the counts of a batch, which are shown above."""
     outputs = step.content.get("outputs")
     if not isinstance(outputs, Mapping):
         return outputs
@@ -390,7 +389,7 @@ def _own_outputs(step: TracedStep) -> object:
 
 
 def _own_details(step: TracedStep) -> object:
-    """Return the details of a step without what its params, its outputs and its batch say already."""
+    """Return a traced step's details without what its params, its outputs and its batch say already."""
     details, outputs = step.content.get("details"), step.content.get("outputs")
     if not isinstance(details, Mapping):
         return details

@@ -37,7 +37,7 @@ _FILE_WORDS = _FOLDER_WORDS | {"path", "file", "filename"}
 
 
 def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: str) -> list[Suggestion]:
-    """Return what may follow `words` in a chain and begins with `incomplete`."""
+    """Return the completions that may follow `words` in a chain of nodes and begin with `incomplete`."""
     if not words or words[-1] in SEPARATORS:
         return [] if incomplete.startswith("-") else node_types(registry, incomplete)
     link = read_chain(words).links[-1]
@@ -57,7 +57,7 @@ def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: 
 
 
 def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str) -> Iterator[Suggestion]:
-    """Yield what may follow the words of the last node of a chain, of which `last` is the last one typed."""
+    """Yield the completions after the words of a chain's last node, of which `last` is the last one typed."""
     find = partial(flag_field, entry.interface)
     flag, equals, value = incomplete.partition("=")
     named = find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
@@ -84,7 +84,7 @@ def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str)
 
 
 def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator[Suggestion]:
-    """Yield the flags of the node, without those that are given and may not be repeated."""
+    """Complete the flags of a chain's node, without those that are given and may not be repeated."""
     find = partial(flag_field, entry.interface)
     typed = (word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--"))
     found = (find(name) or find(name.removeprefix("no-")) for name in typed)
@@ -100,7 +100,7 @@ def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator
 
 
 def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
-    """Yield the values that a parameter may have: those of an enumeration, true and false, files."""
+    """Complete the value of a flag in a chain: those of an enumeration, true and false, files."""
     if incomplete.startswith("@"):
         if not incomplete.startswith("@@"):
             yield Suggestion(value="@", type="file")
@@ -115,7 +115,7 @@ def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
 
 
 def _allowed(schema: object) -> Iterator[str]:
-    """Yield the values of the enumeration in a JSON Schema, as they are typed."""
+    """Complete the value of a flag in a chain from the enumeration in its JSON Schema."""
     if not isinstance(schema, Mapping):
         return
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])

@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?!__)\w[\w-]*")
 
 @attrs.frozen(kw_only=True)
 class NodeLink:
-    """A link of a chain, once its node type is known and its flags are read.
+    """A link of a chain on its way to a workflow: its node type is known and its flags are read.
 
     `given` has the values of its flags by the key of the parameter, and `asked` the keys of those that become
     inputs of the workflow. Unless every flag could be read, and it `is_whole`, what it lacks is unknown.
@@ -36,21 +36,19 @@ class NodeLink:
 
     @property
     def interface(self) -> Interface:
-        """The interface of the link's node type."""
         return self.entry.interface
 
     @property
     def valued(self) -> set[str]:
-        """The parameters of the link that have a value, or are to get one as an input."""
+        """The parameters of a chain's link that have a value, or are to get one as the workflow's input."""
         return {*self.given, *self.asked}
 
     @property
     def outputs(self) -> set[str]:
-        """The keys that the link's node is known to write."""
         return {field.key for field in self.interface.outputs}
 
     def result_for(self, wanted: Field) -> str:
-        """Return the key of the output that a parameter gets: the result, or of an object its only text."""
+        """Return the key of the output that the next link in a chain gets: the result, or its only text."""
         result = self.interface.result_key
         types = {field.key: {*field.types} for field in self.interface.outputs}
         texts = [key for key, found in types.items() if found == {"str"} and key not in (result, "error")]
@@ -88,7 +86,7 @@ def chain_workflow(links: Sequence[NodeLink], chain: Chain, *, has_stdin: bool) 
 
 
 class _Builder:
-    """Collects the inputs and nodes of the workflow of a chain, link by link."""
+    """Builds the workflow of a chain, its inputs and nodes, link by link."""
 
     def __init__(self, links: Sequence[NodeLink], *, has_stdin: bool) -> None:
         self._links = links
@@ -124,7 +122,7 @@ class _Builder:
         return nodes
 
     def _params(self, place: int) -> dict[str, Any]:
-        """Return what flags set at a node; what is data becomes an input of the workflow."""
+        """Return what a chain's flags set at a node; what is data becomes an input of the workflow."""
         link = self._links[place]
         params: dict[str, Any] = {}
         for key, given in link.given.items():
@@ -150,7 +148,7 @@ class _Builder:
         return all(it.interface.open_outputs is False and key not in it.outputs for it in self._links[:place])
 
     def _inputs_asked_for(self, place: int) -> dict[str, Any]:
-        """Declare the inputs that the user asked for; return the params of the node that refer to them."""
+        """Declare inputs that the user wants of a chain's workflow; return the params that refer to them."""
         link = self._links[place]
         params: dict[str, Any] = {}
         for key in link.asked:
@@ -176,7 +174,7 @@ class _Builder:
         return params
 
     def _piped(self, place: int, params: Mapping[str, object]) -> dict[str, Any]:
-        """Return the param of a node that takes what the node before it, or standard input, gives."""
+        """Return the param of a chain's node that takes what the node before it, or standard input, gives."""
         link = self._links[place]
         # A parameter that the shared store holds is filled, unless it is the only one that can be piped.
         key = link.interface.piped_key(link.valued) or link.interface.piped_key(
@@ -193,18 +191,17 @@ class _Builder:
         return {key: self.reference(place - 1, source)} if source else {}
 
     def reference(self, place: int, key: str) -> str:
-        """Return the template of what a node has written under a key."""
+        """Return the template of what an earlier link of the chain has written under a key."""
         if _NAME.fullmatch(key):
             return f"${{{key}}}"
         quoted = f"'{key}'" if '"' in key else f'"{key}"'
         return f"${{{self._ids[place]}[{quoted}]}}"
 
     def _known(self, place: int) -> set[str]:
-        """Return the keys that a node finds in the shared store."""
         return set(self.inputs).union(*(link.outputs for link in self._links[:place]))
 
     def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
-        """Declare the input `stdin` if a node refers to it, or reads its key by itself."""
+        """Declare the input `stdin` of a chain's workflow if a node refers to it, or reads its key."""
         link = self._links[place]
         for key, value in params.items():
             if any(part.text == STDIN for _, part in references(value)):
@@ -227,7 +224,7 @@ class _Builder:
 
 
 def _refusal_as_input(field: Field, given: Given | None) -> Problem | None:
-    """Return why a parameter cannot become an input of the workflow; None if it can."""
+    """Return why a flag in a chain cannot become an input of the workflow; None if it can."""
     if given is not None and given.is_template and given.value != STDIN:
         reason = "a value with a template cannot be a default"
         step = f"Leave out {shown_flag(field)}, or --input"

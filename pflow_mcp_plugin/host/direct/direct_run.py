@@ -57,7 +57,7 @@ class DirectRun:
     around: Around
 
     def report(self, words: Sequence[str]) -> Report:
-        """Run, save or show the chain that the words describe; reports all mistakes before it runs."""
+        """Run, save or show the chain that the words describe; all mistakes are reported before it runs."""
         note = refuse_redirection(
             words,
             self.prog_name,
@@ -94,7 +94,7 @@ class DirectRun:
         )
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
-        """Return the plan of the run and its inputs; standard input is read only if it is wanted."""
+        """Return the plan and the inputs to run a chain with; standard input is read only if it is wanted."""
         built = chain_workflow(links, chain, has_stdin=True)
         inputs = built.workflow.get("inputs")
         spec = inputs.get("stdin") if isinstance(inputs, dict) else None
@@ -120,7 +120,7 @@ class DirectRun:
             return self.runner.with_options(chain.options).compile(built.workflow, name, inputs or {})
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
-        """Save the chain as a workflow, or show it."""
+        """Save a chain as a workflow, or show it, in place of running it."""
         workflow = chain_workflow(links, chain, has_stdin=True).workflow
         with unwritten("The command line"):
             compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
@@ -135,7 +135,7 @@ class DirectRun:
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
-    """Read the links of a chain; raises one error with all that is wrong with the line."""
+    """Read the links of a chain before it runs; one error has all that is wrong with the line."""
     problems = list(chain.problems)
     links: list[NodeLink] = []
     unknown = ""
@@ -169,7 +169,7 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
 
 
 def missing(node: str, place: int, registry: NodeRegistry, library: Library | None) -> Problem:
-    """Return the problem of a link whose node type is unknown; the first may be meant for a workflow."""
+    """Return the problem that keeps a link from running, an unknown node type; a workflow may be meant."""
     problem = registry.missing(node)
     is_file = False
     with suppress(OSError, ValueError):  # no name for a file
@@ -181,13 +181,13 @@ def missing(node: str, place: int, registry: NodeRegistry, library: Library | No
 
 
 def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
-    """Raise the mistakes of a chain as one error, if there are any."""
+    """Refuse to run a chain that has mistakes: raise all of them as one error."""
     if problems:
         raise refused(problems, unknown)
 
 
 def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
-    """Return all mistakes of a chain as one error; `unknown` is a first word that is no node type."""
+    """Return the error that refuses to run a chain; `unknown` is a first word that is no node type."""
     if len(problems) > 1:
         message = f"The command line has {len(problems)} mistakes"
         return PflowError(message, problems=tuple(problems), kind="usage")
@@ -202,7 +202,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
 
 
 def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
-    """Return the links with the flags that become inputs of the workflow, and a problem for each unknown one.
+    """Return the links with the flags that `--input` names, and a problem for each that no node has.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first that
     has it; `--input NODE.title` names the node.
@@ -235,7 +235,7 @@ def refuse_redirection(
     is_node: Callable[[str], bool],
     nearest: Callable[[str], Sequence[str]],
 ) -> Problem | None:
-    """Refuse to run if the output is appended to a file named as a node: a `>>` was not quoted.
+    """Refuse to run nodes whose output is appended to a file named as a node: a `>>` was not quoted.
 
     A file that the shell made for it may also be named as one of the `nearest` nodes; else a note on it is
     returned, unless its name has a suffix.
@@ -265,7 +265,7 @@ def refuse_redirection(
 
 
 def _appended_file() -> Path | None:
-    """Return the regular file that standard output is appended to; None if it is none, or not known."""
+    """Return the file to which `>>` appends what nodes print on the command line; None if unknown or none."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -309,7 +309,7 @@ _SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'"
 
 
 def chain_help(prog_name: str) -> str:
-    """Return the help about nodes on the command line in general."""
+    """Return the help about running nodes on the command line in general."""
     usage = f"Usage: {prog_name} NODE [--FLAG VALUE]... [then NODE [--FLAG VALUE]...]..."
     about = "Run nodes without a workflow file; each takes the result of the one before it."
     lines = [usage, "", f"  {about}", "", *(f"  {line}" for line in _VALUES.splitlines())]
@@ -317,7 +317,7 @@ def chain_help(prog_name: str) -> str:
 
 
 def node_help(entry: Entry, prog_name: str) -> str:
-    """Return the help of a node: its flags with types and defaults, what is piped in, and what comes out."""
+    """Return the help on running a node directly: its flags, what is piped in, and what comes out."""
     interface = entry.interface
     needed = [field for field in interface.params if field.needs_value]
     call = f"{prog_name} {entry.node}"
@@ -364,7 +364,7 @@ def _about(field: Field) -> str:
 
 
 def _piped(entry: Entry) -> str:
-    """Return a sentence about what is piped into a node; empty if nothing can be."""
+    """Return a sentence for a node's help on what is piped into it; empty if nothing can be."""
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:

@@ -43,7 +43,7 @@ OPTIONS = frozenset((*_FORMS, *_SWITCHES, _CACHE))
 
 @attrs.frozen
 class Link:
-    """A link of a chain: a node type and the words that follow it."""
+    """A link of a chain as typed: a node type and the words that follow it."""
 
     node: str
     words: tuple[str, ...]
@@ -51,7 +51,7 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class Chain:
-    """A chain as typed: its links, and the options of pflow, which may stand anywhere among them.
+    """The words of a chain as links, and the options of pflow, which may stand anywhere among them.
 
     It is saved under the name `save` if there is one, or only shown as a workflow, of which `inputs` are the
     flags that become inputs; otherwise it runs with `options`. `help_of` is the place of the link whose help
@@ -70,22 +70,22 @@ class Chain:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the chain becomes a workflow for later, and is not run."""
+        """Whether the words ask to keep the chain as a workflow for later, and not to run it."""
         return bool(self.save) or self.is_shown
 
 
 def mistake(message: str, step: str = "") -> Problem:
-    """Return a problem of the words of a chain."""
+    """Return a problem with the words of a chain."""
     return Problem(message=message, suggestion=step, kind="usage")
 
 
 def read_chain(words: Sequence[str]) -> Chain:
-    """Read the words of a chain; what is wrong with them is in its `problems`."""
+    """Read the words of a chain as links; what is wrong with them is in its `problems`."""
     return _Reader(words).chain()
 
 
 class _Reader:
-    """Reads the words of a chain from left to right."""
+    """Reads the words of a chain, from left to right, as links and options."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
@@ -121,7 +121,7 @@ class _Reader:
         )
 
     def _read(self, place: int) -> int:
-        """Read the word at a place, with its value; return the place of the next."""
+        """Read the word at a place in a chain, with its value; return the place of the next."""
         word = self._words[place]
         before = self._words[place - 1] if place else ""
         name, equals, value = word.partition("=")
@@ -185,7 +185,7 @@ class _Reader:
 
 
 def flag_field(interface: Interface, name: str) -> Field | None:
-    """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
+    """Return the parameter that a flag among a link's words means, without its hyphens; None if none.
 
     Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
     """
@@ -198,18 +198,18 @@ def flag_field(interface: Interface, name: str) -> Field | None:
 
 
 def flag_of(field: Field) -> str:
-    """Return the flag of a node that sets a parameter, as it is shown."""
+    """Return the word, a flag, with which a link sets a parameter, as it is shown."""
     return f"--{field.key.replace('_', '-')}"
 
 
 def flag_with(field: Field, value: str) -> str:
-    """Return how a parameter is set to a value; if its flag is an option of pflow, by its exact name."""
+    """Return the words that set a link's parameter; if its flag is an option of pflow, by its exact name."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}={value}" if flag in OPTIONS else f"{flag} {value}"
 
 
 def shown_flag(field: Field) -> str:
-    """Return what a message calls a parameter: its flag, unless that is an option of pflow."""
+    """Return the word for a parameter in a message: its flag, unless that is an option of pflow."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
@@ -218,17 +218,17 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether the flag of a node takes no value, because its parameter is true or false."""
+    """Return whether a flag among a link's words takes no value, as its parameter is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
 def is_list(field: Field) -> bool:
-    """Return whether the flag of a node may be repeated, because its parameter is a list."""
+    """Return whether a flag may be repeated among a link's words, as its parameter is a list."""
     return {*field.types} - _NONE in ({"list"}, {"array"})
 
 
 def folded(name: str) -> str:
-    """Return the name of a flag without case and separators."""
+    """Return the name in a flag among a link's words, without case and separators."""
     return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
@@ -251,7 +251,7 @@ def file_text(path: Path, word: str) -> str:
 
 
 def params_object(text: str) -> dict[str, object]:
-    """Return the JSON object of `--params`: as it stands, in a file (`@FILE`), or piped in (`-`)."""
+    """Return the JSON object of `--params` among a link's words: written there, in `@FILE`, or piped in."""
     if text == "-":
         text = input_text()
     elif text.startswith("@"):

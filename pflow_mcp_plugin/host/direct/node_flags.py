@@ -36,7 +36,7 @@ _DASHES = "-\u2013\u2014"
 
 @attrs.frozen(kw_only=True)
 class Given:
-    """A value, in its declared type, that a flag gives to a parameter; a template is to be filled in."""
+    """A value in its declared type that a node's flag gives to a parameter, or a template of one."""
 
     field: Field
     value: object
@@ -45,7 +45,7 @@ class Given:
 
 @attrs.frozen(kw_only=True)
 class _Typed:
-    """A flag as typed: its name, the parameter, and its text; None for a switch without one."""
+    """A node's flag as typed: its name, the parameter, and its text; None for a switch without one."""
 
     flag: str
     field: Field
@@ -55,7 +55,7 @@ class _Typed:
 
 
 class FlagReader:
-    """Reads the flags of one link of a chain, and collects the `problems` of its words.
+    """Reads the flags of one node in a chain, and collects the `problems` with them.
 
     With `templates`, `${...}` in a value refers to what an earlier node has written.
     """
@@ -66,7 +66,7 @@ class FlagReader:
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
-        """Return the values that the words give, by the key of the parameter."""
+        """Return the values that a node's flags give, by the key of the parameter."""
         objects = [word.partition("=")[2] for word in words if word.startswith(f"{PARAMS}=")]
         values = {key: given for text in objects for key, given in self._object(text).items()}
         by_key: dict[str, list[_Typed]] = {}
@@ -76,7 +76,7 @@ class FlagReader:
         return values | {key: value for key, value in given.items() if value is not None}
 
     def _object(self, text: str) -> dict[str, Given]:
-        """Return the values of a JSON object by the keys of parameters; they are checked as they are."""
+        """Return the values that the node's flag `--params` gives as a JSON object, by parameter."""
         try:
             value = params_object(text)
         except PflowError as error:
@@ -95,7 +95,7 @@ class FlagReader:
         return flag_field(self._entry.interface, name)
 
     def _field(self, key: str) -> Field | None:
-        """Return the parameter with exactly this name; report that there is none."""
+        """Return the parameter that a node's flag `--param` names exactly; report that there is none."""
         interface = self._entry.interface
         field = interface.fields.get(key) or (Field(key=key) if interface.open else None)
         if field is None:
@@ -145,7 +145,7 @@ class FlagReader:
         return _Typed(flag=flag_of(field), field=field, text=text) if field else None
 
     def _named(self, word: str) -> _Typed | None:
-        """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
+        """Return the node's flag that a word names, with any text after `=`; None, and a problem, if none."""
         flag, equals, text = word.partition("=")
         if not flag.startswith("--"):
             node = self._entry.node
@@ -187,7 +187,7 @@ class FlagReader:
         return None
 
     def _meant(self, name: str) -> str:
-        """Return the suggestion for an unknown name: the closest flags, else all; empty if any is taken."""
+        """Return the suggestion for an unknown flag: a node's closest ones, else all; "" if it takes any."""
         # A node that takes any parameter may mean the name as it stands.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
@@ -201,7 +201,7 @@ class FlagReader:
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
-        """Report words that belong to no flag, with the flag that they may have been meant for."""
+        """Report words that belong to no flag of the node, with the one they may have been meant for."""
         names = [word.partition("=")[0] for word in words if "=" in word]
         unknown = [name for name in names if self._find(name) is None]
         # A single word may be a text with an equals sign, such as a URL.
@@ -225,7 +225,7 @@ class FlagReader:
         self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
     def _given(self, items: list[_Typed]) -> Given | None:
-        """Return the value that one or several flags of the same name give; None if it is invalid."""
+        """Return the value that one or several flags of a node give by one name; None if it is invalid."""
         field, first = items[0].field, items[0]
         try:
             if is_list(field):
@@ -266,7 +266,7 @@ class FlagReader:
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
 
     def _list(self, field: Field, items: list[_Typed]) -> Given:
-        """Return a list from flags that each give a JSON list or a single item of it."""
+        """Return the list that flags of a node give, each a JSON list or a single item of it."""
         values: list[object] = []
         is_template = False
         for item in items:
@@ -299,7 +299,7 @@ class FlagReader:
 
 
 def metavar(field: Field) -> str:
-    """Return what stands for the value of a flag of a node where it is described."""
+    """Return what stands for the value of a node's flag where that is described."""
     if field.choices and len(str([*field.choices])) <= 60:
         return "|".join(map(str, field.choices))
     kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
@@ -320,7 +320,7 @@ def _is_dashed(word: str) -> bool:
 
 
 def _items_in(text: str, field: Field) -> list[object]:
-    """Return the items that a text adds to a list: those of a JSON list, else the text itself."""
+    """Return the items that the text of a node's flag adds to a list: those of a JSON list, else itself."""
     listed = json_in(text, exact=True)
     if isinstance(listed, list):
         return [*listed]

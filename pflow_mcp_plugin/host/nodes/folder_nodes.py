@@ -326,7 +326,7 @@ def _reason(error: Exception) -> str:
 
 
 def _failure(doing: str, path: Path, error: Exception, more: str) -> PflowError:
-    """Return the error of what the system refused; it may be tried again, as nothing is half done."""
+    """Return the error of a copy, move or deletion that the system refused; it left nothing half done."""
     where = getattr(error, "filename", None)
     inside = f" ({where})" if where and str(where) != str(path) and ".tmp" not in str(where) else ""
     steps = ("Name a regular file or a folder",) if isinstance(error, NotRegular) else ()

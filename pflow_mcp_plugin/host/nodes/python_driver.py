@@ -41,7 +41,7 @@ _Link = tuple[Any, Any]
 
 
 def main() -> None:
-    """Run a `python` node's code, which standard input has, as a program of its own, and say how it ended."""
+    """The driver's program: run the code that standard input has, and say how it ended."""
     channel, memory_mb = int(sys.argv[1]), float(sys.argv[2])
     os.set_inheritable(channel, False)  # noqa: FBT003  # takes no keyword; what the code starts cannot write to it
     task = sys.stdin.buffer.read()
@@ -80,7 +80,7 @@ def _watch(child: int) -> int | None:
 
 
 def _end_children(child: int | None) -> None:
-    """Kill all that a node's code has left: the child, if it was not waited for, and what was adopted."""
+    """Kill all that the driver still has: the child, if it was not waited for, and what was adopted."""
     end = time.monotonic() + _KILLED
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < end:
@@ -97,7 +97,7 @@ def _end_children(child: int | None) -> None:
 
 
 def _run(task: bytes, memory_mb: float, channel: int) -> int:
-    """Run a `python` node's code, report what it left in `result` or how it failed, return the exit code."""
+    """Run the code in the driver's child: report its `result` or its failure, and return the exit code."""
     import resource
 
     own = os.getpid()
@@ -140,7 +140,7 @@ def _result(value: object) -> dict[str, Any]:
 
 
 def _fault(value: object) -> str:
-    """Return what in the `result` of code is no JSON, with its place; empty if nothing."""
+    """Return what in a result the driver cannot report as JSON, with its place; empty if nothing."""
     pending: list[tuple[Any, _Link | None, int]] = [([value], None, -1)]
     while pending:
         holder, link, depth = pending.pop()

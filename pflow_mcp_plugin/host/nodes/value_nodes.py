@@ -18,7 +18,7 @@ _LARGEST = 2_000_000.0
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
-    """Return a node's argument: from the params, else the shared store, else the default."""
+    """Return the value of a node's argument: from the params, else the shared store, else the default."""
     for place in (params, shared):
         if key in place:
             return place[key]
@@ -36,7 +36,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return a parameter that must be a positive number; `unit` is for the message."""
+    """Return the value of a node's param that must be a positive number; `unit` is for the message."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -78,7 +78,7 @@ def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
 
 
 class OutputsNode(pocketflow.Node):
-    """A node whose `exec` returns its outputs by name."""
+    """A node, such as `echo`, whose `exec` returns its outputs by name."""
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
         shared.update(exec_res)
