@@ -151,7 +151,6 @@ def _options(earlier: EarlierRun, options: Mapping[str, Any]) -> RunOptions:
 
 
 def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
-    """Yield what the options of `pflow resume` decide about steps."""
     for word in options["assume_done"]:
         name, equals, text = word.partition("=")
         if not equals:
@@ -177,7 +176,6 @@ def _value(text: str) -> JSON:
 
 
 def _ask(earlier: EarlierRun) -> None:
-    """Ask, before `pflow resume` goes on, what became of steps, once for each."""
     click.echo("Nobody knows whether these steps happened.", err=True)
     for step in earlier.undecided:
         click.echo(printable(f"{step.place} ({step.type}) {abbreviated(step.shown, 4 * _LONGEST)}"), err=True)

@@ -282,7 +282,6 @@ def _own_time(step: Mapping[str, Any]) -> str:
 
 
 def _items_words(step: TracedStep) -> str:
-    """Say for `pflow trace show` how many items the batch of a step had, and how many of them failed."""
     if not step.batch:
         return ""
     failed = f", {step.batch['failed']} failed" if step.batch.get("failed") else ""
@@ -351,7 +350,6 @@ def _full(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _whole_steps(steps: Sequence[TracedStep]) -> Iterator[str]:
-    """Yield the lines of `pflow trace show` on steps, each with those of the steps inside it, indented."""
     for outer in steps:
         for step in outer.with_inner():
             indent = "  " * (step.depth - outer.depth)

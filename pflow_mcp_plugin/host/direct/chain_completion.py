@@ -100,7 +100,6 @@ def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator
 
 
 def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
-    """Complete the value of a flag in a chain: those of an enumeration, true and false, files."""
     if incomplete.startswith("@"):
         if not incomplete.startswith("@@"):
             yield Suggestion(value="@", type="file")
@@ -115,7 +114,6 @@ def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
 
 
 def _allowed(schema: object) -> Iterator[str]:
-    """Complete the value of a flag in a chain from the enumeration in its JSON Schema."""
     if not isinstance(schema, Mapping):
         return
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])

@@ -86,8 +86,6 @@ def chain_workflow(links: Sequence[NodeLink], chain: Chain, *, has_stdin: bool) 
 
 
 class _Builder:
-    """Builds the workflow of a chain, its inputs and nodes, link by link."""
-
     def __init__(self, links: Sequence[NodeLink], *, has_stdin: bool) -> None:
         self._links = links
         self._has_stdin = has_stdin
@@ -191,7 +189,6 @@ class _Builder:
         return {key: self.reference(place - 1, source)} if source else {}
 
     def reference(self, place: int, key: str) -> str:
-        """Return the template of what an earlier link of the chain has written under a key."""
         if _NAME.fullmatch(key):
             return f"${{{key}}}"
         quoted = f"'{key}'" if '"' in key else f'"{key}"'

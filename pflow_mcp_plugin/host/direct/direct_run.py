@@ -120,7 +120,6 @@ class DirectRun:
             return self.runner.with_options(chain.options).compile(built.workflow, name, inputs or {})
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
-        """Save a chain as a workflow, or show it, in place of running it."""
         workflow = chain_workflow(links, chain, has_stdin=True).workflow
         with unwritten("The command line"):
             compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))

@@ -85,8 +85,6 @@ def read_chain(words: Sequence[str]) -> Chain:
 
 
 class _Reader:
-    """Reads the words of a chain, from left to right, as links and options."""
-
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
         self._links: list[list[str]] = [[]]

@@ -180,7 +180,6 @@ class MoveFile(CopyFile):
     doing = "move"
 
     def refuse(self, source: Path, target: Path, run: Run | None) -> None:
-        """Refuse to let `move-file` change what belongs to pflow, the user or the system."""
         super().refuse(source, target, run)
         _refuse_removal(self.doing, source, run)
 

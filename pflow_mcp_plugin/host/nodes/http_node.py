@@ -81,7 +81,6 @@ class Http(pocketflow.Node):
     def post(
         self, shared: MutableMapping[str, Any], prep_res: tuple[HttpCall, Run | None], exec_res: HttpAnswer
     ) -> str:
-        """Write the outputs of a node `http`, of an unexpected status too, and return the action."""
         run, failure = prep_res[1], exec_res.failure
         if exec_res.status is not None:
             shared.update(status=exec_res.status, headers=exec_res.headers, body=exec_res.body)

@@ -60,7 +60,7 @@ _NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 
 @attrs.frozen(kw_only=True)
 class HttpEndpoint:
-    """What a node `http` may connect to; see `network.egress.Endpoint`.
+    """What requests of a node `http` may connect to; see `network.egress.Endpoint`.
 
     Its `url` is that of the node if its host is the author's, or allowed anyway; else it is empty.
     """
@@ -123,7 +123,7 @@ class HttpAnswer:
 
 
 def texts(value: Any) -> str | list[str]:
-    """Return a field for the query or form of a request as text; a list gives it several values."""
+    """Return a field for the query or form of a request as text; one that is a list has several values."""
     return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
 
 
@@ -200,7 +200,6 @@ class _Exchange:
         return answer
 
     async def _pages(self) -> None:
-        """Request the page, and all pages that follow it."""
         call, answer = self._call, self._answer
         url, asked, bodies = call.url, set[str](), []
         while True:
@@ -385,7 +384,6 @@ class _Exchange:
             yield chunk
 
     def _read(self, content: bytes) -> Any:
-        """Return the value in the body that a request was answered with: of JSON, or text."""
         headers, what = self._answer.headers, self._call.what
         text, problem = _decoded(content, headers)
         if not content:
@@ -408,7 +406,6 @@ class _Exchange:
         return text
 
     def _unexpected(self, response: httpx2.Response, text: str) -> PflowError:
-        """Return the failure of a request that was answered with a status that the node does not expect."""
         call, status = self._call, response.status_code
         reason = response.reason_phrase or ""
         start = one_line(call.shorten(" ".join(text.split()), _SHOWN))
@@ -439,7 +436,6 @@ class _Exchange:
         return PflowError(message, suggestions=(step,) if step else (), ran=self.ran, **more)
 
     def _explained(self, error: Exception) -> PflowError:
-        """Return the failure of a request that an exception of the network stands for."""
         what, more = self._call.what, dict[str, Any](kind="connection")
         reason = cut(self._call.shorten(str(error), _SHOWN)) or type(error).__name__
         message, step = f"{what}: {reason}", "Check the url"

@@ -134,7 +134,6 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
 
 
 def _result(value: object) -> dict[str, Any]:
-    """Return the driver's report of the `result` that code left, or of why that is no JSON."""
     message = _fault(value)
     return {"failed": {"message": message, "type": "result"}} if message else {"result": value}
 

@@ -123,7 +123,6 @@ class Transform(OutputsNode):
     """The node `transform` makes new values from others with expressions."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Evaluate:
-        """Return what evaluates the expressions of a `transform`, on its data if it has some."""
         evaluate, data = evaluator(self.params, shared), self.params.get("data")
         return (lambda text: evaluate(text, data)) if "data" in self.params else evaluate
 

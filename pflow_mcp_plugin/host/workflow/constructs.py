@@ -121,7 +121,6 @@ class Retry:
         return cls(**valid_members(value, RETRY, path, findings, needed), path=path)
 
     def check(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
-        """Warn, with a next step, if a node that has the construct `retry` is never retried."""
         if self.max and not entry.retryable:
             why = "could do harm" if entry.purity != "flow_safe" else "would change nothing"
             message = f"{user} is never retried: retrying it {why}"
@@ -178,7 +177,6 @@ class Batch:
         return not (self.fail_fast or self.must_succeed)
 
     def count(self, known: Known) -> int | None:
-        """Return how many items the construct `batch` has, None if that is not known."""
         items = known(self.items)
         return len(items) if isinstance(items, list) else None
 
@@ -218,7 +216,6 @@ class Caching:
         )
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Warn if results of a node that has the construct `cache` are never cached."""
         if self.never or is_cacheable(entry):
             return
         reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
@@ -229,7 +226,6 @@ class Caching:
 
 
 def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
-    """Read the construct `verify` of a node; None if there is none, or if it is wrong."""
     if value is None:
         return None
     needed = {"node": "Add node", "happened": "Add happened"}

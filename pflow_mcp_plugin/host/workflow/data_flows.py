@@ -436,7 +436,6 @@ class FlowSearch:
         return ruled
 
     def run(self, wanted: Mapping[int, int], most: int = MOST_FLOWS) -> FoundFlows:
-        """Search for one of the shortest data flows between each pair of nodes."""
         flows: list[DataFlow] = []
         steps = 0
         for begin in sorted(wanted):

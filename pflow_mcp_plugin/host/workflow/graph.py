@@ -81,7 +81,6 @@ class Graph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The index of each node of the graph, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property
@@ -234,7 +233,6 @@ class RouteCheck:
     findings: Findings
 
     def run(self) -> None:
-        """Check the start node, every edge and every loop of the graph."""
         self._check_edges()
         self._check_cases()
         start = self.document.start

@@ -95,8 +95,6 @@ def markdown_parts(text: str, origin: str, findings: PlacedFindings) -> Markdown
 
 
 class _Reader:
-    """Reads the sections of a Markdown file, one block after the other."""
-
     def __init__(self, lines: Sequence[str], origin: str, findings: PlacedFindings) -> None:
         self.parts = MarkdownParts()
         self._lines = lines

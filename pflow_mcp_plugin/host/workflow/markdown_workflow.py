@@ -105,8 +105,6 @@ def convert_markdown(text: str, origin: str) -> Converted:
 
 
 class _Conversion:
-    """Converts a Markdown workflow to a document, and notes the places of its parts."""
-
     def __init__(self, findings: PlacedFindings) -> None:
         self.places: dict[str, Place] = {"$": (1, 1)}
         self._findings = findings
@@ -142,7 +140,7 @@ class _Conversion:
     def _named(
         self, parts: MarkdownParts, section: str, convert: Callable[[MarkdownEntry], dict[str, JSON]]
     ) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """Yield the entries of a Markdown section, converted, by their names, which must differ."""
+        """Yield the converted entries of a Markdown section by name; report a name that is there twice."""
         known: dict[str, Place] = {}
         for entry in parts.sections[section][1] if section in parts.sections else ():
             if entry.name in known:

@@ -167,7 +167,6 @@ class ReferenceCheck:
     findings: Findings
 
     def check(self, value: object, path: str) -> None:
-        """Check the reference of every template in the value at `path`."""
         for where, part in references(value, path):
             if isinstance(part, Malformed):
                 message = f"{part.text} in {self.user} is not a template"

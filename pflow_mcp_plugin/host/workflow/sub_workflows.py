@@ -62,8 +62,6 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
 
 
 class _Outputs:
-    """What is known of the outputs of a workflow that others run as a node."""
-
     def __init__(self, checked: Checked, declared: JSON) -> None:
         document, graph = checked.document, checked.graph
         self._nodes = {node.id: node for node in document.nodes}

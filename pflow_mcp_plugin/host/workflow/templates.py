@@ -71,7 +71,6 @@ class MissingValue(PortableError, LookupError):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Say how far the template's path leads and what is available there."""
         if self.leaf:
             return f"{self.reached} is {self.leaf}"
         names = listing(self.available)

@@ -89,8 +89,7 @@ class NodeTypes(Protocol):
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
         """Return the problems that a node's source finds in its use, as the workflow's check knows it."""
 
-    def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a workflow's node of an older shape in normal form for the check, None for any other."""
+    def upgrade(self, node: JSONObject) -> JSONObject | None: ...
 
     def plugin_of(self, node_type: str) -> Plugin | None:
         """Return the plugin of a node type that a workflow uses, None if it is the host's own or saved."""
@@ -320,7 +319,6 @@ class _Check:
             checker.check_expression(place, node.params.get(DATA))
 
     def check_templates(self, node: NodeSpec, entry: Entry | None, checker: ReferenceCheck) -> None:
-        """Check the templates in the params of a workflow's node; in code there must be none."""
         fields = entry.interface.fields if entry else {}
         for key, value in node.params.items():
             path, field = at(f"{node.path}.params", str(key)), fields.get(str(key))

@@ -145,7 +145,6 @@ class InputSpec:
 
     @property
     def field(self) -> Field:
-        """The document's declaration of the input as a field, for coercion."""
         return Field(
             key=self.name,
             type=self.type,

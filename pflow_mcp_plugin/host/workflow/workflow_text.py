@@ -158,7 +158,6 @@ def to_yaml(value: JSON) -> str:
 
 
 def _refused(origin: str, message: str, place: Place | None = None, step: str = "") -> PflowError:
-    """Return the error of a workflow text that cannot be loaded, with the mistake's place if known."""
     details: dict[str, object] = {"file": origin}
     if place:
         line, column = place

@@ -272,7 +272,6 @@ class Evaluation(visitor.TreeInterpreter):
         self._texts: dict[int, tuple[str, Any]] = {}  # by identity, and kept, as `Limits` keeps sizes
 
     def visit(self, node: Node, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate a node of the expression's syntax tree on a value, within the limits."""
         self._limits.spend(1)
         kind = node["type"]
         value = self._opened(args[0]) if kind in _STEPS else args[0]

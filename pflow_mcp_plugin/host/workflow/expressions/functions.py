@@ -124,7 +124,6 @@ class Limits:
             raise PflowError(message, suggestions=("Filter first, or write large data to a file",))
 
     def require_length(self, characters: int) -> None:
-        """Raise PflowError if a function of an expression would make a text that is too long."""
         self.require_size(characters // 16)
 
     def derived(self, text: str, change: Callable[[str], object]) -> None:
