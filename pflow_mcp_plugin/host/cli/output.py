@@ -108,7 +108,7 @@ class Output:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return the lines of output for problems: path, message and next step.
+    """Return the lines that a command's output has for problems: path, message and next step.
 
     A problem that several places share, such as a server that is not there, has one line, with the places.
     """

@@ -264,7 +264,7 @@ def refuse_redirection(
 
 
 def _appended_file() -> Path | None:
-    """Return the file to which `>>` appends what nodes print on the command line; None if unknown or none."""
+    """Return the regular file to which `>>` appends what nodes print; None if there is none, or unknown."""
     try:
         import fcntl
     except ImportError:  # not on Windows

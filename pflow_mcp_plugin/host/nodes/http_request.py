@@ -102,7 +102,7 @@ class HttpCall:
 
     @property
     def what(self) -> str:
-        """What was requested, for messages: without the query, which may contain a secret."""
+        """What a node `http` requests, for messages: without the query, which may contain a secret."""
         return f"{self.method} {httpx2.URL(self.url).copy_with(query=None, userinfo=b'')}"
 
     def expects(self, status: int) -> bool:
@@ -123,12 +123,12 @@ class HttpAnswer:
 
 
 def texts(value: Any) -> str | list[str]:
-    """Return a field for the query or form of a request as text; one that is a list has several values."""
+    """Return a field of a node's query or form as text for its request; a list gives it several values."""
     return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Return the URL of a request with further fields in its query, of which null leaves one out."""
+    """Return the URL that a node `http` requests with further fields in its query; null leaves one out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
         fields = {str(key): texts(value) for key, value in query.items() if value is not None}
@@ -221,7 +221,7 @@ class _Exchange:
             self._fail(message, "Raise max_pages, or ask for less")
 
     def _next(self, at: httpx2.URL) -> str | None:
-        """Return the URL at which to request the next page, None after the last."""
+        """Return the URL of the next page that a node `http` requests, None after the last."""
         call, answer = self._call, self._answer
         if call.next_page == "link":
             target: Any = next_link(answer.headers.get("link", ""))
@@ -242,7 +242,7 @@ class _Exchange:
         return str(following)
 
     async def _page(self, url: str) -> httpx2.URL:
-        """Request one page, again where that does no harm; return the URL that redirects led to."""
+        """Request one page of a node `http`, again where that does no harm; return where it was found."""
         left, pause, room = self._call.retries, FIRST_PAUSE, self._left
         while True:
             self._left = room
@@ -262,7 +262,7 @@ class _Exchange:
             await asyncio.sleep(seconds)
 
     def _pause_of(self, response: httpx2.Response, pause: float) -> float | None:
-        """Return the seconds after which to repeat a safe request, None if its answer is to be taken."""
+        """Return the seconds until the node `http` repeats a safe request, None if it takes the answer."""
         status, call = response.status_code, self._call
         if call.method not in SAFE or status not in _RETRIED or call.expects(status):
             return None
@@ -314,7 +314,7 @@ class _Exchange:
             await response.aclose()
 
     async def _announce(self, event: str, info: Mapping[str, Any]) -> None:
-        """Announce a request just before its first byte, unless it is a safe one of a node that may act."""
+        """Announce a node's request just before its first byte; not a safe one, if the node may act."""
         if event != "http11.send_request_headers.started":
             return
         method = info["request"].method.decode()
@@ -326,7 +326,7 @@ class _Exchange:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        """Return the client for requests to an origin; only the node's own `url` is shown its certificate."""
+        """Return the client for requests to an origin; only that of the node's `url` sees its certificate."""
         parts, call = httpx2.URL(url), self._call
         place = parts.scheme, parts.host, parts.port
         if place not in self._clients:
@@ -364,7 +364,7 @@ class _Exchange:
         answer.failure = self._unexpected(response, text)
 
     async def _save(self, response: httpx2.Response, path: Path) -> None:
-        """Download the answer to a request to a file: as a whole, or not at all."""
+        """Download what a node `http` requests to a file: as a whole, or not at all."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced_regular(path) as write:
@@ -375,7 +375,7 @@ class _Exchange:
         self._answer.path = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:
-        """Yield the body of an answer, decompressed; the request fails where that becomes too long."""
+        """Yield the body that a node `http` gets, decompressed; its request fails where that is too long."""
         async for chunk in response.aiter_bytes():
             self._left -= len(chunk)
             if self._left < 0:
@@ -478,7 +478,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _decoded(content: bytes, headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the body of an answer as text, and what is wrong with it: `no text`, or that of its charset."""
+    """Return the body that a node `http` gets as text, and what is wrong: `no text`, or its charset."""
     kind, charset = media_type(headers), _charset(headers)
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), charset or "utf-8")
     try:

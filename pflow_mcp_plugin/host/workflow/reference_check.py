@@ -238,7 +238,7 @@ class ReferenceCheck:
     def _add_unnamed(
         self, name: str, known: list[str], path: str, message: str, suggestion: str, *, is_open: bool | None
     ) -> None:
-        """Report a reference to an undeclared name; `is_open`: others may exist; None: nobody knows."""
+        """Report a reference to an undeclared name; `is_open` is None if others may or may not exist."""
         if is_open is False:
             self._add(path, message, suggestion)
         elif is_open is None or did_you_mean(name, known, cutoff=_SLIP):
@@ -299,7 +299,7 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about references to other `nodes` that have no value, though this node needs it, if those skip."""
+    """Warn about each reference of a node that has no value if another one of `nodes` is skipped."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
     fields = entry.interface.fields if entry else {}
@@ -345,7 +345,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:
-    """Check that no value a shell line refers to can become part of the line, wherever its templates are."""
+    """Check the references in a shell line: no value must become part of it, wherever its template is."""
     try:
         bind_line(line, lambda _: "")
     except PflowError as error:

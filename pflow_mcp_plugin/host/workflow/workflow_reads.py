@@ -163,7 +163,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return a value with its templates filled in, `UNKNOWN` where they read what no check can know."""
+    """Return a value that a node reads, as far as known before a run: `UNKNOWN` where a template is not."""
 
     def known(text: str) -> Any:
         if "${" not in text:

@@ -82,7 +82,7 @@ class Shape:
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class Reading:
-    """What the shapes of values tell of an expression.
+    """What is known of an expression from the shapes of its values.
 
     `paths` are the values that it reads, in order. `compared` are names at the root that stand on one side of
     a comparison. `everything` says whether all values in scope are read as a whole. Each of the `mistakes`
