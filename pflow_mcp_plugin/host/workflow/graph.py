@@ -99,7 +99,7 @@ class Graph:
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Return the graph's endless loops, where default edges lead from a node that can run to no end.
+        """Return the graph's endless loops: default edges among reachable nodes without a path to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """

@@ -146,7 +146,7 @@ def known_params(
 
 
 def fitting(value: object, field: Field) -> object:
-    """Return a value known before a run in its declared type; `UNKNOWN` if it does not fit."""
+    """Return a value that a node reads, if known before a run, in its declared type; else `UNKNOWN`."""
     try:
         return value if value is UNKNOWN else coerce(value, field)
     except TypeMismatch:
