@@ -43,7 +43,6 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Stop the loop, and wait for its thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_END_SECONDS)
 

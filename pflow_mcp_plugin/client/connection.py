@@ -68,8 +68,6 @@ _PROBE_SHARE = 3
 
 
 class _State(IntEnum):
-    """The states of a connection; it only goes forward."""
-
     STARTING = auto()
     SHAKING_HANDS = auto()
     OPEN = auto()
@@ -79,7 +77,7 @@ class _State(IntEnum):
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only."""
+    """An MCP connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,
@@ -136,7 +134,6 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether calls are running over the connection."""
         return self._calls > 0
 
     async def open(self) -> None:
@@ -159,7 +156,6 @@ class Connection:
         ready.result()
 
     async def close(self) -> None:
-        """Close the connection and end the server."""
         if self._owner is not None:
             self._stop.set()
             await self._owner_ended(self._owner)
@@ -229,7 +225,7 @@ class Connection:
         )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
-        """Learn from the tool list which arguments must be sent as HTTP headers.
+        """Learn from the tool list which arguments the connection must send as HTTP headers.
 
         A server that refuses a call because they are missing did not run it: it may be sent again, once
         (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
@@ -243,7 +239,7 @@ class Connection:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Count a call; a process that exceeded a call's deadline receives no more calls and is ended."""
+        """Count a call over the connection; a process that exceeded a call's deadline is then ended."""
         self._calls += 1
         try:
             yield
@@ -304,7 +300,7 @@ class Connection:
         return pages
 
     async def remove_incomplete_installation(self) -> Path | None:
-        """Remove what npx has installed of a server that could not start because it is incomplete."""
+        """Remove what npx has installed, if the connection failed because that is incomplete."""
         lines = self._explainer.lines
         folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
@@ -357,7 +353,6 @@ class Connection:
                 self._process.release()  # no transport was created that would end it
 
     def _watch_memory(self) -> asyncio.Task[None] | None:
-        """Start to watch the memory of the server's processes, if its config limits it."""
         process, limit = self._process, self._server.memory_limit_mb
         if process is None or limit is None:
             return None
@@ -418,7 +413,7 @@ class Connection:
 
     @asynccontextmanager
     async def _request(self, phase: Phase, bounds: Bounds, tool: str = "") -> AsyncIterator[Bounds]:
-        """Run one request within its deadlines; raise its failure as one of our errors."""
+        """Run one request over the connection within its deadlines; its failure becomes one of our errors."""
         try:
             async with bounds:
                 yield bounds

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Deadline:
-    """A deadline: how long a request or a start may take, and which field of the config says so."""
+    """The deadline of a request or a start: how long it may take, and which field of the config says so."""
 
     seconds: float
     name: str
@@ -32,7 +32,7 @@ class Deadline:
 
 @attrs.define(slots=False)
 class DeadlinePassed(Exception):
-    """A request exceeded a deadline."""
+    """The failure of a request that exceeded one of its deadlines."""
 
     deadline: Deadline
 
@@ -68,7 +68,6 @@ class Bounds:
             self._timeout.reschedule(min(now + self._idle.seconds, self._end))
 
     def until(self) -> float | None:
-        """Return the loop's time at which a deadline ends the request, unless it is extended."""
         return self._timeout.when()
 
 
@@ -107,7 +106,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Send a request; if the answer is 429 with a `Retry-After`, wait and send it once more.
+    """Send a request within its deadlines; if the answer is 429 with a `Retry-After`, wait and send it again.
 
     `before` is awaited each time just before it is sent.
 

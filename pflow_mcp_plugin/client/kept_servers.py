@@ -53,7 +53,7 @@ class KeptServers:
         on_start: OnStart,
         add_secrets: Callable[[Iterable[str]], object] = lambda _: None,
     ) -> Iterator[Share]:
-        """Yield the share of a run; its arguments are as of `Pool`, and what is called with new secrets."""
+        """Yield a run's share of the kept servers; `add_secrets` is called with new secrets."""
         with self._lock:
             if self._pool is None:
                 self._pool = self._open_pool(self._warn, self._on_start)
@@ -79,7 +79,7 @@ class KeptServers:
                 pool.close()
 
     def close(self) -> None:
-        """End the servers, as soon as no run uses any; a later share starts its own."""
+        """End the kept servers as soon as no run uses any; a later share starts its own."""
         with self._lock:
             self._closed = True
             pool = self._without_pool()
@@ -87,7 +87,6 @@ class KeptServers:
             pool.close()
 
     def _without_pool(self) -> Pool | None:
-        """Let go of the pool if it is to be closed now, and return it."""
         if self._shares or not self._closed:
             return None
         if self._timer is not None:
@@ -97,7 +96,7 @@ class KeptServers:
         return pool
 
     def _take(self, share: Share, launch: Launch) -> Launch:
-        """Note that a run uses a server from now on; return it as the pool is to know it."""
+        """Note that a run uses a kept server from now on; return it as the pool is to know it."""
         with self._lock:
             if launch.key not in share.used:
                 if self._idle.pop(launch.key, None):
@@ -114,7 +113,7 @@ class KeptServers:
         pool.end(launch)
 
     def _watch(self) -> None:
-        """Look again when the server that has been idle longest may be ended."""
+        """Look again when the kept server that has been idle longest may be ended."""
         if self._idle and self._timer is None:
             since, _ = next(iter(self._idle.values()))
             self._timer = threading.Timer(since + self._idle_seconds - time.monotonic(), self._end_idle)
@@ -159,7 +158,7 @@ class KeptServers:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Share:
-    """What one run has of kept servers; it is used as a `Pool` is, and cancels its own calls only."""
+    """A run's share of kept servers; used as a `Pool` is, and cancels its own calls only."""
 
     pool: Pool
     warn: Callable[[str], None]
@@ -171,7 +170,6 @@ class Share:
     _cancelled: threading.Event = attrs.field(factory=threading.Event)
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server in the background, as `Pool.prepare` does."""
         self.pool.prepare(self._take(self, launch))
 
     def call(
@@ -184,7 +182,6 @@ class Share:
         chain: Callable[[], Sequence[str]] = tuple,
         step: RunStep | None = None,
     ) -> CallResult:
-        """Call a tool, as `Pool.call` does."""
         if self._cancelled.is_set():
             raise closed(launch)
         known = self._take(self, launch)
@@ -194,15 +191,14 @@ class Share:
             )
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return all tools of a server, as `Pool.list_tools` does."""
         return self.pool.list_tools(self._take(self, launch))
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers of the run that have reported a changed tool list."""
+        """Return those kept servers of the run that have reported a changed tool list."""
         return [launch for launch in self.pool.changed_lists() if launch.key in self.used]
 
     def cancel(self) -> None:
-        """Let the calls of the run fail at once, and accept no more; the servers are kept."""
+        """Let this run's calls fail at once, and accept no more; the servers are kept."""
         self._cancelled.set()
         for future in tuple(self._calls):
             future.cancel()

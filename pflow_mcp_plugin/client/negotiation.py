@@ -51,7 +51,7 @@ async def negotiate(
 
 
 async def _insist(session: Session, protocol: str) -> None:
-    """Settle on one version, or on any version of the handshake."""
+    """Negotiate one version only, or any version of the handshake."""
     version = HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol == "handshake" else protocol
     try:
         await (
@@ -113,7 +113,7 @@ async def _discover_or_initialize(session: Session, patience: float) -> None:
 
 
 async def _shake_hands_or_discover(session: Session) -> None:
-    """Shake hands, as last time; a server that no longer supports it refuses, and is discovered."""
+    """Negotiate by handshake, as last time; a server that now refuses it is discovered."""
     try:
         await _shake_hands(session)
     except (MCPError, RequestFailed, VersionConflict) as refusal:
@@ -126,12 +126,11 @@ async def _shake_hands_or_discover(session: Session) -> None:
 
 
 def _is_unsent(failure: Exception) -> bool:
-    """Whether a message was not sent for want of an access token; no other would be sent either."""
+    """Whether a message of the negotiation was not sent for want of an access token, as no other would be."""
     return isinstance(failure, RequestFailed) and isinstance(failure.exchange.error, NoAccessToken)
 
 
 def _is_handshake_refused(refusal: Exception) -> bool:
-    """Whether the server does not know the handshake."""
     if isinstance(refusal, RequestFailed):
         return refusal.exchange.status in _UNKNOWN_THERE
     return isinstance(refusal, MCPError) and refusal.code in _HANDSHAKE_REFUSED
@@ -168,7 +167,7 @@ def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
 
 
 def _offered_versions(error: MCPError) -> list[str]:
-    """Return the versions named in a server's refusal: in its data, else in its message."""
+    """Return the protocol versions named in a server's refusal: in its data, else in its message."""
     supported = error.data.get("supported") if isinstance(error.data, dict) else None
     if error.code in _VERSION_REFUSED and isinstance(supported, list):
         return [str(version) for version in supported]

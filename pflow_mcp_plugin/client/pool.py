@@ -131,7 +131,7 @@ class Pool:
         chain: Callable[[], Sequence[str]] = tuple,
         step: RunStep | None = None,
     ) -> CallResult:
-        """Call a tool over the pool's connection to its server, once; block until it answers.
+        """Call a tool over the pool's connection to its server; block until it answers.
 
         `chain` returns the chain of workflows that leads to the call, see `workflow_chain`. `step` is told
         just before the call is sent, each time.
@@ -146,11 +146,9 @@ class Pool:
             return answer
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return all tools of a server, over the pool's connection to it."""
         return self._request(launch, lambda connection: connection.list_tools())
 
     def info(self, launch: Launch) -> ServerInfo:
-        """Return a server's description of itself, over the pool's connection to it."""
 
         async def run(connection: Connection) -> ServerInfo:
             return connection.info
@@ -163,7 +161,7 @@ class Pool:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
 
     def renew(self, launch: Launch) -> None:
-        """Forget how often a server has been started: another run begins to use it."""
+        """Forget how often the pool has started a server: another run begins to use it."""
         with self._lock:
             if (supervisor := self._supervisors.get(launch.key)) is not None:
                 supervisor.restarts = RestartLimit()
@@ -235,7 +233,6 @@ class Pool:
         *,
         safe_to_repeat: bool = True,
     ) -> T:
-        """Return the result of `run` on a connection to a server; block until there is one."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
         from concurrent.futures import CancelledError
@@ -258,7 +255,7 @@ class Pool:
         *,
         safe_to_repeat: bool,
     ) -> T:
-        """Run on a live connection, and again on a new one if nothing was sent over the first.
+        """Run on the pool's live connection, and again on a new one if nothing was sent over the first.
 
         A server that lost the session is reconnected in any case, but a request that had been
         sent is repeated only if that is safe. Closing the pool cancels what is still running.
@@ -317,7 +314,7 @@ class Pool:
             return self._supervisors[launch.key]
 
     def _tell(self, text: str) -> None:
-        """Warn, in the loop's thread, where an exception of the callback must not break a connection."""
+        """Pass on a pool's warning, in the loop's thread; a failing callback must not break a connection."""
         try:
             self._warn(text)
         except Exception as error:  # noqa: BLE001 - a caller's callback may raise anything
@@ -384,7 +381,7 @@ class Pool:
 
 @contextmanager
 def watched_calls(on_call: OnCall) -> Iterator[None]:
-    """Call the function with the future of each call that begins inside."""
+    """Pass the future of each call of a pool that begins inside to a function."""
     token = _on_call.set(on_call)
     try:
         yield

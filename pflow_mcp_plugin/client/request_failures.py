@@ -18,7 +18,7 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known about the exchange that failed: what was sent, and what came back over HTTP."""
+    """What is known about the exchange of a failed request: what was sent, and what came back over HTTP."""
 
     unsent: bool = False  # the server certainly did not receive the complete request
     answered: bool = False  # it answered an earlier round of the same call
@@ -33,7 +33,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """A request over HTTP failed: it got no valid MCP answer."""
+    """The failure of an HTTP request that got no valid MCP answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
@@ -47,40 +47,40 @@ class RequestFailed(Exception):
 
 
 class Undelivered(Exception):
-    """The server did not receive it completely; the cause of the exception that ended it."""
+    """The request failed, and the server certainly did not receive all of it."""
 
 
 @attrs.define(slots=False)
 class MessageTooLarge(Exception):
-    """The answer, or an event in it, is larger than the cap; its size is in bytes, after decompression."""
+    """The request failed: its answer, or an event in it, exceeds the cap; `size` is in decompressed bytes."""
 
     what: str
     size: int
 
 
 class AnswerTooSlow(Exception):
-    """The HTTP exchange took longer than the server's `timeout`."""
+    """The request failed: the HTTP exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
-    """The server names another host as the address for requests."""
+    """The request failed: the server names another host as the address for requests."""
 
 
 class BadEndpoint(Exception):
-    """The server names an invalid address for requests; the argument is its beginning."""
+    """The request failed: the server names an invalid address for requests; the argument is its beginning."""
 
 
 class InvalidJson(Exception):
-    """The answer is invalid JSON; the arguments are its beginning and the reason."""
+    """The request failed: the answer is invalid JSON; the arguments are its beginning and the reason."""
 
 
 class NotMessage(Exception):
-    """The answer is JSON, but not a JSON-RPC message."""
+    """The request failed: the answer is JSON, but not a JSON-RPC message."""
 
 
 @attrs.define(slots=False)
 class NoAccessToken(Exception):
-    """There is no access token for it, and it was not sent."""
+    """The request failed: there is no access token for it, and it was not sent."""
 
     reason: str  # what happened, to be read after the name of the server; it contains no secret of ours
     # What helps: a new login, a later attempt, other credentials in the config, room and permissions for the
@@ -94,19 +94,19 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return an exception's message, redacted and shortened, and its class."""
+    """Return a failed request's exception in words: its message, redacted and shortened, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return the parameters of a `WWW-Authenticate` header; of those with one name, the first."""
+    """Return the parameters in a refused request's `WWW-Authenticate` header; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions inside nested exception groups."""
+    """Yield the exceptions of a failed request that are nested in exception groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -115,7 +115,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, its cause, the cause of that, and so on."""
+    """Yield the exception of a failed request, its cause, the cause of that, and so on."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

@@ -53,7 +53,7 @@ class ScreeningDispatcher(JSONRPCDispatcher):
         self._unanswered = asyncio.Semaphore(_MOST_UNANSWERED)
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Whether the SDK dispatches a notification; a subclass overrides it to drop some."""
+        """Whether the SDK's dispatcher takes a notification; a subclass overrides this to drop some."""
         del notification
         return True
 

@@ -47,7 +47,7 @@ _LOCK_SECONDS = 60.0
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to spawn a server on platforms where a process group cannot be watched and ended."""
+    """Refuse to spawn a server's process on platforms where a process group cannot be watched and ended."""
     if has_process_groups():
         return
     raise ConnectionFailed(
@@ -60,7 +60,7 @@ def require_processes(server: Server) -> None:
 
 
 def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") -> ProcessGroup:
-    """Spawn the process of a server in a session of its own."""
+    """Spawn a server's process in a session of its own."""
     environment = child_environment(server.env, marker)
     program = find_program(server, environment, known_program)
     folder, path = os.path.dirname(program), environment.get("PATH", "")  # noqa: PTH120 - an entry of PATH
@@ -108,7 +108,7 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
 
 
 def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
-    """Save the stderr of a server, for the owner only; return the file or, if it cannot be saved, None."""
+    """Save the stderr of a server's process, for the owner only; return the file, None if that failed."""
     content = text.encode("utf-8", "replace")
     # Named by content: a server that fails the same way in every run keeps one file.
     path = folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
@@ -124,7 +124,7 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
 
 
 def runner(server: Server) -> str:
-    """Return the package runner that may first have to install a server, or an empty string."""
+    """Return the package runner, such as npx, that may first have to install a server, or an empty string."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 

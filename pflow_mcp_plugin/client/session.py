@@ -111,7 +111,6 @@ class Dispatcher(ScreeningDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request of the session; a tool list is returned without its malformed tools."""
         try:
             answer = await super().send_raw_request(method, params, opts, **rest)
         except RequestFailed as failure:
@@ -124,7 +123,6 @@ class Dispatcher(ScreeningDispatcher):
         return self._screen(raw) if method == "tools/list" else raw
 
     async def run(self, *args: Any, **options: Any) -> None:
-        """Receive the session's messages until the connection ends, and set `ended`."""
         try:
             await super().run(*args, **options)
         finally:
@@ -144,7 +142,7 @@ class Dispatcher(ScreeningDispatcher):
         return True
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer without its malformed tools, which `skipped` names."""
+        """Return an answer to the session without its malformed tools, which `skipped` names."""
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
@@ -224,7 +222,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Answer a question, or return an error where the protocol has no other way to refuse."""
+        """Decline a server's question, or return an error where the protocol has no other way to refuse."""
         if isinstance(request, ElicitRequest):
             # Servers are not told that there is elicitation, and some ask all the same.
             self._decline(f"input: {self._redactor.shortened(request.params.message, _LONGEST_QUESTION)!r}")
@@ -246,13 +244,13 @@ class Session(OpenSession):
 
 @attrs.define(slots=False)
 class InputRequired(Exception):
-    """A call cannot go on: the server requires input that is not available."""
+    """A session's call cannot go on: the server requires input that is not available."""
 
     wanted: str
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return how the server describes itself; the session must be entered."""
+    """Return how the server of a session describes itself; the session must be entered."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -348,7 +346,7 @@ _calls_of: dict[int, _Calls] = {}
 
 @contextmanager
 def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] | None]:
-    """Count a call among those of its run; yield what tells the run, before the call is sent."""
+    """Count a session's call among those of its run; yield what tells the run, before the call is sent."""
     if step is None:
         yield None
         return
@@ -414,7 +412,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Return whether the server lists resources or URI templates; requests one page of each."""
+    """Return whether a session's server lists resources or URI templates; requests one page of each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False

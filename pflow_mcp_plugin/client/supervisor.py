@@ -82,7 +82,6 @@ class Supervisor:
 
     @property
     def list_changed(self) -> bool:
-        """Whether the server reported a changed tool list over a live connection."""
         return any(each.list_changed and each.alive for each in self._connections)
 
     @property
@@ -109,12 +108,12 @@ class Supervisor:
             return self._failure is None
 
     def shut(self) -> None:
-        """Prevent further starts; waits for one in progress, so that it can be closed."""
+        """Prevent further starts by the supervisor; waits for one in progress, so that it can be closed."""
         with self._lock:
             self._shut = True
 
     def abandon(self) -> None:
-        """End a process that no connection has taken; call `shut` first."""
+        """End a process started by the supervisor that no connection has taken; call `shut` first."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -126,14 +125,14 @@ class Supervisor:
         self._announce_end(_UNFINISHED)
 
     async def begin(self) -> None:
-        """Open the connection unless there is one; a failure is kept for the first use."""
+        """Open the supervised connection unless there is one; a failure is kept for the first use."""
         if self._connection is None and not self._shut:
             import asyncio
 
             await asyncio.wait({self._open_once()})
 
     async def connection(self) -> Connection:
-        """Return the server's live connection, opened or reopened if necessary; callers share one attempt."""
+        """Return the supervised server's connection, reopened if necessary; callers share one attempt."""
         import asyncio
 
         while self._connection is None or not self._connection.alive:  # it may have ended while we waited
@@ -172,7 +171,7 @@ class Supervisor:
         return self._opening
 
     def _settle(self, opening: Task[None]) -> None:
-        """Keep a failure that nobody waited for, for the next caller; forget any other."""
+        """Keep a failed attempt to connect that nobody waited for, for the next caller; forget any other."""
         self._opening = None
         error = None if opening.cancelled() else opening.exception()
         self._announce_end(_UNFINISHED if opening.cancelled() else str(error or ""))
@@ -234,7 +233,6 @@ class Supervisor:
         return connection
 
     def _started(self, launch: Launch) -> Connection:
-        """Return a connection to the process that was started already, else to a new one."""
         from pflow_mcp_plugin.client.connection import Connection
 
         with self._lock:
@@ -256,7 +254,6 @@ class Supervisor:
 
 
 def _exits(process: ProcessGroup, seconds: float) -> bool:
-    """Wait for a process to exit, and return whether it did in time."""
     end = time.monotonic() + seconds
     while process.returncode is None and time.monotonic() < end:
         time.sleep(0.005)
@@ -264,20 +261,19 @@ def _exits(process: ProcessGroup, seconds: float) -> bool:
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
-    """Return the failure of calls that begin or still wait when the connections have been closed."""
+    """Return the failure of calls that begin or still wait when the supervisor has closed the connections."""
     where = Where(server=launch.server.name, phase="connect")
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
 class RestartLimit:
-    """Counts the starts of one server, and allows 5 within 3 minutes."""
+    """The limit on starts of one supervised server: 5 within 3 minutes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start; raise if there have been too many."""
         now = self._clock()
         if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
             raise ConnectionFailed(
@@ -290,7 +286,7 @@ class RestartLimit:
 
 
 async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
-    """Return why a server could not be reached, which may be that it speaks the other HTTP transport.
+    """Return why a supervised server was not reached, perhaps because it speaks the other HTTP transport.
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
     """

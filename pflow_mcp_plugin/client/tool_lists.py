@@ -30,7 +30,7 @@ _IN_ARGUMENT = "the name of an argument contains a secret of the server's config
 
 
 class ToolPages:
-    """The pages of one tool list."""
+    """The pages of a server's tool list."""
 
     def __init__(self) -> None:
         self.raw: list[Mapping[str, Any]] = []  # the tools as received
@@ -39,7 +39,7 @@ class ToolPages:
         self._pages: list[object] = []
 
     async def collect(self, request: RequestPage) -> None:
-        """Collect page after page until the last one, a repeated cursor, or the hundredth page."""
+        """Collect the tool list page by page: to the last one, a repeated cursor, or the hundredth page."""
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor, page = await request(cursor)
@@ -93,12 +93,12 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return a redactor for what a server says about itself."""
+    """Return a redactor for the tool list and other words of a server."""
     return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Return a server's description of itself, redacted, and a note if that changed it."""
+    """Return a server's description of itself redacted, as its tools are, and a note if that changed it."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),
@@ -111,7 +111,7 @@ def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tup
 
 
 def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
-    """Return a list of tools, redacted; notes name the tools concerned.
+    """Return a server's tool list redacted; notes name the tools concerned.
 
     A tool is skipped if its name, or that of an argument, contains a secret: it could not be called
     without that name.

@@ -66,7 +66,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's words for an error: redacted, then shortened."""
+        """Return the server's words from the evidence as an error shows them: redacted, then shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -76,12 +76,10 @@ class Evidence:
 
     @property
     def challenge(self) -> dict[str, str]:
-        """The parameters of the server's `WWW-Authenticate` header."""
         return challenge_parameters(self.exchange.headers.get("www-authenticate", ""))
 
     @property
     def where(self) -> Where:
-        """Server, tool and phase, as an error names them."""
         return Where(server=self.server.name, tool=self.tool, phase=self.phase)
 
     @property
@@ -91,7 +89,7 @@ class Evidence:
 
     @property
     def reached(self) -> bool:
-        """Whether a call may have reached its server."""
+        """Whether, by the evidence, a failed call may have reached its server."""
         return self.calling and not self.exchange.unsent
 
 
@@ -129,7 +127,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error about a message that is not valid JSON."""
+    """Turn the evidence of a message that is not valid JSON into an error."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
@@ -138,13 +136,13 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error about an answer that is JSON, but not a message."""
+    """Turn the evidence of an answer that is JSON, but not a message, into an error."""
     message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
     return failure(message, evidence, next_step="report it to the server's author")
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """Build the error about a message that is larger than the cap; `size` is in bytes."""
+    """Turn the evidence of a message larger than the cap into an error; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"
@@ -153,7 +151,7 @@ def too_large(what: str, size: int, evidence: Evidence) -> McpError:
 
 
 def plain(text: str) -> str:
-    """Return a text without terminal control codes."""
+    """Return a failed server's words without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 
@@ -193,7 +191,7 @@ def excerpt(text: str) -> tuple[list[str], bool]:
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
-    """Return the first index and the last ones: the first failure, and the final ones."""
+    """Return the first and the last of the stderr lines that may name a cause, up to a number."""
     if most <= 0:
         return []
     return [*indices] if len(indices) <= most else [indices[0], *indices[len(indices) - most + 1 :]]

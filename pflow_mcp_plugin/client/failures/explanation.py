@@ -139,7 +139,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
-    """Redact a translated error and remove terminal codes: parts of it come from the server."""
+    """Redact an explained failure and remove terminal codes: parts of it come from the server."""
     error.message = _fit(error.message, redactor.text)
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
@@ -148,7 +148,7 @@ def fit_to_show(error: E, redactor: Redactor) -> E:
 
 
 def _fit(text: str, redact: Callable[[str], str]) -> str:
-    """Redact a text and remove terminal codes, which may be part of a secret, or split one."""
+    """Redact before and after terminal codes are removed: they may be part of a secret, or split one."""
     return redact(plain(redact(text)))
 
 
@@ -259,7 +259,7 @@ def from_memory(evidence: Evidence) -> McpError | None:
 
 
 def excess(used: float, limit: float) -> str:
-    """Return by how much a server's processes exceed its memory limit."""
+    """Return the words that explain by how much a server's processes exceeded its memory limit."""
     return f"its processes used {used:,.1f} MiB of memory, more than its memory_limit_mb of {limit:.10g}"
 
 
@@ -444,7 +444,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Return whether the message of a JSON-RPC error begins by saying that the tool is unknown."""
+    """Whether a JSON-RPC error explains that a call failed because the tool is unknown."""
     # Only the beginning: a tool that did run may quote such words from elsewhere.
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"

@@ -46,7 +46,7 @@ _RAISABLE = re.compile("time_?out|deadline", re.IGNORECASE)
 
 
 def from_status(evidence: Evidence) -> McpError | None:
-    """Explain an HTTP status that is an error, a redirect, or content of the wrong kind."""
+    """Explain an HTTP status that is an error or a redirect, or a success with content of the wrong kind."""
     exchange = evidence.exchange
     status = exchange.status
     if status is None:
@@ -83,7 +83,7 @@ def from_status(evidence: Evidence) -> McpError | None:
 
 
 def _text(status: int, evidence: Evidence) -> tuple[str, str]:
-    """Return what happened and the next step."""
+    """Return what an HTTP status of 400 or above means, and the next step."""
     url, server, challenge = evidence.url, evidence.server, evidence.challenge
     if status == HTTPStatus.UNAUTHORIZED:
         step = _how_to_log_in(server, challenge, evidence.config_file)
@@ -203,7 +203,7 @@ def _wrong_kind(evidence: Evidence) -> McpError:
 
 
 def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
-    """Explain a request to a server for which there was no access token; it was not sent."""
+    """Explain an HTTP request that was not sent because there was no access token for the server."""
     server = evidence.server
     steps: Mapping[str, str] = {
         "login": new_login(server, error.scope),
@@ -229,12 +229,12 @@ def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
 
 
 def signs_in(server: Server) -> bool:
-    """Whether the access tokens of a server come from a sign-in."""
+    """Whether an HTTP server's access tokens come from a sign-in."""
     return server.auth.get("type") == "oauth"
 
 
 def new_login(server: Server, scope: str = "") -> str:
-    """Return the next step if the login, or a token in the config, does not suffice."""
+    """Return the next step after an HTTP refusal if the login, or a token in the config, does not suffice."""
     name = server.name
     if not signs_in(server):
         token = f"a token with the scope {scope}" if scope else "a token with a wider scope"
@@ -250,7 +250,7 @@ def new_login(server: Server, scope: str = "") -> str:
 
 
 def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
-    """Whether a person can sign in at a server that refused a request for want of a valid token."""
+    """Whether a person can sign in at a server after its HTTP refusal for want of a valid token."""
     if signs_in(server):
         return not is_machine(server.auth)
     has_token = server.auth or any(name.lower() == "authorization" for name in server.headers)
@@ -258,7 +258,7 @@ def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
 
 
 def login_command(server: Server, scope: str = "") -> str:
-    """Return the command by which a person signs in, with these scopes beside the usual ones."""
+    """Return the `pflow mcp login` that a refusal advises, with these scopes beside the usual ones."""
     return f"run: pflow mcp login {server.name}" + "".join(
         f" --scope {quote(word)}" for word in scope.split()
     )
@@ -286,7 +286,7 @@ _CLIENT_CERTIFICATE_ALERTS = {
 
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
-    """Explain an exchange that the network broke off, or that we broke off because of its content."""
+    """Explain an HTTP exchange that the network broke off, or that we broke off because of its content."""
     exchange = evidence.exchange
     noted = exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
     ours = _from_ours(noted, evidence) if noted is not None else None
@@ -337,7 +337,7 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
 
 
 def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
-    """Explain a connection that we refused to make, or a request that we did not send."""
+    """Explain an HTTP connection that we refused to make, or a request that we did not send."""
     if isinstance(error, NoAccessToken):
         return from_sign_in(error, evidence)
     if isinstance(error, HostRefused):
@@ -417,7 +417,6 @@ def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def _connecting(error: object) -> bool:
-    """Whether the connection to the server had not been established."""
     return type(error).__name__.startswith("Connect")  # httpx2's ConnectError and ConnectTimeout
 
 

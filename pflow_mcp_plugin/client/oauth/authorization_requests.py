@@ -40,7 +40,7 @@ _SHOWN = 300
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """The answer to a request for metadata or tokens: the JSON object in it, None if there is none.
+    """The answer to a request for OAuth metadata or tokens: the JSON object in it, None if there is none.
 
     Its status is neither a redirect nor one that asks to try again later. `date` is the time there, in
     seconds since the epoch.
@@ -53,7 +53,7 @@ class Answer:
 
 
 class AuthorizationRequests:
-    """Makes the requests for metadata and tokens of one server; an async context manager."""
+    """Makes the HTTP requests for the OAuth metadata and tokens of one server; an async context manager."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -69,7 +69,7 @@ class AuthorizationRequests:
         await self._client.aclose()
 
     async def get(self, url: str, *, own: bool = False) -> Answer:
-        """Request metadata: of an authorization server, or the server's own, with its headers."""
+        """Request metadata: of an authorization server, or the server's own, with its configured headers."""
         headers = self._own_headers(url, _JSON) if own else {"accept": _JSON}
         for _ in range(_MAX_REDIRECTS + 1):
             response, content = await self._sent("GET", url, headers=headers)
@@ -87,7 +87,7 @@ class AuthorizationRequests:
         raise NoAccessToken(f"{place(url)} redirects too often", "operator")
 
     async def challenge(self) -> str:
-        """Return the `WWW-Authenticate` header with which the server refuses a request without a token."""
+        """Request the `WWW-Authenticate` header with which the server refuses a request without a token."""
         ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         method, body = ("GET", {}) if self.server.transport == "sse" else ("POST", {"json": ping})
         headers = self._own_headers(self.server.url, f"{_JSON}, text/event-stream")
@@ -96,7 +96,7 @@ class AuthorizationRequests:
         return response.headers.get("www-authenticate", "") if refused else ""
 
     def _own_headers(self, url: str, accept: str) -> httpx2.Headers:
-        """Return the headers for a URL: on the server's origin its own, which a gateway before it may want.
+        """Return an authorization request's headers: the server's own only on its origin, for a gateway.
 
         Its credentials are left out: an access token will take their place.
         """
@@ -106,12 +106,12 @@ class AuthorizationRequests:
         return headers
 
     async def status(self, url: str) -> tuple[int, str]:
-        """Return the status of a page, and where it redirects to; the redirect is not followed."""
+        """Request an authorization page; return its status and its redirect, which is not followed."""
         response, _ = await self._sent("GET", url, whole=False)
         return response.status_code, response.headers.get("location", "")
 
     async def post(self, url: str, headers: Mapping[str, str], **body: Any) -> Answer:
-        """Post to an endpoint: a form as `data`, or a JSON object as `json`."""
+        """Post an authorization request to an endpoint: a form as `data`, or a JSON object as `json`."""
         response, content = await self._sent("POST", url, headers={"accept": _JSON, **headers}, **body)
         if response.is_redirect:  # another place must not get the credentials in the form
             where = place(response.headers.get("location", ""))
@@ -145,14 +145,14 @@ class AuthorizationRequests:
 
 
 def require_allowed(server: Server, url: str) -> None:
-    """Refuse a URL that the server's rules forbid, before any connection is made."""
+    """Refuse an authorization request whose URL the server's rules forbid, before any connection is made."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise HostRefused(refusal)
 
 
 def place(url: str) -> str:
-    """Return a URL for messages: without user info and query, and shortened."""
+    """Return the URL of an authorization request for messages: without user info and query, and shortened."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -163,7 +163,7 @@ def place(url: str) -> str:
 
 
 def _judged(response: httpx2.Response, content: bytes) -> Answer:
-    """Return the answer to a request, unless its status asks to try again later."""
+    """Return the answer to an authorization request, unless its status asks to try again later."""
     url, status = str(response.request.url), response.status_code
     if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise NoAccessToken(f"{place(url)} answered HTTP {status}", "later")

@@ -62,7 +62,7 @@ class BearerAuth:
         self._next_attempt = 0.0
 
     async def authorize(self, request: httpx2.Request) -> None:
-        """Put an access token on a request that is valid for a while, refreshed if it is not."""
+        """Put an access token on a request, refreshed before it expires; that may fail while it is valid."""
         if self._sign_in is None:
             self._sign_in = await self._kept.latest()
         known = self._sign_in
@@ -97,7 +97,7 @@ class BearerAuth:
         return bool(token)
 
     async def aclose(self) -> None:
-        """Let a refresh that is running end, and store what could not be stored before."""
+        """Let a refresh that is running end, and store the tokens that could not be stored before."""
         if self._running is not None and not self._running.done():
             await asyncio.wait([self._running], timeout=_LAST_SECONDS)
         with suppress(TimeoutError):
@@ -124,7 +124,7 @@ class BearerAuth:
         return ""
 
     async def _refreshed(self, refused: str, challenge: str | None) -> str:
-        """Refresh, or wait for the refresh that is running; return the access token."""
+        """Refresh the access token, or wait for the refresh that is running."""
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._renewed(refused, challenge), name="refresh of a token")
             # Its exception is seen even if all that waited for it were cancelled.
@@ -159,7 +159,7 @@ class BearerAuth:
             return await self._by_credentials(challenge)  # nothing can be stored there
 
     async def _obtained(self, known: SignIn | None, challenge: str | None) -> SignIn:
-        """Return a sign-in with new tokens: by its refresh token, or the credentials of a machine."""
+        """Obtain new access tokens: by the refresh token, or by the credentials of a machine."""
         machine = is_machine(self._auth)
         if known is not None and known.tokens is not None and known.tokens.refresh:
             try:
@@ -206,7 +206,6 @@ class BearerAuth:
         return new
 
     async def _by_credentials(self, challenge: str | None) -> SignIn:
-        """Return a new sign-in of a machine, by the client credentials in its config."""
         auth, server = self._auth, self._launch.server
         self._learn(str(auth.get("client_id", "")), str(auth.get("client_secret", "")))
         scopes = wanted_scopes(auth)
@@ -235,7 +234,6 @@ class BearerAuth:
         return self._complete(sign_in)
 
     def _complete(self, sign_in: SignIn) -> SignIn:
-        """Return a sign-in if it has every scope in the config."""
         missing = sign_in.missing_scopes(self._auth)
         if not missing:
             return sign_in
@@ -256,7 +254,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """The stored sign-in of a server, or the one of this run that could not be stored.
+    """The stored sign-in that bearer tokens come from, or the one of this run that could not be stored.
 
     The launch learns the secrets of what is read and written.
     """
@@ -270,11 +268,9 @@ class KeptSignIn:
         self._unstored: SignIn | None = None
 
     def locked(self) -> AbstractAsyncContextManager[None]:
-        """Lock the sign-in against other processes and other connections of this one."""
         return self._store.locked(self._key)
 
     async def latest(self) -> SignIn | None:
-        """Return the sign-in of this run if it could not be stored, else the stored one."""
         return self._unstored or await self.read()
 
     async def read(self) -> SignIn | None:
@@ -298,7 +294,7 @@ class KeptSignIn:
         return found
 
     async def write(self, sign_in: SignIn) -> None:
-        """Keep a sign-in with new tokens; if it cannot be stored, it is good for this run only."""
+        """Keep refreshed tokens; if they cannot be stored, they are good for this run only."""
         self._launch.learn(sign_in.secrets)
         auth = self._launch.server.auth
         sign_in = sign_in.without_configured_secret(auth)
@@ -312,7 +308,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop tokens that were refused, unless a login has replaced them."""
+        """Drop tokens whose refresh was refused, unless a login has replaced them."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()
@@ -331,7 +327,7 @@ class KeptSignIn:
             yield
 
     async def store_late(self) -> None:
-        """Store what could not be stored before, if that is possible by now and it is still wanted."""
+        """Store refreshed tokens that could not be stored before, if possible by now and still wanted."""
         sign_in = self._unstored
         if sign_in is None or is_machine(self._launch.server.auth):
             return
@@ -342,7 +338,7 @@ class KeptSignIn:
                     await asyncio.to_thread(self._store.write, self._key, sign_in)
 
     def absence(self) -> str:
-        """Return a message that nobody is signed in, and where the last login was; blocks."""
+        """Return why there is no token: nobody is signed in, and where the last login was; blocks."""
         server = self._launch.server
         text = f"nobody is signed in at {place(server.url)}"
         known = (entry.sign_in for entry in self._store.entries())
@@ -354,7 +350,7 @@ class KeptSignIn:
 
 
 def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
-    """Return the failure about a file that cannot be read or locked."""
+    """Return the failure of a request whose access token is in a file that cannot be read or locked."""
     reason = f"its sign-in could not be read: {error}"
     if isinstance(error, CorruptFile):  # the next login takes its place
         return NoAccessToken(reason, "login")

@@ -60,7 +60,7 @@ from pflow_mcp_plugin.types import Server
 
 @attrs.frozen(kw_only=True)
 class SignOut:
-    """A sign-in that was removed, and whether its tokens were revoked, or why not; `""` if it had none."""
+    """The outcome of a sign-out: whether the tokens were revoked, or why not; `""` if there were none."""
 
     entry: StoredSignIn
     revoked: bool = False
@@ -68,7 +68,7 @@ class SignOut:
 
 
 async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | None) -> SignOut:
-    """Remove a sign-in from its store, then revoke its tokens if the authorization server can.
+    """End a login: remove it from its store, then revoke its tokens if the authorization server can.
 
     What goes wrong with the revocation is told in the result: the sign-in is gone by then.
     """
@@ -88,7 +88,7 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
 
 
 async def _why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
-    """Revoke the tokens of a sign-in; return why that failed, `""` if it did not."""
+    """Revoke the tokens of a login that has ended; return why that failed, `""` if it did not."""
     if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
         return "they could not be read"
     if server is None:
@@ -160,8 +160,6 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
 
 @attrs.frozen(kw_only=True)
 class _Attempt:
-    """One login."""
-
     launch: Launch
     person: Person
     requests: AuthorizationRequests
@@ -169,7 +167,7 @@ class _Attempt:
     scopes: tuple[str, ...]
 
     async def made(self, stored: Registration | None) -> SignIn:
-        """Sign in, by the stored client if the authorization server still knows it."""
+        """Log in, by the stored client if the authorization server still knows it."""
         known, auth = self.found.authorization_server, self.launch.server.auth
         only_device = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
         is_device = auth.get("flow") == DEVICE or ("flow" not in auth and only_device)
@@ -245,7 +243,7 @@ class _Attempt:
         return _registered(answer, asked, redirect_uris)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
+        """Return the sign-in that a login begins with: no tokens, and the scopes it asks for as granted."""
         self.launch.learn((client.client_secret,))
         begun = self.found.sign_in(client, Tokens(scopes=self.scopes))
         return attrs.evolve(begun, required_scopes=self.found.challenged_scopes)
@@ -254,7 +252,7 @@ class _Attempt:
     async def _redirects(
         self, stored: Registration | None
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
-        """Receive redirects at the configured port, or at that of the earlier login: servers may insist."""
+        """Receive a login's redirects at the configured port, or at the last login's: servers may insist."""
         configured = self.launch.server.auth.get("redirect_port")
         former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
         ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]

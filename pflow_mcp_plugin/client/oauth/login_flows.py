@@ -84,7 +84,7 @@ It need not be able to open that page. Copy the whole URL from its address bar, 
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """The ways of a login to the person who signs in."""
+    """How a login flow reaches the person who signs in."""
 
     show: Callable[[str], None]  # shows them lines, such as a URL or a code to type
     open_url: Callable[[str], None] | None = None  # may fail unnoticed; None if there is no browser here
@@ -100,7 +100,7 @@ async def code_tokens(
     *,
     is_stored: bool = False,
 ) -> Tokens:
-    """Return the tokens for which a person has signed in, in a browser."""
+    """Return the tokens for which a person has signed in, in a browser with a redirect at the end."""
     verifier, state = token_urlsafe(64), token_urlsafe(32)
     url = _authorization_url(sign_in, redirects.redirect_uri, state, verifier)
     if is_stored and await _is_forgotten(requests, sign_in, url, redirects.redirect_uri):
@@ -145,7 +145,7 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
 
 
 def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
-    """Return the code of an answer that comes from this authorization server."""
+    """Return the authorization code of a redirect that comes from this authorization server."""
     issuer, wrong = fields.get("iss"), ""
     if issuer is None and found.authorization_response_iss_parameter_supported:
         wrong = "does not say which issuer it is from (iss), as its metadata promises"
@@ -199,12 +199,12 @@ def fields_of(query: str) -> Mapping[str, str]:
 
 
 def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
-    """Whether a redirect answers the request with this state; false while the state is empty."""
+    """Whether a redirect answers the login with this state; false while the state is empty."""
     return bool(state) and compare_digest(state.encode(), fields.get("state", "").encode(errors="replace"))
 
 
 class LoopbackListener:
-    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection."""
+    """Waits for a login's redirect to this machine; an async context manager that ends every connection."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -214,7 +214,6 @@ class LoopbackListener:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server has to send the browser."""
         return f"http://{_HOST}:{self._port}{_PATH}"
 
     async def __aenter__(self) -> Self:
@@ -236,7 +235,7 @@ class LoopbackListener:
             task.cancel()
 
     async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the request with a state; others are refused."""
+        """Return the fields of the redirect that answers the login with a state; others are refused."""
         self._state = state
         try:
             async with asyncio.timeout(_MINUTES * 60):
@@ -245,7 +244,7 @@ class LoopbackListener:
             raise NoAccessToken(f"nobody signed in within {_MINUTES} minutes", "login") from None
 
     def tell(self, title: str, text: str) -> None:
-        """Show the outcome in the browser; only the first call has an effect."""
+        """Show the outcome of the login in the browser; only the first call has an effect."""
         if not self._outcome.done():
             self._outcome.set_result((title, text))
 
@@ -290,7 +289,7 @@ def _page(status: HTTPStatus, title: str, text: str) -> bytes:
 
 
 class PastedRedirect:
-    """Waits for a redirect that is pasted; used as `LoopbackListener` is."""
+    """Waits for a login's redirect that is pasted; used as `LoopbackListener` is."""
 
     def __init__(self, person: Person, port: int = 0) -> None:
         self._person = person
@@ -298,7 +297,6 @@ class PastedRedirect:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server has to send the browser."""
         return f"http://{_HOST}:{self._port}{_PATH}"
 
     async def __aenter__(self) -> Self:
@@ -311,10 +309,9 @@ class PastedRedirect:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Close nothing: to wait for a redirect that is pasted opens nothing."""
 
     async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the request with a state; others are refused."""
         asked = _ASKED.format(where=self.redirect_uri)
         while line := self._person.read_redirect(asked).strip():
             where, mark, query = line.partition("?")
@@ -334,7 +331,7 @@ class PastedRedirect:
         raise NoAccessToken("no redirect was pasted", "login")
 
     def tell(self, title: str, text: str) -> None:
-        """Show nothing: the browser has no page of ours."""
+        """Show nothing of the login: the browser has no page of ours."""
 
 
 _INTERVAL = 5.0
@@ -356,7 +353,7 @@ _SHOWN = 100
 async def device_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, show: Callable[[str], None]
 ) -> Tokens:
-    """Return the tokens of a device that a person has approved, in a browser on any device."""
+    """Return the tokens of a login that a person has approved by a code, in a browser on any device."""
     client, found = sign_in.registration, sign_in.authorization_server
     fields, headers = authentication(client, found, requests.server.auth)
     form = {"client_id": client.client_id, "resource": sign_in.resource, **fields}
@@ -399,7 +396,7 @@ async def device_tokens(
 async def _polled(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str], end: float, interval: float
 ) -> Tokens:
-    """Ask for the tokens until the person has decided, or the code has expired."""
+    """Ask for the tokens of a device login until the person has decided, or the code has expired."""
     pause, trouble = interval, ""
     while True:
         await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))

@@ -47,7 +47,7 @@ class Discovery:
     authorization_server: AuthorizationServer
 
     def sign_in(self, client: Registration, tokens: Tokens | None = None) -> SignIn:
-        """Return a sign-in that begins now."""
+        """Return a sign-in with this metadata that begins now."""
         return SignIn(
             server=self.server.name,
             server_url=resource_of(self.server.url),
@@ -147,7 +147,7 @@ async def _protected_resource(requests: AuthorizationRequests, challenge: str) -
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether a resource is the server's URL, or a folder above it on the same origin."""
+    """Whether the resource in a server's metadata is its URL, or a folder above it on the same origin."""
     try:
         if not is_same_origin(resource.lower(), url.lower()):
             return False
@@ -158,7 +158,7 @@ def covers(resource: str, url: str) -> bool:
 
 
 def same_issuer(one: str, other: str) -> bool:
-    """Whether two issuers are the same string, but for the slash of an empty path."""
+    """Whether the metadata's issuer is the expected one; only the slash of an empty path may differ."""
     are_roots = all(urlsplit(issuer).path in ("", "/") for issuer in (one, other))
     return one == other or (are_roots and one.rstrip("/") == other.rstrip("/"))
 

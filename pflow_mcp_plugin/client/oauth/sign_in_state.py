@@ -42,7 +42,6 @@ class Tokens:
     requested_scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
 
     def is_valid(self, now: float) -> bool:
-        """Whether the access token has not expired yet."""
         return self.expires_at is None or now < self.expires_at
 
     def is_fresh(self, now: float) -> bool:
@@ -86,7 +85,7 @@ class AuthorizationServer:
 
 @attrs.frozen(kw_only=True)
 class SignIn:
-    """A sign-in: at one server, with one authorization server."""
+    """A sign-in at one server, with the tokens of one authorization server and what is known about it."""
 
     server: str  # its configured name at that time, for messages
     server_url: str  # without its query
@@ -100,7 +99,6 @@ class SignIn:
 
     @property
     def issuer(self) -> str:
-        """The issuer that the sign-in belongs to."""
         return self.authorization_server.issuer
 
     def missing_scopes(self, auth: JSONObject) -> list[str]:
@@ -117,7 +115,6 @@ class SignIn:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secret values in the sign-in."""
         found = (
             self.registration.client_secret,
             *((self.tokens.access, self.tokens.refresh) if self.tokens else ()),
@@ -151,7 +148,7 @@ def from_json(value: JSONObject) -> SignIn:
 
 
 def built(kind: Any, value: JSON, **parts: object) -> Any:
-    """Build a sign-in, or a part of it, from JSON and parts; the default of each field tells its type."""
+    """Build a sign-in, or one of its parts, from JSON and parts; the default of each field tells its type."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
     given: dict[str, Any] = {**parts}

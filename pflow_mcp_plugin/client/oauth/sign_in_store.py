@@ -48,12 +48,12 @@ class SignInKey:
 
     @classmethod
     def of(cls, server: Server) -> Self:
-        """Return the key of a server's sign-ins; its values must be expanded."""
+        """Return the key of a server's stored sign-ins; the server's values must be expanded."""
         return cls(server.url, str(server.auth.get("client_id", "")))
 
     @property
     def digest(self) -> str:
-        """The beginning of its files' names."""
+        """The beginning of the names of a server's files in the sign-in store."""
         return _digest(f"{self.server_url}\0{self.client}")
 
 
@@ -68,12 +68,11 @@ class StoredSignIn:
 
     @property
     def digest(self) -> str:
-        """The beginning of its file's name, as of its `SignInKey`."""
         return self.name.partition("-")[0]
 
 
 class SignInStore:
-    """The sign-ins in a folder. Its methods block, except `locked`."""
+    """The store of sign-ins in a folder. Its methods block, except `locked`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -145,11 +144,11 @@ class SignInStore:
                 yield StoredSignIn(name=path.name, sign_in=None, problem=error.message)
 
     def name_of(self, key: SignInKey, issuer: str) -> str:
-        """Return the name of a sign-in's file, which need not exist."""
+        """Return the name of a sign-in's file in the store; the file need not exist."""
         return self._path(key, issuer).name
 
     def take_out(self, entry: StoredSignIn) -> SignIn | None:
-        """Remove a sign-in and return it with its secrets; the caller holds the lock."""
+        """Take a sign-in, with its secrets, out of the store; the caller holds the lock."""
         path = self._folder / entry.name
         try:
             sign_in = _read_file(path)
@@ -164,7 +163,7 @@ class SignInStore:
 
     @asynccontextmanager
     async def locked(self, key: SignInKey | StoredSignIn) -> AsyncIterator[None]:
-        """Lock a server's sign-ins against other processes and other connections of this one."""
+        """Lock a server's stored sign-ins against other processes and other connections of this one."""
         from asyncio import sleep
 
         from filelock import FileLock, Timeout
@@ -198,7 +197,7 @@ class SignInStore:
 
 
 def store_of(launch: Launch) -> SignInStore:
-    """Return the store with the sign-ins of a server."""
+    """Return the store that keeps a server's sign-ins."""
     return SignInStore(launch.sign_in_folder or sign_in_folder(storage.default_paths()))
 
 
@@ -245,7 +244,7 @@ def _parsed(path: Path, content: dict[str, Any]) -> SignIn:
 
 @lru_cache(maxsize=64)
 def _from_keyring(key: str, revision: str) -> str | None:  # noqa: ARG001 - a part of the cache's key
-    """Return what the keyring holds under a key, `""` if it holds nothing, None if it cannot be read.
+    """Return what the keyring holds of a sign-in, `""` if it holds nothing, None if it cannot be read.
 
     It is asked once per process for each revision of a value: a locked one may ask the user each time.
     """
@@ -254,7 +253,7 @@ def _from_keyring(key: str, revision: str) -> str | None:  # noqa: ARG001 - a pa
 
 
 def _ask_keyring(question: str, key: str, *more: str) -> Any:
-    """Ask the keyring; `_FAILED` if there is none, or it cannot be used."""
+    """Ask the keyring that keeps sign-ins; `_FAILED` if there is none, or it cannot be used."""
     try:
         import keyring
 

@@ -66,7 +66,7 @@ class TokenRefused(Exception):
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
 ) -> Tokens:
-    """Request tokens for the resource of a sign-in, as its client."""
+    """Request tokens at the token endpoint for the resource of a sign-in, as its client."""
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
@@ -99,7 +99,7 @@ async def requested_tokens(
 
 
 def seconds_of(value: JSON) -> float | None:
-    """Return the seconds in an answer, None if invalid; some servers send them as a string."""
+    """Return the seconds in a token endpoint's answer, which may be a string; None if invalid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -110,7 +110,7 @@ def seconds_of(value: JSON) -> float | None:
 
 
 def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
-    """Return the refusal of a request, with the words of the server; secrets that were sent are redacted."""
+    """Return the token endpoint's refusal in its own words; secrets that were sent are redacted."""
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
@@ -123,7 +123,7 @@ def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
-    """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages."""
+    """Return the error in a token endpoint's answer (RFC 6749, 5.2), and the same with its description."""
     said = (content.get(key) for key in ("error", "error_description"))
     words = (" ".join(value.split()) if isinstance(value, str) else "" for value in said)
     # One printable line each, cut.
@@ -157,7 +157,7 @@ def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registrat
 def authentication(
     client: Registration, found: AuthorizationServer, auth: JSONObject
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the form fields and the headers with which a client authenticates."""
+    """Return the form fields and the headers with which a client authenticates at the token endpoint."""
     if client.method == "client_secret_basic":
         return {}, {"authorization": f"Basic {basic_pair(client.client_id, client.client_secret)}"}
     fields = {"client_id": client.client_id}

@@ -54,19 +54,13 @@ _CLAIMS = ("scope", "scp")
 
 
 class RequestAuth(Protocol):
-    """What puts access tokens on HTTP requests; see `oauth.bearer_auth`."""
+    """What puts access tokens on the HTTP requests to a server; see `oauth.bearer_auth`."""
 
-    async def authorize(self, request: httpx2.Request) -> None:
-        """Put an access token on a request."""
-        ...
+    async def authorize(self, request: httpx2.Request) -> None: ...
 
-    async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Put another access token on a refused request; return whether it did."""
-        ...
+    async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool: ...
 
-    async def aclose(self) -> None:
-        """End."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class HttpRequests:
@@ -81,7 +75,7 @@ class HttpRequests:
         self._auth = auth
 
     async def aclose(self) -> None:
-        """Close the connections, after a refresh of the access token that may be running."""
+        """Close the HTTP connections, after a refresh of the access token that may be running."""
         try:
             if self._auth is not None:
                 await self._auth.aclose()
@@ -98,7 +92,6 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """POST one message; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -121,7 +114,7 @@ class HttpRequests:
             raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; follow redirects that keep the origin and the method."""
+        """Send an HTTP request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
@@ -138,7 +131,7 @@ class HttpRequests:
         return await self._authorized(request)
 
     async def _authorized(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, with an access token if there is `auth`; after a 401 once more, with another."""
+        """Send an HTTP request, with an access token if there is `auth`; after a 401, with another."""
         if self._auth is None:
             return await sent(self._client, request)
         await self._auth.authorize(request)
@@ -154,7 +147,7 @@ class HttpRequests:
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
-    """Return the whole body of an HTTP answer."""
+    """Return the whole body of an HTTP answer from a server."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -191,7 +184,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an answer or event; invalid UTF-8 becomes U+FFFD."""
+    """Return the JSON of an HTTP answer or event; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         return read_json(content)
@@ -209,7 +202,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event is a message, not only a new resume id."""
+    """Whether an event in an HTTP answer is a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
@@ -229,7 +222,7 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
 
 
 class _CountedBytes(httpx2.AsyncByteStream):
-    """The decoded bytes of an answer; `size` counts those received since it was set to 0."""
+    """The decoded bytes of an HTTP answer; `size` counts those received since it was set to 0."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.size = 0

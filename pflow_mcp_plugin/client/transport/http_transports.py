@@ -71,7 +71,7 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 
 
 class HttpTransport:
-    """What both transports have: requests to the server, and the queue of the messages that it sends."""
+    """What both HTTP transports have: requests to the server, and the queue of the messages that it sends."""
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
         self.unmatched = 0  # replies whose id matches no request
@@ -157,7 +157,7 @@ class StreamableHttp(HttpTransport):
     async def _take_answer(
         self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
     ) -> _CutStream | None:
-        """Pass on the received messages, up to the answer."""
+        """Pass on the messages that streamable HTTP has received, up to the answer."""
         if not response.is_success:
             body = await read_beginning(response)
             failure = refusal(response, body)
@@ -199,7 +199,7 @@ class StreamableHttp(HttpTransport):
     async def _read(
         self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
     ) -> bool:
-        """Read events; return whether the answer arrived before the stream ended."""
+        """Read the events of streamable HTTP; return whether the answer arrived before the stream ended."""
         try:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
@@ -216,7 +216,7 @@ class StreamableHttp(HttpTransport):
         return False
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Resume a stream that was cut, until the answer arrives."""
+        """Resume a stream of streamable HTTP that was cut, until the answer arrives."""
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
         resumes = 0
@@ -235,7 +235,6 @@ class StreamableHttp(HttpTransport):
         raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
 
     def _take(self, value: JSON, request: JSONRPCRequest | None) -> bool:
-        """Pass on a message; return whether it answers `request`."""
         message = as_message(value, ())
         if message is None:
             raise RequestFailed(Exchange(error=NotMessage()))
@@ -250,7 +249,7 @@ class StreamableHttp(HttpTransport):
         return answers
 
     async def _notify(self, body: JSONRPCMessage, headers: Mapping[str, str]) -> None:
-        """Post a notification or a reply, ignoring failures."""
+        """Post a notification or a reply over streamable HTTP, ignoring failures."""
         seconds = self._http.patience(getattr(body, "method", ""))
         with suppress(RequestFailed, TimeoutError):
             async with asyncio.timeout(seconds), self._posted(body, seconds, headers) as response:
@@ -266,14 +265,13 @@ class StreamableHttp(HttpTransport):
                 pass
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run work that nothing waits for but the end of the connection."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 
     async def _read_get_stream(self) -> None:
-        """Read messages that belong to no request; reopen a stream that ends, after a pause."""
+        """Read messages that belong to no request; reopen their GET stream, after a pause, when it ends."""
         stream, failures = _CutStream(), 0
         while failures < _MAX_FAILURES:
             stream.error = None
@@ -290,14 +288,11 @@ class StreamableHttp(HttpTransport):
 
 @attrs.define
 class _CutStream:
-    """A stream that was not read to its end."""
-
     event_id: str = ""
     pause: float = _USUAL_PAUSE / 1000
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
-        """Record the `id:` and the `retry:` of an event."""
         self.event_id = event.id or self.event_id
         if event.retry is not None:
             self.pause = granted_pause(event.retry)
@@ -342,7 +337,7 @@ class SseTransport(HttpTransport):
             await self._http.aclose()
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
-        """Read events until the stream ends, then fail every waiting request with the reason."""
+        """Read events until the SSE stream ends, then fail every waiting request with the reason."""
         end: Exception = ClosedResourceError()
         try:
             async with self._http.answer("GET", self._server.url, headers={"accept": EVENTS}) as response:
@@ -383,7 +378,7 @@ class SseTransport(HttpTransport):
             self._settle(message.id)
 
     def _settle(self, reply_to: object, error: Exception | None = None) -> None:
-        """Complete the request that a reply belongs to; count a reply that matches none."""
+        """Complete the request that an SSE event replies to; count a reply that matches none."""
         request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
         answered = self._waiting.get(request_id)
         self.unmatched += request_id not in self._asked
@@ -425,7 +420,7 @@ class SseTransport(HttpTransport):
 
 
 def _endpoint(url: str, place: str) -> str:
-    """Return the address for messages; it receives headers and tokens, so it must have the same origin."""
+    """Return SSE's address for messages; it receives headers and tokens, so it must have the same origin."""
     try:
         endpoint = str(httpx2.URL(urljoin(url, place)))
         if is_same_origin(url, endpoint):

@@ -70,30 +70,27 @@ class LineTransport(ABC):
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed its side before reading anything."""
+        """Whether the server closed its side of the pipe or socket before reading anything."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the server's process; None without one, or if it was ended by us."""
+        """The exit code of the process behind the transport; None without one, or if we ended it."""
         return self._end_of.exit_code if self._end_of is not None else None
 
     @property
     @abstractmethod
-    def installing(self) -> bool:
-        """Whether a package runner may still be installing the server."""
+    def installing(self) -> bool: ...
 
     async def exited(self, seconds: float) -> bool:
-        """Wait for the server's process to end; return whether it did, true without a process."""
+        """Wait for the process behind the transport to end; return whether it did, true without a process."""
         return self._end_of is None or await self._end_of.reached(seconds)
 
     @abstractmethod
-    async def _connect(self) -> None:
-        """Connect the streams to the server."""
+    async def _connect(self) -> None: ...
 
     @abstractmethod
-    async def _end_process(self) -> None:
-        """Close the connection, and end the process if there is one."""
+    async def _end_process(self) -> None: ...
 
     def _release(self) -> None:
         for transport in self._pipes:
@@ -123,7 +120,7 @@ class LineTransport(ABC):
 def line_transport(
     server: Server, process: ProcessGroup | None, warn: Callable[[str], None]
 ) -> LineTransport:
-    """Return the transport of a server that uses lines; it ends the process together with the connection."""
+    """Return the transport of lines for a server; it ends the process together with the connection."""
     if server.transport != "stdio":
         return SocketTransport(server, process, warn)
     assert process is not None  # noqa: S101 - the pool spawned it
@@ -155,7 +152,7 @@ class StdioTransport(LineTransport):
         self._messages.incoming.source = self._pipes[-1]
 
     async def _end_process(self) -> None:
-        """Close the server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
+        """Close the stdio server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
         installing = self.installing  # asked before the pipe is closed: then, it is unknown
         self._installs = False
         assert self._end_of is not None  # noqa: S101 - there is a process
@@ -238,19 +235,17 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Keep the tail of the data."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record the end of the pipe."""
         self.closed.set()
 
     @property
     def text(self) -> str:
-        """The tail, decoded; from its first complete line, if it has one."""
+        """The tail of the pipe, decoded; from its first complete line, if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -266,17 +261,15 @@ class ChunkReader(asyncio.Protocol):
         self.begun = False
 
     def data_received(self, data: bytes) -> None:
-        """Pass a chunk read from the pipe to `on_data`."""
         self.begun = True
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the pipe to `on_end`."""
         self._on_end()
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes complete messages to a pipe; waits, within a deadline, while the process does not read."""
+    """Writes whole messages to a server's pipe; waits, within a deadline, while the process does not read."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -296,20 +289,17 @@ class PipeWriter(asyncio.BaseProtocol):
         return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
-        """Take over the write end of a pipe."""
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Write to a connected transport instead of a pipe."""
+        """Write to a connected socket's transport instead of a pipe."""
         self._transport = transport
 
     def pause_writing(self) -> None:
-        """Make writes wait, because the pipe and its buffer are full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Let writes to the pipe continue, because its buffer has room again."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -355,7 +345,6 @@ class PipeWriter(asyncio.BaseProtocol):
             raise
 
     def _taken(self, transport: asyncio.WriteTransport) -> int:
-        """Return how many bytes have been written to the pipe."""
         return self._given - transport.get_write_buffer_size()
 
     async def close(self, seconds: float) -> None:
@@ -370,7 +359,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:
-    """Connect a protocol to the read end of a pipe."""
+    """Connect an asyncio protocol to the read end of a server's pipe."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe)
     return transport

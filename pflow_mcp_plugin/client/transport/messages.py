@@ -60,7 +60,7 @@ class Observations:
         self.first_stray = ""  # what the first of them was, if it came before the session was open
 
     def opened(self) -> None:
-        """Note that the session is open: lines that are not messages lead to a warning from now on."""
+        """Note that the session is open: lines that are not JSON-RPC lead to a warning from now on."""
         self.is_open, self.strays = True, 0
 
 
@@ -79,7 +79,7 @@ class MessageStream:
         self._sent = b""
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one message as a line of JSON."""
+        """Write one JSON-RPC message as a line of JSON."""
         from anyio import BrokenResourceError
 
         body = message.message
@@ -96,7 +96,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Turn received bytes into messages, and queue those that are complete; none after the end."""
+        """Turn received bytes into JSON-RPC messages and queue the complete ones; none after the end."""
         if self.incoming.ended:
             return
         try:
@@ -172,7 +172,7 @@ class MessageStream:
             self.seen.first_stray = f"it writes {what}, such as: {line[:_QUOTED]}"
 
     def end(self) -> None:
-        """Record that no further messages will come, and how much of an incomplete one did."""
+        """Record that no further messages will come, and how much of an incomplete line did."""
         self.seen.unfinished = self._lines.pending
         self.incoming.end()
 
@@ -185,7 +185,7 @@ class MessageStream:
 
 @attrs.define(slots=False)
 class LineTooLong(Exception):
-    """A line reached its cap before its newline."""
+    """A line of JSON-RPC reached its cap before its newline."""
 
     size: int
 
@@ -203,11 +203,9 @@ class LineBuffer:
 
     @property
     def pending(self) -> int:
-        """The number of bytes of the line whose newline is still missing."""
         return self._begun.tell()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that a chunk of bytes completes, without their newlines."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._check(end)
@@ -242,7 +240,6 @@ class MessageQueue:
         self._paused = False
 
     def put(self, message: SessionMessage) -> None:
-        """Queue a received message; after the end of the queue it is dropped."""
         if self.ended:
             return
         self._messages.append(message)
@@ -254,17 +251,16 @@ class MessageQueue:
                 self.source.pause_reading()
 
     async def room(self) -> None:
-        """Wait until the queue takes more messages: for a source that cannot be paused."""
+        """Wait until the message queue takes more: for a source that cannot be paused."""
         await self._room.wait()
 
     def end(self) -> None:
-        """Mark the end of the queue; queued messages can still be received."""
+        """Mark the end of the message queue; queued messages can still be received."""
         self.ended = True
         self._room.set()
         self._wake()
 
     async def receive(self) -> SessionMessage:
-        """Return the next queued message, waiting for it if necessary."""
         self._received += 1
         if not self._received % _TURN:
             # During a flood other tasks get their turn, and the session can be closed: anyio cancels a task
@@ -297,7 +293,6 @@ class MessageQueue:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        """End the queue and drop the messages in it."""
         self.end()
         self._messages.clear()
 
@@ -320,7 +315,7 @@ class MessageSink:
         """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
-        """Do nothing: the transport closes the pipe."""
+        """Do nothing to end the message stream: the transport closes the pipe."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -330,7 +325,7 @@ class MessageSink:
 
 
 def read_json(text: bytes) -> JSON:
-    """Return the value of a message's JSON; lone surrogates in it become U+FFFD."""
+    """Return the value of a JSON-RPC message's text; lone surrogates in it become U+FFFD."""
     from pydantic_core import from_json
 
     try:
@@ -364,7 +359,7 @@ def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | N
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:
-    """Return JSON with the escape of each lone surrogate replaced; the same object if it has none."""
+    """Return a message's JSON with each lone surrogate's escape replaced; the same object if it has none."""
     if not any(begins in data for begins in _BEGINS) or _SUSPECT.search(data) is None:
         return data
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], data)
