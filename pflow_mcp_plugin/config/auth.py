@@ -94,7 +94,7 @@ def is_machine(auth: JSONObject) -> bool:
 
 
 def wanted_scopes(auth: JSONObject) -> list[str]:
-    """Return the scopes in an `auth` table, one word each."""
+    """Return the scopes that an `auth` table asks for, one word each."""
     wanted = auth.get("scopes")
     return " ".join(map(str, wanted)).split() if isinstance(wanted, list) else []
 
@@ -105,7 +105,7 @@ def missing_scopes(wanted: Iterable[str], granted: Collection[str]) -> list[str]
 
 
 def _check_combination(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
-    """Yield what is wrong with the fields of a type of auth together: missing, two of a kind, or unused."""
+    """Yield what is wrong with the fields of an `auth` table together: missing, two of a kind, or unused."""
     if named == "bearer":
         given = [key for key in ("token", "token_env") if key in value]
         if not given:

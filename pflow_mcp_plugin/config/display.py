@@ -33,7 +33,7 @@ _DECIDE_CODE = (
 
 
 def decides_code(name: str) -> bool:
-    """Return whether a variable of this name decides what code a program runs."""
+    """Whether a variable of this name decides what code a program runs, so that display masks it less."""
     # npm reads its variables in either case, and Windows all of them. Compiling it takes a list 1 ms.
     return re.fullmatch(_DECIDE_CODE, name, re.IGNORECASE) is not None
 
@@ -84,7 +84,7 @@ def target(server: Server) -> str:
 
 
 def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool = True) -> str:
-    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens.
+    """Return a URL for display, with its secrets masked: user info, query values such as `?api_key=`, tokens.
 
     `widely` hides also what stands in the place of a secret and may be something else, such as code. People
     who approve a server have to see that; logs, errors and shared files do without. `tokens_too` hides what
@@ -120,12 +120,12 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
 
 
 def is_secret_only(value: str) -> bool:
-    """Return whether a value that stands in the place of a secret cannot be anything else, such as code."""
+    """Whether a value in the place of a secret cannot be anything else, such as code, so display masks it."""
     return re.fullmatch(_SECRET_ONLY, value) is not None
 
 
 def is_random(value: str) -> bool:
-    """Return whether a value looks like a secret, whatever it is called: one long word with digits."""
+    """Whether a value is displayed as a secret, whatever its name: it is one long word with digits."""
     return re.search(_RANDOM, value) is not None and is_secret_only(value)
 
 
@@ -149,7 +149,7 @@ def arguments(
 
 
 def startable(words: Sequence[str]) -> set[int]:
-    """Return the indexes of the arguments that may name what an interpreter or package runner starts."""
+    """Return the indexes of the arguments that display shows: what an interpreter or runner may start."""
     # These are all that follow it, up to the first that is surely not the value of an option.
     found: set[int] = set()
     pending = False

@@ -40,18 +40,18 @@ _COMMENT = {
 
 
 def form_of(path: Path) -> Form:
-    """Return the form of a file, from its suffix."""
+    """Return whether a document is JSON, TOML or YAML, from its file's suffix; JSON by default."""
     return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
 
 
 def load(path: Path) -> Any:
-    """Return the document in a file, None if the file does not exist."""
+    """Return the parsed document of a JSON, TOML or YAML file, None if the file does not exist."""
     content = storage.read_bytes(path, LARGEST)
     return None if content is None else parse(path, content)
 
 
 def parse(path: Path, content: bytes) -> Any:
-    """Return the document in the content of a file."""
+    """Return the document in a file's bytes, parsed as JSON, TOML or YAML, by the file's suffix."""
     form = form_of(path)
     if form == "toml":
         return toml_text.decode(path, content)
@@ -63,7 +63,7 @@ def parse(path: Path, content: bytes) -> Any:
 
 
 def dump(document: Mapping[str, Any], form: Form) -> str:
-    """Return a document as text, with a final newline."""
+    """Return a document as JSON, TOML or YAML text, with a final newline."""
     if form == "toml":
         return toml_text.encode(document).decode()
     if form == "yaml":
@@ -74,7 +74,7 @@ def dump(document: Mapping[str, Any], form: Form) -> str:
 
 
 def comments(text: str, form: Form) -> int:
-    """Return the number of comments that a text may contain, which `dump` does not write back."""
+    """Return the number of comments that a document's text may contain, which `dump` does not write back."""
     if form == "toml":
         return toml_text.comments(text.encode()).total()
     return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))
@@ -108,7 +108,7 @@ def _yaml(path: Path, text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # it has no types
-        """Refuses aliases, with which a small file can describe an endless document."""
+        """Refuses YAML's aliases, with which a small file can describe an endless document."""
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
@@ -169,7 +169,6 @@ class JsonText:
         self._text = self._text[: tokens[first].start()] + written + self._text[tokens[last].end() :]
 
     def _insert(self, tokens: Tokens, opening: int, key: str, value: Any) -> None:
-        """Add a member at the end of the object that begins at a token."""
         closing = _end(tokens, opening)
         last, outer = tokens[closing - 1], self._indent(tokens[opening])
         written = f"{json.dumps(key, ensure_ascii=False)}: {self._dumped(value, outer + self._unit)}"
@@ -183,7 +182,6 @@ class JsonText:
         self._text = f"{self._text[: last.end()]}{comma}{kept}{added}{self._text[place:]}"
 
     def _indent(self, token: re.Match[str]) -> str:
-        """Return the whitespace at the beginning of a token's line."""
         line = self._text[self._text.rfind("\n", 0, token.start()) + 1 : token.start()]
         return line[: len(line) - len(line.lstrip())]
 
@@ -193,7 +191,7 @@ class JsonText:
 
 
 def _members(tokens: Tokens, opening: int) -> dict[str, tuple[int, int]]:
-    """Return the members of the object that begins at a token, with their values' first and last token."""
+    """Return the members of the JSON object at a token, each with the first and last token of its value."""
     members = {}
     at = opening + 1
     while tokens[at][0] != "}":
@@ -205,7 +203,6 @@ def _members(tokens: Tokens, opening: int) -> dict[str, tuple[int, int]]:
 
 
 def _end(tokens: Tokens, index: int) -> int:
-    """Return the index of the last token of the value that begins at a token."""
     depth = 0
     while True:
         depth += (tokens[index][0] in ("{", "[")) - (tokens[index][0] in ("}", "]"))
@@ -225,7 +222,7 @@ Keys = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """One statement, which may run over several lines of the text; or a comment, or a blank line."""
+    """One statement of a TOML text, which may run over several lines; or a comment, or a blank line."""
 
     text: str  # line end included
     table: Keys = ()  # that the nearest header above names; of a header, the one it names itself
@@ -265,7 +262,7 @@ class Layout:
             self._cut(span)
 
     def _spans(self, path: Keys) -> Iterator[slice]:
-        """Yield the lines with statements about a table: its sections, and its keys in other sections."""
+        """Yield the TOML lines with statements about a table: its sections, its keys in other sections."""
         end = 0
         for place, line in enumerate(self._lines):
             if place >= end and line.path[: len(path)] == path:
@@ -273,7 +270,6 @@ class Layout:
                 yield slice(place, end)
 
     def _section_end(self, place: int) -> int:
-        """Return the index after the last statement of the section that contains a line."""
         end = place + 1
         for later in range(end, len(self._lines)):
             if self._lines[later].is_header:
@@ -283,7 +279,7 @@ class Layout:
         return end
 
     def _cut(self, span: slice) -> None:
-        """Remove lines; for a section, also the blank lines directly above it."""
+        """Remove lines of TOML; for a section, also the blank lines directly above it."""
         start, end = span.start, span.stop
         if self._lines[start].is_header:
             while start and self._lines[start - 1].text.isspace():
@@ -334,7 +330,7 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _keys(document: JSON) -> Keys:
-    """Return the path of keys into a document in which every table has exactly one entry."""
+    """Return the path of keys into a TOML document in which every table has exactly one entry."""
     keys = []
     while isinstance(document, dict | list) and document:
         if isinstance(document, list):
@@ -353,7 +349,7 @@ def _table_text(path: Keys, table: JSONObject) -> str:
 
 
 def _dotted_text(path: Sequence[str], value: JSON) -> str:
-    """Return a table as lines of dotted keys, its form inside another table's section."""
+    """Return a TOML table as lines of dotted keys, its form inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
     key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)

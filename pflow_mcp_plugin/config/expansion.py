@@ -72,12 +72,11 @@ _FILES = ("ca_bundle", "client_cert", "tls_pins")
 
 @attrs.frozen
 class VariableLookup:
-    """Looks variables up in the environment, then in the user's settings, if there are any."""
+    """Looks up the variables in references: in the environment, then in the user's settings, if any."""
 
     settings: Settings | None = None
 
     def __call__(self, name: str) -> str | None:
-        """Return the value of a variable, None when it is not set."""
         value = os.environ.get(name)
         return value if value is not None or self.settings is None else self.settings.get(name)
 
@@ -165,7 +164,7 @@ def launch_names(server: Server) -> set[str]:
 
 
 class _Expansion:
-    """The expansion of one server; collects the variables used and the problems found."""
+    """The expansion of one server's references; collects the variables used and the problems found."""
 
     def __init__(self, server: Server, lookup: Lookup) -> None:
         self.server = server
@@ -192,7 +191,6 @@ class _Expansion:
         return env
 
     def deciding(self) -> dict[str, str]:
-        """Return the variables that decide what is started or reached, with their values."""
         # Of those that bring a secret only the reference counts, unless their value may be something else.
         found: dict[str, str] = {}
         secret = {f"args[{index}]": start for index, start in secret_detection.in_arguments(self.server.args)}
@@ -216,7 +214,7 @@ class _Expansion:
         return found
 
     def lenient(self, text: str) -> str:
-        """Expand an `env` value; unset variables become empty."""
+        """Expand the references in an `env` value; unset variables become empty."""
 
         def value(ref: VariableReference) -> str:
             found = self._value(ref)
@@ -227,7 +225,7 @@ class _Expansion:
         return variable_references.substitute(text, value)
 
     def strict(self, field: str, text: str) -> str:
-        """Expand a value of another field; unset variables are problems."""
+        """Expand the references in a field other than `env`; unset variables are problems."""
         guarded = field.partition(".")[0] in _SENT_EMPTY_NEVER
 
         def value(ref: VariableReference) -> str:
@@ -250,7 +248,6 @@ class _Expansion:
         return expanded
 
     def reach(self) -> dict[str, Any]:
-        """Expand every field that describes how to connect to the server."""
         server = self.server
         credentials = dict(server.auth)
         for key in (*auth.SECRET, *auth.PUBLIC):
@@ -320,7 +317,7 @@ class _Expansion:
 
 
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
-    """Yield the values that have the names of secrets, with defaults and what stands beside references."""
+    """Yield the expanded values with names of secrets, and the defaults and text beside their references."""
     named = [
         (text, values[name])
         for table, values in ((server.env, expanded.env), (server.headers, expanded.headers))
@@ -343,7 +340,7 @@ def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
 
 
 def _literals(written: str) -> Iterator[str]:
-    """Yield what stands beside the references in a secret, and their defaults."""
+    """Yield the literal text beside the references in a secret, and their defaults."""
     found = variable_references.references(written)
     yield from (ref.default for ref in found if ref.default)
     for piece in variable_references.substitute(written, lambda _: "\0").split("\0") if found else ():
@@ -361,7 +358,7 @@ def _proxy_secrets() -> Iterator[str]:
 
 
 def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
-    """Yield the secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
+    """Yield the expanded secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
     for index, start in secret_detection.in_arguments(server.args):
         yield from _literals(server.args[index][start:])
     for written in (server.url, *server.args):

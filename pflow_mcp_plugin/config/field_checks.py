@@ -43,20 +43,20 @@ _STEPS: Mapping[str, str] = {
 
 
 def join(path: str, key: str) -> str:
-    """Return the config path of `key` below `path`, quoted where TOML would quote it."""
+    """Return the config path of a field, `key` below `path`, quoted where TOML would quote it."""
     quoted = key if _BARE_KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{quoted}" if path else quoted
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known word most similar to `word`, an empty string if none is."""
+    """Return the known field name most similar to a word, an empty string if none is."""
     from pflow_mcp_plugin.terminal.similar_names import closest
 
     return next(iter(closest(word.lower(), known, cutoff)), "")
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a value in words: `a table`, `a list`."""
+    """Return the type of a field's value in words: `a table`, `a list`."""
     # In this order: true is an int to Python.
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
@@ -70,7 +70,7 @@ def kind_of(value: object) -> str:
 
 
 def text(path: str, value: JSON, *, filled: bool = False, one_line: bool = False) -> Iterator[Problem]:
-    """Check that a value is a string, in which every `${` is well formed; also not blank, or one line."""
+    """Check that a field is a string, in which every `${` is well formed; also not blank, or one line."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
         return
@@ -87,7 +87,7 @@ def text(path: str, value: JSON, *, filled: bool = False, one_line: bool = False
 
 
 def url(path: str, value: JSON, *, encrypted: bool = False) -> Iterator[Problem]:
-    """Check that a value is a web address, only of https if `encrypted`, or begins with a reference."""
+    """Check that a field is a web address, only of https if `encrypted`, or begins with a reference."""
     if encrypted and isinstance(value, str) and value[:5].lower() == "http:":
         yield fault(path, "Must be an https address", "Give the address that begins with https://")
         return
@@ -117,12 +117,12 @@ def has_host_and_port(value: str) -> bool:
 
 
 def has_control(value: str) -> bool:
-    """Whether a value contains line breaks or control characters, which HTTP headers may not."""
+    """Whether a field's value contains line breaks or control characters, which HTTP headers may not."""
     return not _fits(_DEFS["line"], value)
 
 
 def _fits(rule: Any, value: str) -> bool:
-    """Whether a string fits the patterns in a rule of the schema itself, not those that it refers to."""
+    """Whether a field's string fits the patterns of a schema rule itself, not those that it refers to."""
     excluded = rule.get("not", {}).get("pattern")
     return (
         len(value) >= rule.get("minLength", 0)
@@ -132,7 +132,6 @@ def _fits(rule: Any, value: str) -> bool:
 
 
 def _formed(rule: Any, wrong: str, step: str, path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a string that fits a rule of the schema."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
     elif not _fits(rule, value):
@@ -140,7 +139,7 @@ def _formed(rule: Any, wrong: str, step: str, path: str, value: JSON) -> Iterato
 
 
 def variable(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is the bare name of a variable."""
+    """Check that a field is the bare name of a variable."""
     named = variable_references.references(value) if isinstance(value, str) else ()
     step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
     rule = _DEFS["auth"]["properties"]["token_env"]
@@ -148,7 +147,7 @@ def variable(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def port(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is the number of a port."""
+    """Check that a field is the number of a port."""
     last = _DEFS["auth"]["properties"]["redirect_port"]["maximum"]
     number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float) else value
     if not (1 <= number <= last and number == int(number)):
@@ -167,7 +166,6 @@ def _one_of(words: Sequence[str], path: str, value: JSON) -> Iterator[Problem]:
 
 
 def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a number within the bounds of a rule of the schema."""
     # In Python, True is an int.
     if isinstance(value, bool) or not isinstance(value, int | float):
         yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
@@ -185,7 +183,7 @@ def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a list of pinned keys, or the file with them."""
+    """Check that a field is a list of pinned keys, or the file with them."""
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return
@@ -197,7 +195,7 @@ def pins(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def client_cert(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a file with certificate and key, or a table of two files."""
+    """Check that a field is a file with certificate and key, or a table of two files."""
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return
@@ -215,7 +213,7 @@ def _record(
     wrong: str = "Must be a table",
     needs: tuple[str, str] = ("", ""),
 ) -> Iterator[Problem]:
-    """Check that a value is a table with the fields of a rule of the schema.
+    """Check that a field is a table with the fields of a rule of the schema.
 
     `needs` says what lacks a required field, and stands for its value.
     """
@@ -229,7 +227,7 @@ def _record(
 
 
 def _host(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a glob over host names, an address or a network."""
+    """Check that a field is a glob over host names, an address or a network."""
     step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -247,7 +245,7 @@ def _host(path: str, value: JSON) -> Iterator[Problem]:
 def fields(
     path: str, table: JSONObject, known: Mapping[str, Check], *, strict: bool = False
 ) -> Iterator[Problem]:
-    """Yield the problems of a table's fields, each found by its check; unknown fields are problems too."""
+    """Check each field of a table; unknown fields are problems too."""
     for key, item in table.items():
         place = join(path, key)
         yield from known[key](place, item) if key in known else [unknown(place, key, known, strict=strict)]
@@ -269,7 +267,7 @@ def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[s
 
 
 def _check_of(rule: Any) -> Check:
-    """Return the check of a value by its rule in the JSON Schema."""
+    """Return the check of a field by its rule in the JSON Schema."""
     if "$ref" in rule:
         name = rule["$ref"].rpartition("/")[2]
         return _BY_DEFINITION.get(name) or _check_of(_DEFS[name])
@@ -294,7 +292,7 @@ def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def _table_of(check: Check, path: str, value: JSON, name: Check | None = None) -> Iterator[Problem]:
-    """Check that a value is a table of strings; `name` checks its keys."""
+    """Check that a field is a table of strings; `name` checks its keys."""
     if not isinstance(value, Mapping):
         wrong = f"Must be a table of strings, not {kind_of(value)}"
         yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ NAME = "value" }}')
@@ -314,7 +312,7 @@ def _not_string(path: str, value: JSON) -> Iterator[Problem]:
 def refusal(
     subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
 ) -> McpError:
-    """Return the error that reports problems of `subject`; a single one is part of its message."""
+    """Return the error that reports problems of a subject's fields; its message contains a single one."""
     message, step = f"{subject}: {len(problems)} problems", ""
     if len(problems) == 1:
         (problem,) = problems
@@ -327,7 +325,7 @@ def refusal(
 def refuse_errors(
     subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
 ) -> None:
-    """Raise an error that reports the errors among `problems`, if there are any."""
+    """Raise an error if there are errors among the problems of a subject's fields."""
     errors = errors_in(problems)
     if errors:
         raise refusal(subject, errors, server=server, kind=kind)

@@ -19,7 +19,7 @@ SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
 
 
 def server_file(paths: Paths) -> Path:
-    """Return the path of the servers' config file."""
+    """Return the path of `mcp-servers.toml`."""
     return paths.config / "mcp-servers.toml"
 
 
@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path of the project's file: in the folder that the user asked for, or the current one."""
+    """Return the path of a project's `.mcp.json`: in the folder that the user asked for, or this one."""
     return (paths.project or Path()) / ".mcp.json"
 
 

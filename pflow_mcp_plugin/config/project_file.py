@@ -39,7 +39,7 @@ State = Literal["absent", "ignored", "changed", "asked", "approved"]
 
 @attrs.frozen(kw_only=True)
 class ProjectContent:
-    """The content of a project's file."""
+    """The content of a project's `.mcp.json`."""
 
     digest: str  # SHA-256 of its bytes, hexadecimal
     tables: JSONObject  # in the spelling of our config, by name; names that ours cannot have are left out
@@ -48,7 +48,7 @@ class ProjectContent:
 
 @attrs.frozen(kw_only=True, eq=False)
 class ProjectReading:
-    """What is used of a project's file now.
+    """What is used of a project's `.mcp.json` now.
 
     Its state is `absent`; `ignored`: nobody asked for it or approved it; `changed` since it was approved;
     `asked`: used without approval, as the user asked for it; or `approved`.
@@ -143,7 +143,7 @@ class ProjectFile:
         )
 
     def approve(self, content: ProjectContent, names: Collection[str]) -> None:
-        """Approve the servers that were shown, as long as the file has exactly these bytes."""
+        """Approve the project's servers that were shown, as long as its file has exactly these bytes."""
 
         def change(data: dict[str, JSON]) -> None:
             approved: JSON = {"sha256": content.digest, "servers": sorted(names)}
@@ -195,13 +195,13 @@ class ProjectFile:
         return content
 
     def _approved(self) -> tuple[str, Collection[str]]:
-        """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""
+        """Return the SHA-256 of the project's file as approved, empty if it never was, and the servers."""
         approved = mapping(mapping(self._approvals.read().get("projects")).get(str(self._root())))
         digest, names = approved.get("sha256"), approved.get("servers")
         return (digest, names) if isinstance(digest, str) and isinstance(names, list) else ("", ())
 
     def _signature(self) -> tuple[object, ...]:
-        """Return a value that changes with the file and the approvals; empty without a file."""
+        """Return a value that changes with the project's file and the approvals; empty without a file."""
         try:
             status = self.path.lstat()
         except OSError:
@@ -226,7 +226,7 @@ class ProjectFile:
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
-    """Return a table without the fields that only the user's own config may set, and warn about each."""
+    """Drop fields that only the user's own config may set from a project's table; warn about each."""
     if not isinstance(table, Mapping):
         return table
     for key in _FOR_THE_USER:
@@ -238,7 +238,6 @@ def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
 
 
 def _keys(value: JSON) -> Iterator[str]:
-    """Yield every key in a value, however deep."""
     if isinstance(value, Mapping):
         yield from value
         value = [*value.values()]
@@ -292,7 +291,7 @@ def server_lines(name: str, table: JSONObject) -> Iterator[str]:
 
 
 def variables(table: JSON) -> list[str]:
-    """Return the names of the variables that a server's table refers to, each once."""
+    """Return the names of the variables that a project's server refers to, each once."""
     names = [reference.name for reference in variable_references.within(table)]
     auth = mapping(mapping(table).get("auth"))
     if isinstance(auth.get("token_env"), str):

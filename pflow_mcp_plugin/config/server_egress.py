@@ -23,7 +23,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def require_url(server: Server, url: str) -> None:
-    """Refuse a URL that belongs to a server, its own or one that it names, such as that of its metadata."""
+    """Refuse to connect to a URL that rules forbid: a server's own or one that it names."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise McpError(

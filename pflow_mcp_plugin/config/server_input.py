@@ -38,14 +38,14 @@ _TRANSPORTS = {
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables adapted from another client, with a note about each change."""
+    """Server input as tables of ours, adapted from another client, with a note about each change."""
 
     tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()
 
 
 def fitted_table(name: str, table: JSON) -> Fitted:
-    """Adapt the transport and URL of one server table of another client; its name is kept."""
+    """Adapt the transport and URL of a server table given as input, from another client; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
@@ -69,19 +69,19 @@ def fitted_table(name: str, table: JSON) -> Fitted:
 
 
 def transport_named(spelling: object) -> str | None:
-    """Return the transport that another client's `type` names, None if it is unknown."""
+    """Return the transport that `type` names in another client's server input, None if it is unknown."""
     return _TRANSPORTS.get(re.sub(r"[^a-z]", "", spelling.lower())) if isinstance(spelling, str) else None
 
 
 def transport_of_url(url: object) -> str:
-    """Return the transport of a server that has a URL, but no type: clients then try both."""
+    """Return the transport of server input with a URL, but no type: clients then try both."""
     # The URL of an event stream ends in `/sse`.
     is_stream = isinstance(url, str) and url.partition("?")[0].rstrip("/").endswith("/sse")
     return "sse" if is_stream else "http"
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
-    """Map server names of another client to valid names, all different."""
+    """Map server names in input from another client to valid names, all different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:
@@ -164,7 +164,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
-    """Return the table of a server that is given by its command or URL, and options."""
+    """Return the server table that input describes by a command or URL, and options."""
     table: dict[str, JSON]
     if not is_url(words[1]):
         refuse_flags(flags, "a command", ("headers", "bearer", "type", "insecure"))
@@ -203,7 +203,7 @@ def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error about a command without a server name before it."""
+    """Return the error about server input that is a command without a name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
     is_known = command[0] in _LAUNCHERS and package
     # A short name: `github` for `@modelcontextprotocol/server-github@1.2`.
@@ -218,7 +218,7 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Turn a JSON or TOML file, which must exist, into server tables."""
+    """Turn server input from a JSON or TOML file, which must exist, into tables."""
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
@@ -246,12 +246,12 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Turn a JSON string into server tables; `origin` says in messages where it comes from."""
+    """Turn server input from a JSON string into tables; `origin` says in messages where it comes from."""
     return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Turn a parsed document into server tables; what another client names otherwise is adapted."""
+    """Turn a parsed document of server input into tables; what another client names otherwise is adapted."""
     tables = tables_in(document, origin)
     names = fitted_names(tables)
     notes = [
@@ -325,7 +325,6 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
 
 
 def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
-    """Return the tables of servers that have a `name` field."""
     tables: dict[str, JSON] = {}
     for number, server in enumerate(servers, start=1):
         table = server_schema.mapping(server)
@@ -380,7 +379,7 @@ def require_plain_http(server: str, url: str) -> None:
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
-    """Return the fields for options that any server may have, also one of a preset."""
+    """Return the fields for options of `pflow mcp add` that any server may have, also one of a preset."""
     table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True

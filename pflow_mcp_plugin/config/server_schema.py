@@ -105,7 +105,7 @@ def clean(table: JSON) -> JSON:
 
 
 def transport_of(table: JSONObject) -> Transport | None:
-    """Return the transport that a server's table names: stdio by default, None if it is unknown."""
+    """Return the transport of a server's table for the schema: stdio by default, None if it is unknown."""
     spelling = table.get("type", "stdio")
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 
@@ -125,7 +125,7 @@ def check_flows(document: JSONObject) -> list[Problem]:
 
 
 def check_document(document: JSONObject) -> list[Problem]:
-    """Return every problem of the whole config."""
+    """Check the whole config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
     problems = []
     for key, value in document.items():
@@ -152,7 +152,7 @@ def check_document(document: JSONObject) -> list[Problem]:
 
 
 def check_defaults(defaults: JSON) -> list[Problem]:
-    """Return every problem of the `[defaults]` table."""
+    """Check the `[defaults]` table against the schema; return every problem."""
     own = [key for key in mapping(defaults) if key in FIELDS and key not in DEFAULTABLE]
     step = f"Move it to the servers that need it: [{SERVERS}.NAME]"
     others = {key: value for key, value in mapping(defaults).items() if key not in own}
@@ -163,12 +163,12 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 
 def check_serve(table: JSON) -> list[Problem]:
-    """Return every problem of the `[serve]` table."""
+    """Check the `[serve]` table against the schema; return every problem."""
     return _check_table(SERVE, table, SERVE_FIELDS)
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return every problem of the `[network]` table, and of a table whose name is nearly `network`."""
+    """Check the `[network]` table, and any whose name is nearly `network`, against the schema."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -191,7 +191,7 @@ def _check_table(
 
 
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
-    """Return every problem of one server's table, those of `[defaults]` itself excepted."""
+    """Check one server's table against the schema; problems of `[defaults]` itself are left out."""
     path = server_path(name)
     problems: list[Problem] = []
     if not naming.is_server_name(name):
@@ -245,7 +245,7 @@ def build(
     defaults: JSONObject,
     network: NetworkRules = NetworkRules(),  # noqa: B008 - frozen
 ) -> Server:
-    """Build the `Server` that a table without errors describes."""
+    """Build the `types.Server` that a table checked against the schema describes."""
     given = {**defaults, **_without_nulls(table)}
     chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
     return Server(name=name, transport=transport_of(table) or "stdio", network=network, **chosen)
@@ -312,7 +312,7 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
 
 
 def _check_tls(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:
-    """Refuse what a user set for connections with TLS where there is none; warn about the reverse."""
+    """Refuse a server's TLS settings if its url is plain http; warn about `insecure` if it is https."""
     url = table.get("url")
     if not isinstance(url, str):
         return
@@ -373,5 +373,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a table, empty for anything else, which the checks report."""
+    """Return a table of the config, empty for anything else, which the checks report."""
     return value if isinstance(value, Mapping) else {}

@@ -37,7 +37,7 @@ class StoreChange(NamedTuple):
 
 
 class _Seen:
-    """The last read of the files: a signature, their content, and the servers that were requested."""
+    """The last read of the store's files: a signature, their content, and the servers that were requested."""
 
     def __init__(self, signature: object, document: dict[str, JSON], project: ProjectReading | None) -> None:
         self.signature = signature
@@ -47,7 +47,7 @@ class _Seen:
 
     @cached_property
     def network(self) -> NetworkRules:
-        """The rules for hosts; a project adds hosts only if it was approved."""
+        """The rules for hosts in the store's files; a project adds hosts only if it was approved."""
         approved = self.of_project if self.project and self.project.state == "approved" else {}
         servers = {**approved, **self.own}
         return server_schema.network_rules({**self.document, server_schema.SERVERS: servers})
@@ -60,12 +60,10 @@ class _Seen:
 
     @property
     def defaults(self) -> JSON:
-        """The table of fields for all servers, as written."""
         return self.document.get(server_schema.DEFAULTS, {})
 
     @property
     def own(self) -> JSONObject:
-        """The tables of the servers in the user's own config."""
         return mapping(self.document.get(server_schema.SERVERS))
 
 
@@ -89,20 +87,19 @@ class ServerStore:
         self._lent_folder = Path()
 
     def lend(self, tables: dict[str, JSON], folder: Path) -> None:
-        """Add these servers until the process ends; their tool files are in `folder`, pins beside it."""
+        """Lend the store servers until the process ends; their tool files are in `folder`, pins beside it."""
         self.lent, self._lent_folder, self._seen = tables, folder, None
 
     @property
     def project(self) -> ProjectFile | None:
-        """The file of a project that the store reads, None if there is none."""
         return self._project()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all servers in the order of the file; those of a project are last."""
+        """Return the names of the store's servers in the order of its file; those of a project are last."""
         return (*self._servers(), *self._read().of_project)
 
     def table(self, name: str) -> JSON:
-        """Return the table of a server, as written; raise an error if it is not configured."""
+        """Return a server's table as written in the store's file; raise an error if it is not configured."""
         servers, of_project = self._servers(), self._read().of_project
         if name in servers:
             return servers[name]
@@ -111,12 +108,11 @@ class ServerStore:
         raise self.not_configured(name)
 
     def file_of(self, name: str) -> Path:
-        """Return the file that a server comes from: the user's own or the project's."""
+        """Return the file of the store that a server comes from: the user's own or the project's."""
         seen = self._read()
         return seen.project.path if seen.project and name in seen.of_project else self.path
 
     def require_own(self, name: str) -> None:
-        """Raise an error if the user's own file does not have this server."""
         if name not in self._servers():
             raise self.not_configured(name)
 
@@ -204,25 +200,21 @@ class ServerStore:
         return server
 
     def network(self) -> NetworkRules:
-        """Return the rules for hosts, checked."""
         refuse_errors(str(self.path), server_schema.check_network(self._read().document))
         return self._read().network
 
     def serve(self) -> JSONObject:
-        """Return the `[serve]` table, `{}` if there is none."""
         refuse_errors(str(self.path), self.check_serve())
         return mapping(self._read().document.get(server_schema.SERVE))
 
     def check_serve(self) -> list[Problem]:
-        """Return the problems of the `[serve]` table."""
         return server_schema.check_serve(self._read().document.get(server_schema.SERVE, {}))
 
     def fingerprint(self, name: str) -> str:
-        """Return the fingerprint of a server; see `server_schema.fingerprint`."""
         return server_schema.fingerprint(self.table(name), self._read().defaults)
 
     def check(self) -> list[Problem]:
-        """Return every problem of the files: read errors, content, permissions."""
+        """Return every problem of the store's files: read errors, content, permissions."""
         project = None
         try:
             seen = self._read()
@@ -245,7 +237,7 @@ class ServerStore:
         return [*found, *server_notices(project, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return the servers that `add` would refuse, by name, with their errors."""
+        """Return the servers that the store's `add` would refuse, by name, with their errors."""
         errors: dict[str, list[Problem]] = {}
         for name, table in tables.items():
             problems = server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
@@ -254,7 +246,7 @@ class ServerStore:
         return errors
 
     def add(self, tables: JSONObject) -> StoreChange:
-        """Add servers, or replace those of the same names; all of them or none."""
+        """Add servers to the store, or replace those of the same names; all of them or none."""
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
         problems: list[Problem] = []
         before: dict[str, JSON] = {}
@@ -280,7 +272,7 @@ class ServerStore:
         )
 
     def differing(self, tables: JSONObject) -> tuple[str, ...]:
-        """Return the names of those servers that the user's config has with another table.
+        """Return the names of those servers that `mcp-servers.toml` has with another table.
 
         Which preset a table came from makes no difference.
         """
@@ -293,7 +285,7 @@ class ServerStore:
         )
 
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
-        """Enable or disable servers; all of them or none."""
+        """Enable or disable servers of the store; all of them or none."""
         wanted = tuple(dict.fromkeys(names))
         changed: list[str] = []
 
@@ -314,7 +306,6 @@ class ServerStore:
         return StoreChange(replaced=tuple(changed), warnings=warnings)
 
     def remove(self, name: str) -> StoreChange:
-        """Remove a server."""
 
         def change(document: dict[str, Any]) -> None:
             servers = mapping(document.get(server_schema.SERVERS))
@@ -349,7 +340,7 @@ class ServerStore:
             return warnings
 
     def _encoded(self, content: bytes, old: JSONObject, new: JSONObject) -> bytes:
-        """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
+        """Return the text of `mcp-servers.toml` with tables replaced; it is rewritten if that fails."""
         from pflow_mcp_plugin.config.document_text import Layout
 
         try:
@@ -372,7 +363,7 @@ class ServerStore:
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
     def _read(self) -> _Seen:
-        """Return the content of the files, which are read again only when they have changed."""
+        """Return the content of the store's files, which are read again only when they have changed."""
         file = self.project
         project = file.reading() if file else None
         signature = (storage.file_stamp(self.path), project)
@@ -393,7 +384,7 @@ class ServerStore:
 
 
 def _is_same(value: JSON, other: JSON) -> bool:
-    """Whether two TOML values are the same; to Python 1 and true are equal, and nan is not itself."""
+    """Whether two stored TOML values are the same; to Python 1 and true are equal, nan is not itself."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):

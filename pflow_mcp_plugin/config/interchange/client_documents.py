@@ -30,7 +30,7 @@ _RELATIVE = ("./", "../", ".\\")
 
 @attrs.frozen(kw_only=True)
 class ForeignServer:
-    """A server in a client's file."""
+    """A server in the config document of another client."""
 
     given: str  # its name there
     name: str  # a valid name for it here
@@ -51,7 +51,7 @@ class FileContent:
 
 
 def read(file: FoundFile, machine: Machine) -> FileContent:
-    """Return the servers in a client's own file; it may contain none."""
+    """Return the servers in a client's own config document; there may be none."""
     about = FileContent(
         title=file.client.title, client=file.client.name, path=file.path, is_project=file.is_project
     )
@@ -65,7 +65,7 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in a file that the user named, at least one.
+    """Return the servers in a config document that the user named, at least one.
 
     Its format is that of `client`, or else what its path or content says: that of a client, a `server.json`,
     a bundle's `manifest.json`, or JSON with `mcpServers`.
@@ -91,7 +91,7 @@ def put(
     tables: Mapping[str, Table],
     inputs: Sequence[VariableReference],
 ) -> dict[str, Any]:
-    """Return a client's document with servers added or replaced; all that we do not write stays."""
+    """Return a client's config document with servers added or replaced; all that we do not write stays."""
     place = place_in(document, client)
     written = dict(document)
     above = written
@@ -115,14 +115,14 @@ def put(
 
 
 def place_in(document: Mapping[str, Any], client: Client) -> tuple[str, ...]:
-    """Return the keys under which the servers of a document stand, or would."""
+    """Return the keys under which servers stand in a client's document, or would."""
     fixed = [place for place in client.places if "*" not in place]
     there = [place for place in fixed if isinstance(below(document, place), Mapping)]
     return max(there, key=len) if there else fixed[0]
 
 
 def table_in(document: Mapping[str, Any], client: Client, name: str) -> Any:
-    """Return a server's table in a document, None if there is none."""
+    """Return a server's table in a client's document, None if there is none."""
     return below(document, (*place_in(document, client), name))
 
 
@@ -157,7 +157,7 @@ def _servers(
 
 
 def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator[tuple[str, str, Any]]:
-    """Yield project, name and table of each server, in the places that the client has for them."""
+    """Yield project, name and table of each server in a document, in the places of its client."""
     for place in client.places:
         deeper = [other for other in client.places if other != place and other[: len(place)] == place]
         if any(isinstance(below(document, other), Mapping) for other in deeper):
@@ -176,14 +176,14 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
 
 
 def below(document: Any, place: tuple[str, ...]) -> Any:
-    """Return what stands in a document under these keys, None if nothing does."""
+    """Return what stands in a client's document under these keys, None if nothing does."""
     for key in place:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
 
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
-    """Return the values of a file's references that are not environment variables."""
+    """Return the values of a client document's references that are not environment variables."""
     separator = "\\" if machine.system == "windows" else "/"
     known = {
         "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",
@@ -203,7 +203,6 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
 
 
 def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
-    """Return the server that a manifest describes."""
     is_registry = is_registry_manifest(document)
     given = str(document.get("name"))
     try:
@@ -223,7 +222,7 @@ def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> File
 
 
 def _recognised(document: Any) -> Client:
-    """Return the client whose format a document has."""
+    """Return the client whose config documents look like this one."""
     if not isinstance(document, Mapping):
         return CLIENTS["mcp-json"]
     marks = {

@@ -36,7 +36,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
 def _one_url(table: Table) -> Table:
-    """Rename the URL fields that imply a transport."""
+    """Rename the URL fields that imply a transport, as some clients have them."""
     for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:
@@ -48,7 +48,7 @@ def _one_url(table: Table) -> Table:
 
 
 def _found_out(table: Table, lost: list[str]) -> Table:
-    """Note a transport as lost that the client cannot find out from this URL."""
+    """Report a transport as lost that a client cannot find out from this URL, as its format names none."""
     if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
         lost.append("type: it tries streamable HTTP first")
     return table
@@ -269,7 +269,7 @@ def _codex_unpacked(table: Table) -> Table:
 
 
 def _codex_packed(table: Table, _: list[str]) -> Table:
-    """Return a server with its references in the fields that name variables."""
+    """Return a server for Codex with its references in the fields that name variables."""
     env = table.pop("env", {})
     passed = [name for name, value in env.items() if value == f"${{{name}}}"]
     headers = table.pop("http_headers", {})

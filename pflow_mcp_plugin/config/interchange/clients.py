@@ -38,13 +38,13 @@ class ConfigFile:
 
     @property
     def is_project(self) -> bool:
-        """Whether it belongs to a project: the current folder."""
+        """Whether a client's config file belongs to a project: the current folder."""
         return not self.path.startswith(("~", "$"))
 
 
 @attrs.frozen(kw_only=True)
 class Client:
-    """A client, or a format that several share."""
+    """A client whose config files we know, or a format that several clients share."""
 
     name: str  # on the command line
     title: str  # for people
@@ -56,7 +56,7 @@ class Client:
 
 
 def _in_app_folder(path: str, *, read_only: bool = False) -> tuple[ConfigFile, ...]:
-    """Return the places of a file in the folder that each system has for applications' settings."""
+    """Return a client's places for a config file in the folder that each system has for applications."""
     return (
         ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux",), read_only),
         ConfigFile(f"~/.config/{path}", ("linux",), read_only),
@@ -66,7 +66,7 @@ def _in_app_folder(path: str, *, read_only: bool = False) -> tuple[ConfigFile, .
 
 
 def _in_config_folder(path: str, windows: str) -> tuple[ConfigFile, ...]:
-    """Return the places of a file in `~/.config`, on macOS too."""
+    """Return a client's places for a config file in `~/.config`, on macOS too."""
     return (
         ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux", "macos")),
         ConfigFile(f"~/.config/{path}", ("linux", "macos")),
@@ -195,7 +195,7 @@ def client(name: str) -> Client:
 
 @attrs.frozen(kw_only=True)
 class Machine:
-    """What decides where clients keep their files."""
+    """What decides where clients keep their config files on a machine."""
 
     system: System
     home: Path
@@ -224,7 +224,7 @@ class FoundFile:
 
 
 def places(client: Client, machine: Machine) -> Iterator[FoundFile]:
-    """Yield the files that a client may have here, whether they exist or not."""
+    """Yield the config files that a client may have on this machine, whether they exist or not."""
     seen = set()
     for file in client.files:
         path = _path(file, machine)
@@ -234,13 +234,13 @@ def places(client: Client, machine: Machine) -> Iterator[FoundFile]:
 
 
 def found(machine: Machine, client: Client | None = None) -> list[FoundFile]:
-    """Return the files that exist here, of one client or of all."""
+    """Return the config files that exist on this machine, of one client or of all."""
     clients = CLIENTS.values() if client is None else (client,)
     return [file for each in clients for file in places(each, machine) if _exists(file.path)]
 
 
 def written(client: Client, machine: Machine) -> Path | None:
-    """Return the user's own file into which a client's servers are written here; None if it has none."""
+    """Return the user's config file of a client into which servers are written here; None if it has none."""
     # It is the first that exists, or else the first of its places, which may not exist yet.
     files = (file for file in client.files if not (file.is_project or file.read_only))
     paths = [path for path in (_path(file, machine) for file in files) if path]
@@ -248,7 +248,7 @@ def written(client: Client, machine: Machine) -> Path | None:
 
 
 def owner(path: Path, machine: Machine) -> Client | None:
-    """Return the client that a file belongs to, by its path, or else by its name and its folder's."""
+    """Return the client that a config file belongs to, by its path, or else by its name and its folder's."""
     whole = machine.folder / path
     files = [file for client in CLIENTS.values() for file in places(client, machine)]
     exact = next((file.client for file in files if file.path == whole), None)

@@ -21,7 +21,7 @@ _REMOTE_TYPES = {"streamable-http": "http", "http": "http", "sse": "sse"}
 
 
 def is_registry_manifest(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a `server.json`."""
+    """Whether a document is a `server.json`, an install manifest of the Registry."""
     offers = [document.get("packages"), document.get("remotes")]
     return isinstance(document.get("name"), str) and any(isinstance(offer, list) for offer in offers)
 
@@ -33,7 +33,7 @@ def unwrapped(document: Any) -> Any:
 
 
 def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str, ...]]:
-    """Return the name and table of the server, and what in the file has no place in them."""
+    """Return name and table of the server in a `server.json`, and what in it has no place in them."""
     # The first package that a known runner can start is taken, otherwise the first remote.
     name = document["name"].rpartition("/")[2]
     packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
@@ -89,7 +89,7 @@ def _pinned(identifier: str, separator: str, version: object) -> str:
 def _inputs(
     server: str, declared: Sequence[Mapping[str, Any]], variable: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the values of variables or headers by name, and a word for each optional one without a value."""
+    """Return a manifest's variables or headers by name, and a word for each optional one without a value."""
     values: dict[str, str] = {}
     lost = []
     for item in declared:
@@ -102,7 +102,7 @@ def _inputs(
 
 
 def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the arguments that are fixed, have a default or are required."""
+    """Yield the arguments in an install manifest that are fixed, have a default or are required."""
     for item in declared:
         name = str(item.get("name", "")) if item.get("type") == "named" else ""
         hint = str(item.get("valueHint") or name.lstrip("-") or "argument")
@@ -114,14 +114,14 @@ def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[s
 
 
 def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
-    """Return a fixed value with references to the variables in it, or a reference to a variable."""
+    """Return a manifest's fixed value with references for its variables, or a reference to a variable."""
     if "value" in item:
         return _filled(server, str(item["value"]), item.get("variables"))
     return reference_to(variable, str(item.get("default") or ""))
 
 
 def _filled(server: str, text: str, variables: Any) -> str:
-    """Return a template with a reference for each of its variables; other braces stay."""
+    """Return a manifest's template with a reference for each of its variables; other braces stay."""
 
     def reference(piece: re.Match[str]) -> str:
         about = mapping(variables).get(piece["name"])
@@ -140,13 +140,13 @@ _PLATFORMS: Mapping[System, str] = {"linux": "linux", "macos": "darwin", "window
 
 
 def is_bundle(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a `manifest.json`."""
+    """Whether a document is the `manifest.json` of an MCP bundle."""
     versioned = "manifest_version" in document or "dxt_version" in document
     return versioned and isinstance(document.get("server"), Mapping)
 
 
 def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Table]:
-    """Return the name and table of the server; references are still those of the manifest."""
+    """Return name and table of the server in a bundle's manifest, with the manifest's own references."""
     config = document["server"].get("mcp_config")
     if not isinstance(config, Mapping):
         raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
@@ -167,7 +167,7 @@ def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Tab
 
 
 def bundle_references(document: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return what the references of a manifest stand for, by the text between their braces."""
+    """Return what the references of a bundle's manifest stand for, by the text between their braces."""
     name = str(document.get("name", "bundle"))
     meanings = {
         "__dirname": str(folder).replace("${", "$${"),

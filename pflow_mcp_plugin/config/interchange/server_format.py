@@ -43,7 +43,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references."""
+    """How another client writes references to variables in a server's table."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -53,7 +53,7 @@ class VariableSyntax:
     fields: tuple[str, ...] = ()  # in which it expands references; empty for all
 
     def within(self, field: str) -> VariableSyntax:
-        """Return the syntax in a field, such as `headers.Authorization`."""
+        """Return a client's syntax of references in one field, such as `headers.Authorization`."""
         name = field.partition(".")[0].partition("[")[0]
         return self if not self.fields or name in self.fields else NONE
 
@@ -73,7 +73,7 @@ def variable_name(text: str) -> str:
 
 
 def reference_to(variable: str, default: object = None) -> str:
-    """Return a reference to a variable, with a default if that is text that a reference can hold."""
+    """Return our reference to a variable, with a default if that is text that a reference can hold."""
     usable = isinstance(default, str) and default and not set("${}") & set(default)
     return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
 
@@ -81,7 +81,7 @@ def reference_to(variable: str, default: object = None) -> str:
 def read_references(
     path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str]
 ) -> tuple[str, list[Problem]]:
-    """Return a value of a client in our syntax, not to be used if there are problems.
+    """Return a client's value with its references in our syntax; not to be used if there are problems.
 
     `${NAME}` is read as a reference whether the client expands it or not; `known` gives our text for what has
     a meaning of its own between `${` and `}`.
@@ -120,7 +120,7 @@ def read_references(
 
 
 def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
-    """Return a value of ours in a client's syntax, and what the client cannot say, in words."""
+    """Return our value with its references in a client's syntax, and what the client cannot say, in words."""
     lost: list[str] = []
 
     def reference(ref: VariableReference) -> str:
@@ -150,12 +150,12 @@ def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
 
 
 def input_id(name: str) -> str:
-    """Return the id of the input that stands for a variable: `api-key` for `API_KEY`."""
+    """Return the id of the input by which a client refers to a variable: `api-key` for `API_KEY`."""
     return name.lower().replace("_", "-")
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the input `${input:id}` that stands for a variable."""
+    """Return a client's definition of the input `${input:id}` that stands for a variable."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
@@ -177,7 +177,7 @@ class NoEquivalent(Exception):
 
 @attrs.frozen
 class FormatField:
-    """A field of a client and ours."""
+    """A field of a server's table in another client, and its equivalent in ours."""
 
     theirs: str  # its name there
     # `tools.allow` is `allow` in `tools`.
@@ -208,7 +208,7 @@ class ServerFormat:
 
 @attrs.frozen(kw_only=True)
 class ServerReading:
-    """A server of a client in our fields."""
+    """A server of another client converted to our fields."""
 
     table: Table = attrs.field(factory=dict)
     lost: tuple[str, ...] = ()  # its fields that have no equivalent
@@ -218,7 +218,7 @@ class ServerReading:
 
 @attrs.frozen(kw_only=True)
 class ServerWriting:
-    """A server of ours in the fields of a client."""
+    """A server of ours converted to the fields of another client."""
 
     name: str = ""
     table: Table = attrs.field(factory=dict)
@@ -229,7 +229,7 @@ class ServerWriting:
 
 
 def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:
-    """Return a client's server in our fields."""
+    """Convert another client's server to our fields."""
     if not isinstance(given, Mapping):
         return ServerReading(reason=f"it is {field_checks.kind_of(given)}, not a table")
     try:
@@ -263,7 +263,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
 
 
 def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
-    """Return a server of ours in the fields of a client."""
+    """Convert a server of ours to the fields of another client."""
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
         return ServerWriting(reason=f"it has no {transport} servers")
@@ -317,7 +317,7 @@ def _converted(value: Any, field: FormatField, *, reading: bool) -> Any:
 
 
 def _set_type(table: Table) -> None:
-    """Write the transport out, as our config wants it."""
+    """Write out the transport that another client's table implies, as our config wants it."""
     given = table.get("type")
     transport = transport_named(given)
     if transport is None and given in (None, "remote") and "command" not in table and "url" in table:
@@ -335,7 +335,6 @@ def _string(value: Any) -> Any:
 
 
 def _with_texts(table: Table, change: Callable[[str, str], str], *, every: bool = False) -> Table:
-    """Return a table with the strings changed that may contain references."""
     return {
         key: _changed(key, value, change) if every or key in _TEXTS else value for key, value in table.items()
     }
@@ -370,7 +369,7 @@ def _with_header(table: Table) -> Table | None:
 
 
 def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) -> Table:
-    """Return our fields under the client's names; list those it does not have."""
+    """Return our fields under the client's names; list those that it lacks."""
     names = {field.ours: field for field in form.fields if not field.read_only}
     theirs: Table = {}
     leaves = {key: value for key, value in ours.items() if key not in ("type", "tools")}

@@ -25,7 +25,7 @@ IsTaken = Callable[[str, str], bool]
 
 @attrs.frozen(kw_only=True)
 class LiteralSecret:
-    """A secret that is written out."""
+    """A secret that an imported server's table has written out."""
 
     field: str  # such as `env.API_KEY`
     variable: str  # that could hold it
@@ -34,7 +34,7 @@ class LiteralSecret:
 
 @attrs.frozen
 class _Span:
-    """A secret in a string: the field's path, a word for it, its start and end."""
+    """A literal secret found on import: the field's path, a word for it, its start and end in the string."""
 
     field: str
     word: str
@@ -45,7 +45,7 @@ class _Span:
 def extracted(
     server: str, table: dict[str, Any], is_taken: IsTaken
 ) -> tuple[dict[str, Any], tuple[LiteralSecret, ...]]:
-    """Return a table with a reference in place of each literal secret, and the secrets.
+    """Return an imported table with a reference in place of each literal secret, and the secrets.
 
     A variable of the server's `env` is called the same outside; anything else, and a name that is taken,
     begins with the server's name.
@@ -102,7 +102,7 @@ def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
 
 
 def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
-    """Return the secrets in arguments by index, but for what may be a program or code."""
+    """Return the literal secrets in arguments by index, but for what may be a program or code."""
     spans: dict[int, list[_Span]] = {}
     started = display.startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -118,7 +118,7 @@ def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
 
 
 def _in_url(field: str, text: str) -> Iterator[_Span]:
-    """Yield the secrets of URLs in a string: passwords, and values of the query."""
+    """Yield the literal secrets of URLs in a string: passwords, and values of the query."""
     end = 0
     for value in sorted(set(secret_detection.in_urls(text)), key=text.index):
         start = text.find(value, end)
@@ -139,7 +139,7 @@ Check = Callable[[str, Table], Sequence[Problem]]
 
 @attrs.frozen(kw_only=True)
 class PlannedServer:
-    """A server of a file and what becomes of it."""
+    """A server of an import's file and what becomes of it."""
 
     file: FileContent
     server: ForeignServer
@@ -152,13 +152,12 @@ class PlannedServer:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is written to the config."""
         return self.action in ("add", "replace")
 
 
 @attrs.frozen(kw_only=True)
 class ImportPlan:
-    """What an import would do."""
+    """The plan of an import: what it would do with each server of the files."""
 
     files: tuple[FileContent, ...]
     servers: tuple[PlannedServer, ...]
@@ -175,7 +174,6 @@ class ImportPlan:
         return tuple(found.values())
 
     def tables(self, *, with_references: bool) -> dict[str, Table]:
-        """Return the tables to store, by name."""
         return {
             each.server.name: each.table_with_references if with_references else each.table
             for each in self.servers
@@ -183,7 +181,7 @@ class ImportPlan:
         }
 
     def variables(self) -> Iterator[str]:
-        """Yield the variables without a default that the stored servers need; secrets are left out."""
+        """Yield the variables without a default that the imported servers need; secrets are left out."""
         moved = {secret.variable for secret in self.secrets}
         for each in self.servers:
             if each.is_stored:
@@ -199,7 +197,7 @@ def plan_import(
     check: Check,
     is_taken: IsTaken,
 ) -> ImportPlan:
-    """Return what an import would do; of several servers with one name, the first counts.
+    """Return the plan of an import; of several servers with one name, the first counts.
 
     `check` returns the errors of a table; `force` allows servers of the config to be replaced.
     """
@@ -243,7 +241,7 @@ def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: I
 
 
 def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, force: bool) -> PlannedServer:
-    """Return a server with the action that follows from other servers of its name."""
+    """Return an imported server with the action that follows from other servers of its name."""
     if earlier:
         if earlier.table == one.table:
             return attrs.evolve(one, action="same", reason=f"the same as in {earlier.file.path}")
@@ -268,7 +266,7 @@ _LONGEST = 2**20
 
 @attrs.frozen(kw_only=True)
 class ExportPlan:
-    """What an export writes."""
+    """The plan of an export: what it writes of each server."""
 
     client: Client
     servers: tuple[ServerWriting, ...]
@@ -279,7 +277,6 @@ class ExportPlan:
         return {each.name: each for each in self.servers if not each.reason}
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a client's document with the exported servers put in."""
         tables = {name: writing.table for name, writing in self.written.items()}
         inputs = [ref for writing in self.written.values() for ref in writing.inputs]
         return client_documents.put(document, self.client, tables, inputs)
@@ -296,7 +293,7 @@ class ExportedFile:
 
 
 def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
-    """Return what an export writes; the tables are valid, with the config's defaults filled in."""
+    """Return the plan of an export; the tables are valid, with the config's defaults filled in."""
     servers = []
     for name, table in tables.items():
         writing = server_format.write_server(table, client.format)
@@ -335,7 +332,7 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
 
 
 def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return the text with the servers put in and the rest as it was, empty if that fails."""
+    """Return a file's text with the exported servers put in and the rest as it was, empty if that fails."""
     form = made.client.form
     is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
     if form == "yaml" or is_long:
