@@ -81,7 +81,6 @@ class Catalog:
         self._read: dict[str, tuple[_Stamp, StoredFile]] = {}
 
     def servers(self) -> tuple[str, ...]:
-        """Return the names of the synced servers, sorted."""
         apart = self.apart()
         stored = {path.name.removesuffix(".json") for path in storage.json_files_in(self.folder)}
         synced = {name for name in stored if name not in apart}
@@ -93,27 +92,27 @@ class Catalog:
         return self.apart().get(server, self.folder)
 
     def head(self, server: str) -> Head | None:
-        """Return the last sync of a server without its tools, None if it was never synced."""
+        """Return the head of a server's tool file in the catalog, None if it was never synced."""
         return self._of_stored(server, lambda stored: stored.head)
 
     def file(self, server: str) -> ToolFile | None:
-        """Return the last sync of a server with all its tools, None if it was never synced."""
+        """Return a server's whole tool file in the catalog, None if it was never synced."""
         return self._of_stored(server, lambda stored: stored.whole)
 
     def tool_names(self, server: str, beginning: str = "") -> tuple[str, ...]:
-        """Return the raw names of a server's tools that begin with `beginning`; none if it was not synced."""
+        """Return the raw names of a server's synced tools that begin so; none if it was not synced."""
         names = self._of_stored(server, lambda stored: stored.names(beginning)) or ()
         reader = READ_RESOURCE.name
         found = self.tool(server, reader) if reader.startswith(beginning) else None
         return (*names, reader) if found and found.tool is READ_RESOURCE else names
 
     def set_aside(self, server: str) -> Path | None:
-        """Return the newest corrupt file of a server that was moved aside, None without one."""
+        """Return the newest corrupt tool file of a server that the catalog moved aside, None without one."""
         found = self.folder_of(server).glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool by its node type or an alias, `mcp-{server}-{raw tool}`.
+        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
 
         A node type that several approved tools claim belongs to none: no tool takes another's place.
         """
@@ -130,11 +129,11 @@ class Catalog:
         return None
 
     def claimants(self, node_type: str) -> list[ToolRecord]:
-        """Return the tools that claim a node type, before collisions are resolved."""
+        """Return the catalog's tools that claim a node type, before collisions are resolved."""
         return self._of_claim(node_type, self._rivals(node_type))
 
     def fitting(self, node_type: str, servers: Iterable[str] | None = None) -> list[str]:
-        """Return the servers that a node type may belong to, longest name first; of all, or of these."""
+        """Return the synced servers that a node type may belong to, longest name first; all, or of these."""
         rest = node_type.removeprefix(naming.PREFIX)
         if rest == node_type:
             return []
@@ -142,7 +141,7 @@ class Catalog:
         return sorted((name for name in every if rest.startswith(name + "-")), key=len, reverse=True)
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Look up a tool by its server and raw name; the spelling used in node types works too."""
+        """Look up a synced tool by its server and raw name; the spelling used in node types works too."""
         fitting = [each.tool for each in self._claiming(server, raw)]
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
@@ -162,7 +161,7 @@ class Catalog:
         return record if record and (record.server, record.node) == (server, node_type) else None
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield every tool, or those of one server, with its node type."""
+        """Yield every tool in the catalog, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
         found = [
             _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
@@ -183,7 +182,7 @@ class Catalog:
         return _Found(head, READ_RESOURCE).record(naming.node_name(server, READ_RESOURCE.name))
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
-        """Return the node types that several tools claim, with the records of these tools."""
+        """Return the node types that several tools in the catalog claim, with the records of these tools."""
         claims: dict[str, list[ToolRecord]] = defaultdict(list)
         for record in self.records():
             claims[self._claimed(record.server, record.found.name)].append(record)
@@ -209,7 +208,7 @@ class Catalog:
         return before, content
 
     def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
-        """Change the marks on what is not approved in a server's file, if there is one."""
+        """Change the marks on what is not approved in a server's tool file, if the catalog has one."""
         if self.file(server) is None:
             return
         with self.locked(server) as path:
@@ -219,7 +218,7 @@ class Catalog:
 
     @contextmanager
     def locked(self, server: str) -> Iterator[Path]:
-        """Hold the lock of a server's tool file, and yield its path.
+        """Hold the catalog's lock of a server's tool file, and yield its path.
 
         Whoever removes a server, or stores what a sync found of it, reads and changes its config meanwhile.
         """
@@ -228,17 +227,16 @@ class Catalog:
             yield path
 
     def current(self, server: str, config_fingerprint: str) -> Head | None:
-        """Return the last sync of a server as `head` does, but None if its config has changed since."""
+        """Return the head of a server's tool file, None if its config has changed since that sync."""
         head = self.head(server)
         return head if head and head.config_fingerprint == config_fingerprint else None
 
     def fingerprint_of(self, server: str) -> str:
-        """Return the fingerprint of a server's config at its last sync, empty if it was never synced."""
         head = self.head(server)
         return head.config_fingerprint if head else ""
 
     def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
-        """Yield the tools that may be named `node_type`, with their actual node types."""
+        """Yield the catalog's tools that may be named `node_type`, with their actual node types."""
         servers = self.servers()
         known: dict[_Pair, _Found] = {}
 
@@ -251,7 +249,6 @@ class Catalog:
         return self._named(known.values())
 
     def _of_name(self, plain: str, servers: Iterable[str]) -> Iterator[_Found]:
-        """Yield the tools that claim a node type, before collisions are resolved."""
         for server in servers:
             renames = self.renames(server)
             part = plain.removeprefix(f"{naming.PREFIX}{server}-")
@@ -291,7 +288,6 @@ class Catalog:
         return self.folder_of(server) / f"{server}.json"
 
     def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
-        """Return the result of `use` on a server's file, None if the file is missing or corrupt."""
         try:
             return self._used(server, use)
         except storage.CorruptFile:
@@ -338,7 +334,7 @@ def forget_failure(folder: Path, server: str) -> None:
 
 
 def read_failure(folder: Path, server: str) -> str:
-    """Return the message of the last sync if it failed, otherwise an empty string."""
+    """Return the kept message of a server's last sync if it failed, otherwise an empty string."""
     try:
         return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -350,7 +346,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what may be shown of a tool that nobody approved: its name in node types, and how much it takes.
+    """Return what the catalog may show of a tool that nobody approved: its name in node types and its size.
 
     Nothing else in it is from its server.
     """
@@ -364,7 +360,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
+    """Return the shell command that approves a synced tool; no tool's name becomes an option in it."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

@@ -57,7 +57,7 @@ class Head(ByFields):
     unapproved: str = ""
 
     def missed(self, tool: str) -> tuple[str, str]:
-        """Return the raw name of a tool, and in words when a sync missed it; empty if none did."""
+        """Return a tool's raw name in the file, and in words when a sync missed it; empty if none did."""
         raw = next((name for name in self.gone if tool in (name, naming.slug(name))), None)
         if raw is None:
             return tool, ""
@@ -73,7 +73,6 @@ class ToolFile(Head):
 
     @property
     def synced(self) -> tuple[SyncedTool, ...]:
-        """Each tool of the file with its approved version."""
         return tuple(SyncedTool(tool, self.approved.get(tool.name)) for tool in self.tools)
 
 
@@ -176,7 +175,7 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tool_to_json(tool: Tool) -> dict[str, JSON]:
-    """Return a tool in the form that `tool_from_json` reads."""
+    """Return a tool as the JSON that a tool file has on its line."""
     data: dict[str, JSON] = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
     if tool.output_schema is not None:
         data["outputSchema"] = tool.output_schema
@@ -254,7 +253,7 @@ class StoredFile:
 
     @property
     def head(self) -> Head:
-        """The content without the tools, decoded from the first line if that is valid.
+        """The content of the tool file without the tools, decoded from the first line if that is valid.
 
         Raises `CorruptFile`, or `StoreError` if a newer pflow wrote it.
         """
@@ -262,7 +261,7 @@ class StoredFile:
 
     @property
     def whole(self) -> ToolFile:
-        """The whole content, decoded once; raises the errors of `head`."""
+        """The whole content of the tool file, decoded once; raises the errors of `head`."""
         if self._whole is None:
             decoded = decode(self._path, self._content)
             if decoded.server != self._path.stem:

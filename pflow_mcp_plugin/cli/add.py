@@ -43,7 +43,6 @@ class _AddCommand(click.Command):
     """Reports a missing name before `--`, or a missing `--` before a command's own options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`."""
         command = args[args.index("--") + 1 :] if "--" in args else []
         try:
             rest = super().parse_args(ctx, args)  # which empties `args`
@@ -112,7 +111,7 @@ def add(
 
 
 def require_free(host: Host, given: Fitted, *, replace: bool) -> None:
-    """Ask before a server is replaced by another; where nobody can be asked, `--replace` must be given."""
+    """Ask before an added server replaces another; where nobody can be asked, `--replace` must be given."""
     taken = () if replace else server_store(host).differing(given.tables)
     if not taken:
         return
@@ -170,7 +169,6 @@ def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: 
 
 
 def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
-    """Return the preset that the arguments name, None if they name none."""
     if len(words) != 1 or not naming.is_server_name(words[0]):
         return None
     from pflow_mcp_plugin.cli.presets import collected

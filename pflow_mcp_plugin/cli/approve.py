@@ -124,7 +124,7 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Pin what was found, and note that in the tool file, under its lock."""
+    """Pin what is approved, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:
@@ -146,7 +146,7 @@ def _changed_meanwhile(server: str) -> PflowError:
 
 
 def _raw_names(host: Host, server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
-    """Return the raw names of tools that are named so, as they are shown, or as in their node types."""
+    """Return the raw names of the tools to approve, given as shown or as in their node types."""
     records = catalog(host).records(server)
     known = {it.node[len(f"{naming.PREFIX}{server}-") :]: it.found.name for it in records}
     known |= {one_line(tool.name): tool.name for tool in found.tools}

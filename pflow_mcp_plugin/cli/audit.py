@@ -60,7 +60,7 @@ def audit(host: Host, server: str | None) -> Report:
 
 
 def findings(host: Host, names: Sequence[str]) -> list[Finding]:
-    """Return the findings about the last syncs of servers."""
+    """Audit what the last syncs of servers found."""
     from pflow_mcp_plugin.trust import tool_checks
     from pflow_mcp_plugin.trust.name_index import readings
 
@@ -80,7 +80,7 @@ def findings(host: Host, names: Sequence[str]) -> list[Finding]:
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return what a sync tells about the tools of each server that it has stored."""
+    """Return what a sync tells about its audit of each server's tools."""
     from pflow_mcp_plugin.trust import tool_checks
 
     found = findings(host, names)
@@ -88,7 +88,7 @@ def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _filters(host: Host) -> dict[str, ToolFilter]:
-    """Return the synced servers that are configured, with the filter of their tools."""
+    """Return the servers to audit that are synced and configured, with the filter of their tools."""
     store = server_store(host)
     filters = {}
     configured = set(store.names())

@@ -75,7 +75,7 @@ def _table(rows: Sequence[Access]) -> Table:
 
 
 def _below(row: Access) -> Iterator[str]:
-    """Yield what stands below its row: the command to run next, its mistakes and its sign-in."""
+    """Yield what `pflow mcp auth` shows below a row: the next command, its mistakes and its sign-in."""
     if row.next_step:
         yield f"    run: {row.next_step}"
     if row.state == "has_mistakes":
@@ -132,13 +132,12 @@ def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
 
 @attrs.frozen(kw_only=True)
 class EndedSignIn:
-    """A sign-in that was removed, and the configured servers that used it."""
+    """A sign-in that `pflow mcp logout` removed, and the configured servers that used it."""
 
     outcome: SignOut
     users: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it in JSON form."""
         entry = self.outcome.entry
         found: dict[str, Any] = {"file": entry.name}
         if entry.sign_in:
@@ -148,7 +147,6 @@ class EndedSignIn:
         return {**found, "reason": self.outcome.reason or None}
 
     def lines(self) -> Iterator[str]:
-        """Yield it in lines for people."""
         found = self.outcome.entry.sign_in
         if found is None:
             yield f"Removed {self.outcome.entry.name}, a sign-in that could not be read"
@@ -163,7 +161,7 @@ class EndedSignIn:
 def sign_out_of(
     host: Host, known: StoredSignIns, chosen: Sequence[StoredSignIn]
 ) -> tuple[list[EndedSignIn], list[PflowError]]:
-    """Remove sign-ins and revoke their tokens; return those that were removed, and the errors of others."""
+    """Log out: remove sign-ins and revoke their tokens; return those removed, and the errors of others."""
     if not chosen:
         return [], []
     import asyncio
@@ -192,7 +190,7 @@ def sign_out_of(
 
 
 def _server_of(known: StoredSignIns, entry: StoredSignIn, network: NetworkRules | None) -> Server | None:
-    """Return the server by whose rules the tokens of a sign-in are revoked, None if they are unknown."""
+    """Return the server by whose rules a logout revokes the tokens of a sign-in, None if they are unknown."""
     users = known.users(entry)
     if users:
         return known.servers[users[0]]

@@ -44,7 +44,6 @@ class _CallCommand(click.Command):
     """Completes what the tools take: which flags there are, only they say."""
 
     def complete_words(self, words: Sequence[str], incomplete: str, *, obj: Host) -> Sequence[Suggestion]:
-        """Return the servers, tools and flags that may follow; see `CommandLike`."""
         from pflow_mcp_plugin.contract import Suggestion
 
         if incomplete.startswith("-") and not words:
@@ -171,7 +170,7 @@ def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterat
 
 
 def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
-    """Return the tool that words begin with, or the tools of a server if its help is asked for."""
+    """Return the tool to call that words begin with, or the tools of a server if its help is asked for."""
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
     if not names or not names[0].strip():
         message = "Name a server and one of its tools first"
@@ -205,7 +204,7 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
 
 
 def _tool_first(words: Sequence[str]) -> Sequence[str]:
-    """Return the words with `--args` after the tool, where it stands before it."""
+    """Return the words of a call with `--args` after the tool, where it stands before it."""
     if not words or words[0].partition("=")[0] != _ARGS:
         return words
     length = 1 if "=" in words[0] else 2
@@ -216,7 +215,7 @@ def _tool_first(words: Sequence[str]) -> Sequence[str]:
 
 
 def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[str]:
-    """Return the words with server and tool apart where the first, such as `SERVER.TOOL`, names both."""
+    """Return a call's words with server and tool apart where the first, such as `SERVER.TOOL`, names both."""
     first, *rest = words or ("",)
     store = server_store(host)
     server, dot, tool = first.partition(".")
@@ -230,7 +229,7 @@ def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[s
 
 
 def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
-    """Return the chain of a tool with its `--args` as the `--params` of the host, and whether it has any.
+    """Return the call as a chain, with its `--args` as the `--params` of the host, and whether it has any.
 
     A tool may have an argument called `args`; then the flag is that argument's.
     """
@@ -245,7 +244,7 @@ def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _retell(error: PflowError, as_typed: Callable[[str], str]) -> None:
-    """Let an error name options and commands as they were typed."""
+    """Let the error of a call name options and commands as they were typed."""
     error.message = as_typed(error.message)
     error.suggestions = tuple(map(as_typed, error.suggestions))
     error.problems = tuple(

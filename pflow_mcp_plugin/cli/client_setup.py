@@ -78,7 +78,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
 
 
 def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the tables of servers with the defaults filled in; refuse servers with mistakes."""
+    """Return the tables of servers to export with the defaults filled in; refuse servers with mistakes."""
     chosen = dict.fromkeys(names or store.names())
     if not chosen:
         step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -105,7 +105,7 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
 
 
 def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
-    """Put the planned servers into a client's file, unless it has them already; what else is in it stays.
+    """Put the exported servers into a client's file, unless it has them already; what else is in it stays.
 
     Returns the file as written, and the copy of the file as it was if it was changed.
     """
@@ -176,7 +176,7 @@ def set_up_client(
 
 
 def setup_plan(chosen: Client, name: str, context: click.Context) -> ExportPlan:
-    """Return what a client's config says of the server that a command line describes."""
+    """Return what a client's config will say of the `pflow mcp serve` that a command line describes."""
     plan = transfer_plans.plan_export(chosen, {name: _server(context)})
     if any(_reasons(plan)):
         step = "Leave out --http: the client then starts pflow itself"
@@ -194,7 +194,7 @@ def _installed(
     *,
     force: bool,
 ) -> Report:
-    """Put the server into the client's own config file."""
+    """Install pflow itself as a server in the client's own config file."""
     name = data["name"]
     if path is None:
         step = f"Print it instead: pflow mcp serve --print-config {plan.client.name}"
@@ -220,7 +220,7 @@ def _installed(
 
 
 def _server(context: click.Context) -> dict[str, Any]:
-    """Return the server that a command line describes, in the fields of our own config."""
+    """Return the server that a `pflow mcp serve` with these options is, in the fields of our own config."""
     given = context.params
     if given["http_address"]:
         host, _, port = given["http_address"].rpartition(":")
@@ -254,7 +254,7 @@ def _server(context: click.Context) -> dict[str, Any]:
 
 
 def _words(context: click.Context) -> Iterator[str]:
-    """Yield the options that were given for the server, as on a command line; paths are absolute."""
+    """Yield the options with which a client is to start `pflow mcp serve`; paths are absolute."""
     for parameter in context.command.params:
         name = parameter.name or ""
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

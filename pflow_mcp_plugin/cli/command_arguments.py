@@ -16,10 +16,9 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+    """An option that is a number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the word; see `click.ParamType`."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a number of seconds.", param, ctx)
@@ -39,7 +38,7 @@ TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def servers(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the names of the configured servers, and of those that have tools."""
+    """Complete the name of a server: those configured, and those that have tools."""
     names = set(catalog(context.obj).servers())
     with suppress(PflowError):  # the config is corrupt
         names.update(server_store(context.obj).names())
@@ -47,13 +46,13 @@ def servers(context: click.Context, _parameter: click.Parameter, _incomplete: st
 
 
 def tool_nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the node types of tools that begin so, as the host completes them."""
+    """Complete the node type of a tool, as the host does."""
     found = context.obj.complete_chain([], incomplete)
     return [CompletionItem(it.value, it.type, it.help) for it in found if it.value.startswith("mcp-")]
 
 
 def presets(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[CompletionItem]:
-    """Return the names of the ready-made servers."""
+    """Complete the name of a ready-made server."""
     from pflow_mcp_plugin.presets.collection import collect
 
     offered = collect(context.obj).offered
@@ -61,7 +60,7 @@ def presets(context: click.Context, _parameter: click.Parameter, _incomplete: st
 
 
 def words_of_add(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the presets as the first word of `pflow mcp add`; a file may be any."""
+    """Complete the first word of `pflow mcp add` as a preset; a file may be any."""
     first = [] if context.params.get("words") else presets(context, parameter, incomplete)
     return [*first, CompletionItem(incomplete, type="file")]
 
@@ -69,7 +68,7 @@ def words_of_add(context: click.Context, parameter: click.Parameter, incomplete:
 def words_of_presets(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return `show` as the first word of `pflow mcp presets`, and the presets after it."""
+    """Complete the first word of `pflow mcp presets` as `show`, and those after it as presets."""
     words = context.params.get("words") or ()
     if not words:
         return [CompletionItem("show", help="Show one of them")]
@@ -77,7 +76,7 @@ def words_of_presets(
 
 
 def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[CompletionItem]:
-    """Return the names of the clients whose files pflow reads and writes."""
+    """Complete the name of a client whose files pflow reads and writes."""
     from pflow_mcp_plugin.config.interchange.clients import CLIENTS
 
     return [CompletionItem(name, help=client.title) for name, client in CLIENTS.items()]
@@ -86,26 +85,26 @@ def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: s
 def clients_and_files(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the names of clients, and let the shell complete the name of a file."""
+    """Complete the name of a client; the shell completes that of a file."""
     return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
 def workflows_and_files(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the names of saved workflows, and let the shell complete the name of a file."""
+    """Complete the name of a saved workflow; the shell completes that of a file."""
     library = context.obj.library
     names = library.names() if library is not None else ()
     return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
 
 
 def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the name of a folder."""
+    """Complete the name of a folder, which the shell does."""
     return [CompletionItem(incomplete, type="dir")]
 
 
 def command_or_url(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that belong to the command or URL of a server; see `server_input.Flags`."""
+    """Add to a command the options for the command or URL of a server; see `server_input.Flags`."""
     for option in reversed(_OF_COMMAND_OR_URL):
         command = option(command)
     return command

@@ -45,7 +45,7 @@ def disable(host: Host, names: tuple[str, ...]) -> Report:
 
 
 def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
-    """Enable or disable servers, all of them or none; a project's cannot be switched here."""
+    """Enable or disable configured servers, all of them or none; a project's cannot be switched here."""
     store = server_store(host)
     changed = store.switch(names, disabled=disabled)
     if changed.replaced:
@@ -121,7 +121,7 @@ def _removed(host: Host, name: str) -> Report:
 
 
 def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
-    """Return the sign-ins that are stored now, with the servers that they belonged to before."""
+    """Return the sign-ins that are stored now, with the servers that they belonged to before the removal."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins
@@ -161,7 +161,7 @@ def edit(host: Host) -> Report:
 
 @contextmanager
 def _copy(path: Path, content: bytes) -> Iterator[Path]:
-    """Write a copy to edit and yield its path; after a failure, a copy with changes stays."""
+    """Write a copy of the config to edit and yield its path; after a failure, a changed copy stays."""
     copy = path.with_name(f"{path.stem}.edited-{os.getpid()}{path.suffix}")
     storage.write_atomic(copy, content)
     try:
@@ -176,7 +176,7 @@ def _copy(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def _edited(copy: Path, path: Path) -> list[Problem]:
-    """Open the copy in an editor until it has no mistakes, or the user leaves them; return these.
+    """Open the config's copy in an editor until it has no mistakes, or the user leaves them; return these.
 
     What is not TOML is refused.
     """
@@ -204,7 +204,7 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
 
 
 def _save(copy: Path, path: Path, before: bytes | None) -> bool:
-    """Put the copy in place of the config, unless that has changed meanwhile; return whether it differs."""
+    """Put the edited copy in place of the config, unless that has changed; return whether it differs."""
     written = storage.read_bytes(copy)
     if written is None or written == (before or b""):
         return False

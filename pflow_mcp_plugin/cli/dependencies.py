@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the store of the servers' config, and report warnings about the config of a project."""
+    """Return the host's store of server configs for a command, and report warnings about a project's."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -28,12 +28,12 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the catalog of synced tools."""
+    """Return the host's catalog of synced tools for a command."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return what was approved of each server."""
+    """Return the host's pins for a command: what was approved of each server."""
     return servers(host.paths).pins
 
 
@@ -50,7 +50,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Approve the launches of servers that the user just configured; pins of other launches are removed.
+    """Approve the launches of servers that a command just configured; pins of other launches are removed.
 
     Those in `new` had free names: nothing is left to them of a former server of that name.
     """
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of the launch that a server would be started with now."""
+    """Return the identity of the launch that a command would start a server with now."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,14 +81,14 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete what is kept of the stderr of a server."""
+    """Delete what commands keep of a server's stderr."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables in the environment and the settings."""
+    """Return what looks up variables for a command: in the environment, then in the host's settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

@@ -138,7 +138,7 @@ def _read(source: str, client_name: str) -> list[FileContent]:
 
 
 def _is_taken(host: Host, name: str, value: str) -> bool:
-    """Whether a variable has another value: the environment comes before the settings."""
+    """Whether the variable of an imported secret has another value: the environment precedes settings."""
     if name in os.environ:
         return os.environ[name] != value
     place = host.settings.names().get(name) if host.settings else None
@@ -146,7 +146,7 @@ def _is_taken(host: Host, name: str, value: str) -> bool:
 
 
 def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) -> bool:
-    """Return whether to move the secrets to the settings; asks on a terminal if nothing was said."""
+    """Whether to move imported secrets to the settings; asks on a terminal if nothing was said."""
     if host.settings is None:
         return False
     if wish is not None or dry_run or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
@@ -182,7 +182,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
 
 
 def _error(plan: ImportPlan) -> PflowError | None:
-    """Return the error about servers that were refused, and files that could not be read."""
+    """Return the error about servers whose import was refused, and files that could not be read."""
     failures = [file.error for file in plan.files if file.error]
     problems = [Problem(message=failure.message, kind="config") for failure in failures]
     refused = [each for each in plan.servers if each.action == "refuse"]

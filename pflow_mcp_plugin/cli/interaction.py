@@ -22,7 +22,7 @@ _ERASERS = (8, 127)
 
 
 def is_interactive() -> bool:
-    """Whether the user can be asked: not if any standard stream is redirected."""
+    """Whether a person at a terminal can be asked: not if any standard stream is redirected."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
 
@@ -64,7 +64,7 @@ def _open(url: str) -> None:
 
 
 def read_hidden_line(ask: Callable[[], object]) -> str:
-    """Return a line from standard input, which a terminal does not show; empty at the end of input.
+    """Return a line that a person types or pastes and the terminal does not show; empty at the end of input.
 
     `ask` prompts for it, once input is hidden: people may paste the line as soon as they are asked.
     """

@@ -84,7 +84,6 @@ def list_servers(host: Host) -> Report:
 
 
 def _synced(content: ToolFile | None, server: Server, fingerprint: str) -> dict[str, Any]:
-    """Return what the last sync of a server found, and whether its config has changed since."""
     if content is None:
         return {"sync_due": not server.disabled}
     changed = content.config_fingerprint != fingerprint
@@ -137,7 +136,7 @@ def _cells(row: Mapping[str, Any], server: Server | None) -> tuple[Cell, ...]:
 
 
 def _below(row: Mapping[str, Any], problems: Iterable[Problem], advised: Problem | None) -> Iterator[str]:
-    """Yield what stands below a server: the command to run next, and its mistakes."""
+    """Yield what `pflow mcp list` shows below a server: the command to run next, and its mistakes."""
     if row["sync_due"]:
         yield f"    run: pflow mcp sync {row['name']}"
     elif row["changed"]:

@@ -92,7 +92,7 @@ def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -
 
 
 def _used_by(host: Host, workflows: Iterable[str]) -> Used:
-    """Return the tools that workflows use; refuse one with mistakes, such as a server that is not synced."""
+    """Return the tools to lock that workflows use; refuse one with mistakes, such as a server not synced."""
     types: dict[str, None] = {}
     for word in workflows:
         workflow, _ = found_workflow(host, word)
@@ -103,7 +103,7 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
 
 
 def _all_tools(host: Host, known: Servers) -> Used:
-    """Return all synced tools, with a warning about each server that has none because it is not synced."""
+    """Return all synced tools, to be locked, with a warning about each server that is not synced."""
     source = ToolSource(known.catalog, known.store)
     entries = list(source.entries())
     used = _used(host, entries)
@@ -158,7 +158,7 @@ def _refuse_unapproved(known: Servers, used: Used) -> None:
 
 
 def _existing(file: Path) -> bytes | None:
-    """Return what is in the file to be written, None if it is new or a device; refuse any but a lock file."""
+    """Return what a lock file to be written has so far, None if it is new or a device; refuse other files."""
     if file.exists() and not file.is_file() and not file.is_dir():
         return None
     content = storage.read_bytes(file)

@@ -36,7 +36,7 @@ _SCOPES = re.compile(r"[!#-\[\]-~]+( +[!#-\[\]-~]+)*")
 
 
 def _checked(_context: click.Context, _option: click.Parameter, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what is not a scope (RFC 6749, 3.3)."""
+    """Refuse a `--scope` that is not a scope (RFC 6749, 3.3)."""
     for scope in scopes:
         if not _SCOPES.fullmatch(scope):
             raise click.BadParameter(f"{scope!a} is not a scope", param_hint="--scope")
@@ -107,7 +107,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
 
 
 def _require_unchanged(host: Host, ready: Launch) -> None:
-    """Sign out again if the server was removed or changed meanwhile: another may have its name now."""
+    """End the login again if the server was removed or changed meanwhile: another may have its name now."""
     store, name = server_store(host), ready.server.name
     if name in store.names() and store.fingerprint(name) == ready.fingerprint:
         return

@@ -83,7 +83,7 @@ def _shown(offer: OfferedPreset) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the presets of all plugins, and report the problems of invalid ones."""
+    """Return the presets of all plugins for a command, and report the problems of invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)
@@ -137,7 +137,7 @@ def _lines(offer: OfferedPreset, remedy: str | None) -> Iterator[str]:
 
 
 def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
-    """Save the secrets of a server as settings."""
+    """Save the secrets that a preset asked for as settings."""
     for name, value in secrets.items():
         if host.settings is None:
             step = f"export {name}=..., and repeat the command without it"

@@ -279,7 +279,7 @@ def serve(
 def _serve_stdio(
     host: Host, offer: Offer, root: Path | None, inherited: str | None, served: ServingOptions
 ) -> int:
-    """Serve over standard input and output until the client leaves; return the exit code."""
+    """Serve pflow over standard input and output until the client leaves; return the exit code."""
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -316,7 +316,7 @@ def _allowed_by_config(host: Host) -> Callable[[str], bool]:
 
 
 def taken_token() -> str | None:
-    """Return the token in the environment and remove it: what pflow starts must not find it.
+    """Take the token of `pflow mcp serve --http` out of the environment: what pflow starts must not find it.
 
     A removed variable is still in the memory that the system shows to others as the environment of the
     process (`/proc/PID/environ`, `ps`); it is overwritten there.
@@ -341,7 +341,7 @@ def _serve_http(
     inherited: str | None,
     served: ServingOptions,
 ) -> int:
-    """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
+    """Serve pflow over HTTP until a signal; return the exit code. `inherited` is the environment's token."""
     from pflow_mcp_plugin.redaction import Redactor
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
@@ -389,7 +389,7 @@ def _serve_http(
 
 
 def _token_check(host: Host, options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
-    """Return what checks the tokens of requests, and the token that was made, if one was."""
+    """Return what checks the tokens of clients of `serve --http`, and the token that was made, if any."""
     import secrets
 
     from pflow_mcp_plugin.server.http import request_tokens

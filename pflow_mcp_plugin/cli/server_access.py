@@ -53,11 +53,10 @@ class StoredSignIns:
         return max(found, key=lambda entry: entry.sign_in.signed_in_at if entry.sign_in else 0, default=None)
 
     def users(self, entry: StoredSignIn) -> list[str]:
-        """Return the names of the servers that a sign-in belongs to."""
         return [name for name, server in self.servers.items() if entry in self.of(server)]
 
     def of_name(self, name: str) -> list[StoredSignIn]:
-        """Return the sign-ins of a server, and those stored under its name that belong to no server."""
+        """Return the sign-ins for access to a server, and those under its name that belong to no server."""
         own = self.of(self.servers[name]) if name in self.servers else []
         former = [entry for entry in self.entries if entry.sign_in and entry.sign_in.server == name]
         return list(dict.fromkeys([*own, *(entry for entry in former if not self.users(entry))]))
@@ -85,7 +84,7 @@ def stored_sign_ins_alone(host: Host) -> StoredSignIns:
 
 
 def _expanded(server: Server, variables: Lookup) -> Server:
-    """Expand a server; without its secrets and headers if they cannot be, as these do not identify it."""
+    """Expand a server to find its sign-ins, if need be without secrets and headers, which do not matter."""
     try:
         return expand(server, variables).server
     except PflowError:
@@ -112,11 +111,9 @@ class Access:
 
     @property
     def sign_in(self) -> SignIn | None:
-        """The sign-in that is used, None if there is none or it cannot be read."""
         return self.entry.sign_in if self.entry else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it in JSON form."""
         data: dict[str, Any] = {"server": self.server, "url": self.url, "type": self.type or None}
         data |= {"state": self.state, "note": self.note or None, "next": self.next_step or None}
         if self.type == "oauth":
@@ -200,7 +197,7 @@ def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
 
 
 def _missing(entry: StoredSignIn | None, server: Server) -> str:
-    """Return why a login is needed, in words; empty if it is not."""
+    """Return why a login is needed for access to a server, in words; empty if none is."""
     if entry is None:
         return "nobody is signed in"
     if entry.sign_in is None:
@@ -228,7 +225,7 @@ def _until(found: Access) -> str:
 
 
 def _is_set(host: Host, server: Server, reference: VariableReference) -> bool:
-    """Whether a variable has a value; no keyring is opened and no command run to find out."""
+    """Whether an access variable has a value; no keyring is opened and no command run to find out."""
     if reference.default:
         return True
     if reference.name in server.env:  # an http server's own variables may refer to others

@@ -132,7 +132,6 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
 def _asked(
     host: Host, names: Sequence[str], *, lock: LockFile | None, startup_timeout: float | None
 ) -> dict[str, Synced]:
-    """Start servers, and return what became of the sync of each, by name."""
     known = known_servers(host.paths)
     with _progress(names) as on_done, open_pool(host) as pool:
 
@@ -181,7 +180,7 @@ def _progress(names: Sequence[str]) -> Iterator[Callable[[Synced], None]]:
 
 
 def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
-    """Ask, on a terminal, whether to set the `type` that a server was found to use."""
+    """Ask, on a terminal, whether to set the `type` that the sync found a server to use."""
     kind = synced.error.details.get("speaks") if synced.error else None
     if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
         return False
@@ -194,7 +193,7 @@ def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
 
 
 def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what is withheld; return the result, approved if so."""
+    """Ask, on a terminal, whether to approve what the sync withholds; return the result, approved if so."""
     comparison = synced.comparison
     if not (comparison.unapproved or comparison.withheld) or not is_interactive():
         return synced
@@ -209,7 +208,7 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
 
 
 def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
-    """Return the results with the saved workflows that no longer run because of what was found."""
+    """Return the sync's results with the saved workflows that no longer run because of what was found."""
     changed = [synced for synced in results if synced.comparison or synced.changes.removed]
     if not changed or host.library is None or host.runner is None:
         return [*results]
@@ -228,7 +227,7 @@ def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
 
 
 def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
-    """Yield a warning for each server whose tools are not those that its preset declares."""
+    """Yield a warning for each synced server whose tools are not those that its preset declares."""
     store, known = server_store(host), catalog(host)
     servers = [store.get(synced.server) for synced in results if not synced.error]
     if not any(server.preset for server in servers):
@@ -244,7 +243,7 @@ def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Probl
 
 
 def _report(results: Sequence[Synced]) -> Report:
-    """Return the report of all results; the failure of a single server is its error."""
+    """Return the report of all syncs; the failure of a single server is its error."""
     failed = [(synced.server, synced.error) for synced in results if synced.error]
     error: PflowError | None = failed[0][1] if failed else None
     if error and len(results) == 1:
@@ -271,7 +270,6 @@ def _report(results: Sequence[Synced]) -> Report:
 
 
 def _table(results: Sequence[Synced]) -> Table:
-    """Return the lines about servers; those of failures have their colour."""
     heads: list[list[Part]] = []
     below: dict[int, list[str]] = {}
     for number, synced in enumerate(results):
@@ -315,7 +313,7 @@ def _findings(synced: Synced) -> Iterator[str]:
 
 
 def _to_approve(synced: Synced) -> Iterator[str]:
-    """Yield what is withheld, and what else there is to approve, each with the command."""
+    """Yield what a sync withholds, and what else there is to approve, each with the command."""
     comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
     if comparison.unapproved:
         yield f"  ! its tools are withheld until: {command}"

@@ -113,7 +113,7 @@ def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
 
 
 def nearest_tools(host: Host, word: str) -> list[Entry]:
-    """Return the tools that a word may have been meant for, the likeliest first; at most three."""
+    """Return the synced tools that a word may have been meant for, the likeliest first; at most three."""
     from difflib import get_close_matches
 
     source = ToolSource(catalog(host), server_store(host))
@@ -179,7 +179,7 @@ def info(host: Host, node: str, *, new: bool) -> Report:
 
 
 def _missing(host: Host, word: str) -> McpError:
-    """Return the error about a word that names no tool; suggests what may be meant."""
+    """Return the error about a word for `pflow mcp info` that names no tool; suggests what may be meant."""
     source, configured = ToolSource(catalog(host), server_store(host)), server_store(host).names()
     server, dot, tool = word.partition(".")
     problem = source.missing(word)

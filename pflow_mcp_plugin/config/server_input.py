@@ -127,7 +127,7 @@ class Flags:
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
-    """Refuse these options, by default all that describe a server, for `what` has no place for them."""
+    """Refuse these options of `pflow mcp add`, by default all about a server: `what` cannot have them."""
     for name in names or [field.name for field in attrs.fields(Flags)]:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")

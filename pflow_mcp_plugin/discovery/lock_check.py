@@ -46,7 +46,7 @@ def _no_lock(message: str) -> PflowError:
 
 
 def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedServer:
-    """Return a server as configured now and synced last, with these tools if it has them.
+    """Return a server as configured now and synced last, to compare with a lock file, with these tools.
 
     Raises `McpError` if it is not configured, has mistakes, or is not synced.
     """

@@ -102,7 +102,7 @@ def decode(path: Path, content: bytes) -> LockFile:
 
 
 def is_lock_file(path: Path, content: bytes) -> bool:
-    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it."""
+    """Whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it."""
     document = _document(path, content)
     tables = document.get("servers")
     if not (_is_whole(document.get("schema_version")) and isinstance(tables, Mapping)):

@@ -54,7 +54,6 @@ class Servers:
 
     @property
     def pins(self) -> Pins:
-        """What was approved of the servers."""
         from pflow_mcp_plugin.trust.pins import Pins  # not needed to list or look up
 
         return Pins(self.pin_folder, self.catalog.apart)

@@ -52,7 +52,6 @@ class Synced:
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return in JSON form how asking one server for its tools went."""
         data: dict[str, object] = {
             "server": self.server,
             "tools_discovered": self.tools_discovered,

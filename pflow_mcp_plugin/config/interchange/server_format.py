@@ -353,7 +353,7 @@ def _changed(field: str, value: Any, change: Callable[[str, str], str]) -> Any:
 
 
 def _with_header(table: Table) -> Table | None:
-    """Return a table with the header that its `auth` sends; None if no reference can stand in the header."""
+    """Return our table with the header that its `auth` sends; None if the header cannot hold a reference."""
     auth = table.pop("auth", None)
     if not auth:
         return table
