@@ -61,7 +61,7 @@ class _Found(NamedTuple):
 
 
 class Catalog:
-    """The tools of every synced server, one file for each.
+    """The catalog of every synced server's tools, one file for each server.
 
     A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
     `set_aside` returns the path. `renames` returns the renamed tools of a server: raw name to the name for
@@ -88,7 +88,6 @@ class Catalog:
         return tuple(sorted(filter(naming.is_server_name, synced)))
 
     def folder_of(self, server: str) -> Path:
-        """Return the folder of a server's tool file, which may not exist yet."""
         return self.apart().get(server, self.folder)
 
     def head(self, server: str) -> Head | None:
@@ -100,7 +99,6 @@ class Catalog:
         return self._of_stored(server, lambda stored: stored.whole)
 
     def tool_names(self, server: str, beginning: str = "") -> tuple[str, ...]:
-        """Return the raw names of a server's synced tools that begin so; none if it was not synced."""
         names = self._of_stored(server, lambda stored: stored.names(beginning)) or ()
         reader = READ_RESOURCE.name
         found = self.tool(server, reader) if reader.startswith(beginning) else None
@@ -161,7 +159,6 @@ class Catalog:
         return record if record and (record.server, record.node) == (server, node_type) else None
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield every tool in the catalog, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
         found = [
             _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
@@ -171,7 +168,7 @@ class Catalog:
                 yield record
 
     def resource_reader(self, server: str) -> ToolRecord | None:
-        """Return what reads the resources of a server; None if it has none, or is not synced.
+        """Return the tool that reads a server's resources; None if it has none, or is not synced.
 
         It is there also if a tool has its name, and so its node type, or if the server lists no resources:
         results of its tools may link to some.
@@ -182,7 +179,6 @@ class Catalog:
         return _Found(head, READ_RESOURCE).record(naming.node_name(server, READ_RESOURCE.name))
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
-        """Return the node types that several tools in the catalog claim, with the records of these tools."""
         claims: dict[str, list[ToolRecord]] = defaultdict(list)
         for record in self.records():
             claims[self._claimed(record.server, record.found.name)].append(record)
@@ -195,7 +191,7 @@ class Catalog:
         config_fingerprint: str,
         approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
     ) -> tuple[ToolFile | None, ToolFile]:
-        """Store what a sync found, and return the previous content, None without one, and the new one.
+        """Save what a sync found in the catalog; return the file's content before, or None, and the new one.
 
         `approve` is called with both under the lock, and marks what is not approved in the new one. If the
         file cannot be written, the previous one stays.
@@ -236,7 +232,6 @@ class Catalog:
         return head.config_fingerprint if head else ""
 
     def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
-        """Yield the catalog's tools that may be named `node_type`, with their actual node types."""
         servers = self.servers()
         known: dict[_Pair, _Found] = {}
 

@@ -88,7 +88,6 @@ def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _filters(host: Host) -> dict[str, ToolFilter]:
-    """Return the servers to audit that are synced and configured, with the filter of their tools."""
     store = server_store(host)
     filters = {}
     configured = set(store.names())

@@ -127,7 +127,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
 
 @contextmanager
 def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterator[Callable[[str], str]]:
-    """Offer a server for one call only: its config, tools and approval are gone afterwards.
+    """Offer a server that is not configured for one call: config, tools and approval are gone afterwards.
 
     Whoever typed its command or URL has approved it. Yields what puts that in place of the server's name into
     the commands that a text suggests.
@@ -204,7 +204,7 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
 
 
 def _tool_first(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of a call with `--args` after the tool, where it stands before it."""
+    """Move the `--args` of a call that stand before the tool behind it."""
     if not words or words[0].partition("=")[0] != _ARGS:
         return words
     length = 1 if "=" in words[0] else 2

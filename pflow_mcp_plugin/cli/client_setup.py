@@ -120,7 +120,7 @@ def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path |
 
 
 def _warn(host: Host, plan: ExportPlan) -> None:
-    """Report what the file of a client will lack, and the secrets it will contain."""
+    """Warn of what an exported file of a client will lack, and of the secrets it will contain."""
     for problem in _reasons(plan):
         host.report(problem)
     for server in plan.servers:
@@ -134,7 +134,6 @@ def _warn(host: Host, plan: ExportPlan) -> None:
 
 
 def _reasons(plan: ExportPlan) -> Iterator[Problem]:
-    """Yield why servers are left out of the file of a client."""
     for server in plan.servers:
         if server.reason:
             message = f"{server.name} is left out of the export to {plan.client.title}: {server.reason}"
@@ -194,7 +193,6 @@ def _installed(
     *,
     force: bool,
 ) -> Report:
-    """Install pflow itself as a server in the client's own config file."""
     name = data["name"]
     if path is None:
         step = f"Print it instead: pflow mcp serve --print-config {plan.client.name}"

@@ -182,7 +182,6 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
 
 
 def _error(plan: ImportPlan) -> PflowError | None:
-    """Return the error about servers whose import was refused, and files that could not be read."""
     failures = [file.error for file in plan.files if file.error]
     problems = [Problem(message=failure.message, kind="config") for failure in failures]
     refused = [each for each in plan.servers if each.action == "refuse"]
@@ -216,7 +215,6 @@ def _server_data(each: PlannedServer, *, moved: bool) -> dict[str, Any]:
 
 
 def _lines(data: Mapping[str, Any], plan: ImportPlan) -> Iterator[str]:
-    """Yield the lines that `pflow mcp import` prints for people."""
     moved, dry_run = data["secrets"] == "settings", data["dry_run"]
     rows = list(zip(plan.servers, data["servers"], strict=True))
     for file in plan.files:

@@ -123,7 +123,7 @@ def _require_unchanged(host: Host, ready: Launch) -> None:
 
 
 def _require_login(host: Host, ready: Launch) -> bool:
-    """Refuse a server that nobody can sign in to; return whether its config has no `auth` yet."""
+    """Refuse to log in to a server without sign-in; return whether its config has no `auth` yet."""
     server = ready.server
     store = server_store(host)
     kind = auth.kind(server.auth)

@@ -182,7 +182,6 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
 
 
 def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
-    """Complete how pflow gets access to a server with `auth` of type `oauth`."""
     found = attrs.evolve(found, flow=str(server.auth.get("flow", "")))
     if server.name in known.failures:
         return attrs.evolve(found, state="has_mistakes", note=str(known.failures[server.name]))

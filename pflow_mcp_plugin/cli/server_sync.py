@@ -106,7 +106,7 @@ def enabled(store: ServerStore) -> list[str]:
 
 
 def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
-    """Show in full what is started for the first time, and yield the servers that the user declines to start.
+    """Show in full what a sync starts for the first time; yield the servers that the user declines to start.
 
     What replaces an approved launch is asked about on a terminal only; elsewhere it is started, and its tools
     are withheld.
@@ -146,7 +146,6 @@ def _asked(
 
 @contextmanager
 def _progress(names: Sequence[str]) -> Iterator[Callable[[Synced], None]]:
-    """Show each server during its sync, and whether it worked, on a terminal only."""
     stream = sys.stderr
     if stream is None or not stream.isatty():  # None after `2>&-`
         yield lambda _: None
@@ -243,7 +242,6 @@ def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Probl
 
 
 def _report(results: Sequence[Synced]) -> Report:
-    """Return the report of all syncs; the failure of a single server is its error."""
     failed = [(synced.server, synced.error) for synced in results if synced.error]
     error: PflowError | None = failed[0][1] if failed else None
     if error and len(results) == 1:
@@ -313,7 +311,6 @@ def _findings(synced: Synced) -> Iterator[str]:
 
 
 def _to_approve(synced: Synced) -> Iterator[str]:
-    """Yield what a sync withholds, and what else there is to approve, each with the command."""
     comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
     if comparison.unapproved:
         yield f"  ! its tools are withheld until: {command}"

@@ -106,7 +106,6 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether further calls can be made over the connection."""
         return self._state is _State.OPEN and not self._over
 
     @property
@@ -137,7 +136,7 @@ class Connection:
         return self._calls > 0
 
     async def open(self) -> None:
-        """Start the connection's owner task, and wait until the connection is open."""
+        """Open the connection: start the task that owns it, and wait until it has been opened."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self._server.name}")
         try:

@@ -96,7 +96,6 @@ class KeptServers:
         return pool
 
     def _take(self, share: Share, launch: Launch) -> Launch:
-        """Note that a run uses a kept server from now on; return it as the pool is to know it."""
         with self._lock:
             if launch.key not in share.used:
                 if self._idle.pop(launch.key, None):
@@ -194,7 +193,6 @@ class Share:
         return self.pool.list_tools(self._take(self, launch))
 
     def changed_lists(self) -> list[Launch]:
-        """Return those kept servers of the run that have reported a changed tool list."""
         return [launch for launch in self.pool.changed_lists() if launch.key in self.used]
 
     def cancel(self) -> None:

@@ -51,7 +51,6 @@ async def negotiate(
 
 
 async def _insist(session: Session, protocol: str) -> None:
-    """Negotiate one version only, or any version of the handshake."""
     version = HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol == "handshake" else protocol
     try:
         await (
@@ -167,7 +166,6 @@ def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
 
 
 def _offered_versions(error: MCPError) -> list[str]:
-    """Return the protocol versions named in a server's refusal: in its data, else in its message."""
     supported = error.data.get("supported") if isinstance(error.data, dict) else None
     if error.code in _VERSION_REFUSED and isinstance(supported, list):
         return [str(version) for version in supported]

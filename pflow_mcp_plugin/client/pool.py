@@ -156,7 +156,6 @@ class Pool:
         return self._request(launch, run)
 
     def changed_lists(self) -> list[Launch]:
-        """Return the pool's servers that have reported a changed tool list since they were connected."""
         with self._lock:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
 

@@ -33,7 +33,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """The failure of an HTTP request that got no valid MCP answer."""
+    """The exception of an HTTP request that failed: it got no valid MCP answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)

@@ -148,7 +148,7 @@ def incomplete_folder(server: Server, stderr: str) -> Path | None:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove an installation of npx as a whole, and return whether it is gone."""
+    """Remove a folder with an installation of npx as a whole, and return whether it is gone."""
     import shutil
 
     aside = folder.with_name(f"{folder.name}.incomplete-{time.time_ns()}")

@@ -142,7 +142,6 @@ class Dispatcher(ScreeningDispatcher):
         return True
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer to the session without its malformed tools, which `skipped` names."""
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
@@ -205,7 +204,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send the session's `initialize` with the offered version, and let the session adopt the answer."""
+        """Shake hands as a session: send `initialize` with the offered version, and adopt the answer."""
         request = InitializeRequest(
             params=InitializeRequestParams(
                 protocol_version=offer,
@@ -333,8 +332,6 @@ async def request_tool(  # noqa: PLR0913 - what a call is told and asked
 
 @attrs.define(eq=False, repr=False)
 class _Calls:
-    """The calls of a run that are under way, and those of them that wait until the run is told."""
-
     under_way: int = 0
     waiting: list[tuple[RunStep, asyncio.Future[None]]] = attrs.field(factory=list)
     telling: asyncio.TimerHandle | None = None

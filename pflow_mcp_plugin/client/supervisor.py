@@ -206,7 +206,7 @@ class Supervisor:
         self.launch = attrs.evolve(self.launch, era=self._connection.info.era)  # no probe next time
 
     async def _connected(self) -> Connection:
-        """Connect; a server that exited on the probe is started once more, for the handshake.
+        """Connect the supervised server; if it exits on the probe, start it once more, for the handshake.
 
         A server that speaks the other HTTP transport is reported as such. One that npx had not installed
         completely is installed again, once.

@@ -279,7 +279,6 @@ class Layout:
         return end
 
     def _cut(self, span: slice) -> None:
-        """Remove lines of TOML; for a section, also the blank lines directly above it."""
         start, end = span.start, span.stop
         if self._lines[start].is_header:
             while start and self._lines[start - 1].text.isspace():
@@ -330,7 +329,6 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _keys(document: JSON) -> Keys:
-    """Return the path of keys into a TOML document in which every table has exactly one entry."""
     keys = []
     while isinstance(document, dict | list) and document:
         if isinstance(document, list):
@@ -349,7 +347,6 @@ def _table_text(path: Keys, table: JSONObject) -> str:
 
 
 def _dotted_text(path: Sequence[str], value: JSON) -> str:
-    """Return a TOML table as lines of dotted keys, its form inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
     key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)

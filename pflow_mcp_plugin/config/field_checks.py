@@ -227,7 +227,6 @@ def _record(
 
 
 def _host(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a field is a glob over host names, an address or a network."""
     step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -267,7 +266,6 @@ def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[s
 
 
 def _check_of(rule: Any) -> Check:
-    """Return the check of a field by its rule in the JSON Schema."""
     if "$ref" in rule:
         name = rule["$ref"].rpartition("/")[2]
         return _BY_DEFINITION.get(name) or _check_of(_DEFS[name])
@@ -292,7 +290,6 @@ def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def _table_of(check: Check, path: str, value: JSON, name: Check | None = None) -> Iterator[Problem]:
-    """Check that a field is a table of strings; `name` checks its keys."""
     if not isinstance(value, Mapping):
         wrong = f"Must be a table of strings, not {kind_of(value)}"
         yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ NAME = "value" }}')

@@ -84,7 +84,6 @@ class ProjectFile:
         self._seen: tuple[object, ProjectReading] = ((), absent)
 
     def reading(self) -> ProjectReading:
-        """Return what is used of the project's file; nothing is read if it does not exist."""
         signature = self._signature()
         if self._seen[0] != signature:
             self._seen = (signature, self._read() if signature else self._absent)
@@ -201,7 +200,6 @@ class ProjectFile:
         return (digest, names) if isinstance(digest, str) and isinstance(names, list) else ("", ())
 
     def _signature(self) -> tuple[object, ...]:
-        """Return a value that changes with the project's file and the approvals; empty without a file."""
         try:
             status = self.path.lstat()
         except OSError:

@@ -164,7 +164,6 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
-    """Return the server table that input describes by a command or URL, and options."""
     table: dict[str, JSON]
     if not is_url(words[1]):
         refuse_flags(flags, "a command", ("headers", "bearer", "type", "insecure"))

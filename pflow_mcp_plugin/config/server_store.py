@@ -54,7 +54,7 @@ class _Seen:
 
     @cached_property
     def of_project(self) -> JSONObject:
-        """The tables of the servers that the project has and the user's own config lacks."""
+        """The tables of the servers in the store that are a project's and not the user's own."""
         tables = self.project.tables if self.project else {}
         return {name: table for name, table in tables.items() if name not in self.own}
 
@@ -117,13 +117,13 @@ class ServerStore:
             raise self.not_configured(name)
 
     def enabling_step(self, name: str) -> str:
-        """Return how to enable a server, the user's own or a project's."""
+        """Return how to enable a server of the store: the user's own or a project's."""
         if name in self._servers():
             return f"Run: pflow mcp enable {name}"
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers that are lent or come from a project, each with the folder of its tool file."""
+        """Return the servers lent to the store or from a project, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
@@ -154,7 +154,7 @@ class ServerStore:
         )
 
     def notices(self, *, duplicates: bool = False) -> list[Problem]:
-        """Return the warnings about a project's file, for any command that uses the store.
+        """Return the store's warnings about a project's file, for any command.
 
         With `duplicates`, also about servers that the store's own file has too.
         There are none while the store's own file cannot be read, which is an error of its own.
@@ -175,7 +175,7 @@ class ServerStore:
         return copy.deepcopy(self._read().document)
 
     def get(self, name: str) -> Server:
-        """Return a server of the store, with the file's defaults filled in.
+        """Return a server of the store, checked and with the file's defaults filled in.
 
         Only its own table and the defaults are checked, once; the same object is returned until the
         file changes.

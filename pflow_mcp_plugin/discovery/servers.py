@@ -97,7 +97,7 @@ def servers(paths: Paths) -> Servers:
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
-    """Return what a pool needs to connect to a server, with the protocol era of its last sync.
+    """Return what a pool needs to connect to a configured server, with the protocol era of its last sync.
 
     Raises `McpError` if it is not configured or disabled, has mistakes, or a variable is not set.
     """

@@ -32,7 +32,7 @@ ListTools = Callable[[Launch], Listing]
 
 @attrs.frozen(kw_only=True)
 class Synced:
-    """The result of the sync of one server.
+    """How asking one server for its tools went.
 
     If it failed, the tools of the previous sync are kept.
     """
@@ -194,7 +194,7 @@ class _Approval:
 
 
 def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
-    """Yield what the user should know about a sync that worked."""
+    """Yield what the user should know after a server was asked for its tools."""
     server = ready.server
     for variable in ready.unset:
         yield (

@@ -163,7 +163,6 @@ def place(url: str) -> str:
 
 
 def _judged(response: httpx2.Response, content: bytes) -> Answer:
-    """Return the answer to an authorization request, unless its status asks to try again later."""
     url, status = str(response.request.url), response.status_code
     if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise NoAccessToken(f"{place(url)} answered HTTP {status}", "later")

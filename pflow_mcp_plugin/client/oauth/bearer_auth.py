@@ -138,7 +138,6 @@ class BearerAuth:
         return self._sign_in.tokens.access if self._sign_in.tokens else ""
 
     async def _renewed(self, refused: str, challenge: str | None) -> SignIn:
-        """Return the sign-in with fresh tokens that have every scope in the config."""
         try:
             async with self._kept.locked():
                 known = await self._kept.latest()
@@ -159,7 +158,6 @@ class BearerAuth:
             return await self._by_credentials(challenge)  # nothing can be stored there
 
     async def _obtained(self, known: SignIn | None, challenge: str | None) -> SignIn:
-        """Obtain new access tokens: by the refresh token, or by the credentials of a machine."""
         machine = is_machine(self._auth)
         if known is not None and known.tokens is not None and known.tokens.refresh:
             try:

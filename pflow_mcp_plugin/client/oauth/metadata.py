@@ -47,7 +47,6 @@ class Discovery:
     authorization_server: AuthorizationServer
 
     def sign_in(self, client: Registration, tokens: Tokens | None = None) -> SignIn:
-        """Return a sign-in with this metadata that begins now."""
         return SignIn(
             server=self.server.name,
             server_url=resource_of(self.server.url),

@@ -45,7 +45,6 @@ class Tokens:
         return self.expires_at is None or now < self.expires_at
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the access token is valid, and need not be refreshed yet."""
         if self.expires_at is None:
             return True
         early = min(_EARLY, _EARLY_SHARE * max(0.0, self.expires_at - self.issued_at))

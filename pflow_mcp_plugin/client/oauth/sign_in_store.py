@@ -144,7 +144,6 @@ class SignInStore:
                 yield StoredSignIn(name=path.name, sign_in=None, problem=error.message)
 
     def name_of(self, key: SignInKey, issuer: str) -> str:
-        """Return the name of a sign-in's file in the store; the file need not exist."""
         return self._path(key, issuer).name
 
     def take_out(self, entry: StoredSignIn) -> SignIn | None:

@@ -172,13 +172,13 @@ def authentication(
 
 
 def basic_pair(client_id: str, client_secret: str) -> str:
-    """Return a client's id and secret as its authentication header contains them (RFC 6749, 2.3.1)."""
+    """Return a client's id and secret as its header for a token endpoint contains them (RFC 6749, 2.3.1)."""
     pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
     return b64encode(pair.encode()).decode()
 
 
 def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: str) -> str:
-    """Return an assertion of a client, signed with the private key in a file, for one authorization server.
+    """Return a client's assertion for a token endpoint, signed with the private key in a file.
 
     The file is PEM, or a JWK; without an id, the key has that of the JWK.
     """
@@ -214,7 +214,7 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
-    """Return a private key and its signing algorithm, None if it is not a private key that can sign."""
+    """Return the private key and algorithm for a token endpoint's assertion, None if that key cannot sign."""
     import jwt
 
     for algorithm in _ALGORITHMS:

@@ -114,7 +114,6 @@ class HttpRequests:
             raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
-        """Send an HTTP request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
@@ -264,7 +263,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 
 
 def _require_scopes(server: Server) -> None:
-    """Refuse to use a token in the config that lacks a scope in the config.
+    """Refuse HTTP requests with a configured token that lacks a scope in the config.
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
     """

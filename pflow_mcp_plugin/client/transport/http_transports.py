@@ -97,7 +97,6 @@ class StreamableHttp(HttpTransport):
         return self._incoming, MessageSink(self.send)
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
         # Not cancelled: the tasks belong to the callers, who would take that for their own cancellation.
@@ -157,7 +156,6 @@ class StreamableHttp(HttpTransport):
     async def _take_answer(
         self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
     ) -> _CutStream | None:
-        """Pass on the messages that streamable HTTP has received, up to the answer."""
         if not response.is_success:
             body = await read_beginning(response)
             failure = refusal(response, body)
@@ -188,7 +186,7 @@ class StreamableHttp(HttpTransport):
         return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
 
     def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
-        """GET a stream; the `Last-Event-ID` resumes it after the last received event."""
+        """GET a stream of streamable HTTP; the `Last-Event-ID` resumes it after the last received event."""
         last = {"last-event-id": stream.event_id} if stream.event_id else {}
         return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
 
@@ -199,7 +197,6 @@ class StreamableHttp(HttpTransport):
     async def _read(
         self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
     ) -> bool:
-        """Read the events of streamable HTTP; return whether the answer arrived before the stream ended."""
         try:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
@@ -216,7 +213,6 @@ class StreamableHttp(HttpTransport):
         return False
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Resume a stream of streamable HTTP that was cut, until the answer arrives."""
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
         resumes = 0
@@ -299,7 +295,7 @@ class _CutStream:
 
 
 def granted_pause(milliseconds: int) -> float:
-    """Return the seconds before a stream is resumed: those of a server's `retry:`, within our limits."""
+    """Return the seconds before a stream of HTTP is resumed: those of a server's `retry:`, within limits."""
     return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000
 
 
@@ -378,7 +374,6 @@ class SseTransport(HttpTransport):
             self._settle(message.id)
 
     def _settle(self, reply_to: object, error: Exception | None = None) -> None:
-        """Complete the request that an SSE event replies to; count a reply that matches none."""
         request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
         answered = self._waiting.get(request_id)
         self.unmatched += request_id not in self._asked

@@ -282,7 +282,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
     @property
     def untouched(self) -> bool | None:
-        """Whether nothing has been read from the pipe yet; None if unknown."""
+        """Whether the server has read nothing from its pipe yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
         left = unread_bytes(self._transport.get_extra_info("pipe"))
@@ -293,7 +293,6 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Write to a connected socket's transport instead of a pipe."""
         self._transport = transport
 
     def pause_writing(self) -> None:
@@ -310,7 +309,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._room.set()
 
     async def write(self, data: bytes) -> None:
-        """Write one message to the pipe, waiting while it is full.
+        """Write one message to the server's pipe, waiting while it is full.
 
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.
@@ -348,7 +347,7 @@ class PipeWriter(asyncio.BaseProtocol):
         return self._given - transport.get_write_buffer_size()
 
     async def close(self, seconds: float) -> None:
-        """Close the pipe, waiting up to `seconds` for buffered data to be written."""
+        """Close the pipe to a server, waiting up to `seconds` for buffered data to be written."""
         if self._transport is None or self._transport.is_closing():
             return
         with contextlib.suppress(TimeoutError):
@@ -366,7 +365,7 @@ async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.Read
 
 
 class _SocketProtocol(ChunkReader):
-    """asyncio's protocol for a socket: reads as for a pipe, and passes the rest on to a writer."""
+    """asyncio's protocol for a server's socket: reads as for a pipe, and passes the rest on to a writer."""
 
     def __init__(
         self, on_data: Callable[[bytes], None], on_end: Callable[[], None], writer: PipeWriter

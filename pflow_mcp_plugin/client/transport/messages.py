@@ -79,7 +79,6 @@ class MessageStream:
         self._sent = b""
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one JSON-RPC message as a line of JSON."""
         from anyio import BrokenResourceError
 
         body = message.message
@@ -191,7 +190,7 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """Splits a byte stream into lines, examining each byte once.
+    """Splits a byte stream into lines, each a JSON-RPC message, and examines each byte once.
 
     A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
     would need twice the memory.

@@ -269,7 +269,6 @@ def _codex_unpacked(table: Table) -> Table:
 
 
 def _codex_packed(table: Table, _: list[str]) -> Table:
-    """Return a server for Codex with its references in the fields that name variables."""
     env = table.pop("env", {})
     passed = [name for name, value in env.items() if value == f"${{{name}}}"]
     headers = table.pop("http_headers", {})

@@ -369,7 +369,6 @@ def _with_header(table: Table) -> Table | None:
 
 
 def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) -> Table:
-    """Return our fields under the client's names; list those that it lacks."""
     names = {field.ours: field for field in form.fields if not field.read_only}
     theirs: Table = {}
     leaves = {key: value for key, value in ours.items() if key not in ("type", "tools")}

@@ -273,7 +273,6 @@ class ExportPlan:
 
     @property
     def written(self) -> dict[str, ServerWriting]:
-        """The servers of the export that the client can have, by name."""
         return {each.name: each for each in self.servers if not each.reason}
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
