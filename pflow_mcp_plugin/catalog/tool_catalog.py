@@ -313,7 +313,7 @@ def _reader(head: Head) -> tuple[SyncedTool, ...]:
 
 
 def keep_failure(folder: Path, server: str, message: str) -> None:
-    """Keep the message of a failed sync, which is redacted; one that cannot be written is not kept."""
+    """Keep the redacted message of a failed sync beside the tool files; if that cannot be written, do not."""
     with suppress(storage.StoreError):
         storage.write_atomic(
             _failure_path(folder, server), message[:_LONGEST_FAILURE].encode("utf-8", "replace")
@@ -321,7 +321,7 @@ def keep_failure(folder: Path, server: str, message: str) -> None:
 
 
 def forget_failure(folder: Path, server: str) -> None:
-    """Remove what is kept of a failed sync, after one that worked."""
+    """Remove what is kept of a failed sync beside the tool files, after one that worked."""
     path = _failure_path(folder, server)
     if path.exists():
         with suppress(storage.StoreError):

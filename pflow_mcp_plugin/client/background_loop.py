@@ -23,7 +23,7 @@ _END_SECONDS = 2.0
 
 
 class LoopThread:
-    """An event loop in a background thread.
+    """A background thread with an event loop.
 
     The thread creates the loop, so that Ctrl-C cannot interrupt that half-way, and imports what coroutines
     need before it runs any: Ctrl-C cannot interrupt an import there, and no coroutine is delayed by one.

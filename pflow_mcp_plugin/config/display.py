@@ -149,7 +149,7 @@ def arguments(
 
 
 def startable(words: Sequence[str]) -> set[int]:
-    """Return the indexes of the arguments that display shows: what an interpreter or runner may start."""
+    """Return the indexes of the arguments to display that may name what an interpreter or runner starts."""
     # These are all that follow it, up to the first that is surely not the value of an option.
     found: set[int] = set()
     pending = False

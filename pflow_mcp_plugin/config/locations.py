@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path of a project's `.mcp.json`: in the folder that the user asked for, or this one."""
+    """Return the path of a project's `.mcp.json`: in the folder that was asked for, or the current one."""
     return (paths.project or Path()) / ".mcp.json"
 
 

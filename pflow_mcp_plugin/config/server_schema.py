@@ -84,7 +84,7 @@ _EXAMPLES = {
 
 
 def server_path(name: str) -> str:
-    """Return the config path of a server's table, for problems."""
+    """Return the config path of a server's table, under which the schema's checks report problems."""
     return join(SERVERS, name)
 
 
@@ -105,7 +105,7 @@ def clean(table: JSON) -> JSON:
 
 
 def transport_of(table: JSONObject) -> Transport | None:
-    """Return the transport of a server's table for the schema: stdio by default, None if it is unknown."""
+    """Return the transport that a table in our schema names: stdio by default, None if it is unknown."""
     spelling = table.get("type", "stdio")
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 

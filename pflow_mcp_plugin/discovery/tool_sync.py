@@ -32,7 +32,7 @@ ListTools = Callable[[Launch], Listing]
 
 @attrs.frozen(kw_only=True)
 class Synced:
-    """How asking one server for its tools went.
+    """The result of asking one server for its tools and storing the answer.
 
     If it failed, the tools of the previous sync are kept.
     """

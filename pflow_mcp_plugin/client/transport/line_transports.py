@@ -227,7 +227,7 @@ class SocketTransport(LineTransport):
 
 
 class TailReader(asyncio.Protocol):
-    """The asyncio protocol for a pipe of which only the tail is kept, the last 64 KiB."""
+    """The asyncio protocol for a server's pipe of which only the tail is kept, the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -253,7 +253,7 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end."""
+    """Passes every chunk read from a server's pipe to `on_data`, and calls `on_end` at its end."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
