@@ -1,4 +1,4 @@
-"""Validates arguments against the input schema of a tool, before anything is sent."""
+"""Validates the arguments of a call against the input schema of its tool, before anything is sent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schem
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """One argument, or part of one, that does not fit the input schema."""
+    """One argument, or part of one, that does not fit the tool's input schema."""
 
     path: str  # `title`, `labels[2].name`
     expected: str
@@ -53,7 +53,7 @@ class Violation:
 
     @property
     def argument(self) -> str:
-        """Its path, empty if it concerns the arguments as a whole."""
+        """The path of the argument; empty if the violation concerns all of them together."""
         return "" if self.path == _WHOLE else self.path
 
     def __str__(self) -> str:
@@ -105,12 +105,12 @@ class Validator:
         return list(dict.fromkeys(known.get(it.path, it) for it in found))
 
     def without_unset(self, arguments: Any) -> Any:
-        """Return arguments without nulls that mean "not given"; see `SchemaDocument.is_unset_by_null`."""
+        """Return arguments without the nulls that mean "not given"; see `SchemaDocument.is_unset_by_null`."""
         with self._lock:
             return self._without_nulls(arguments, self._schema, _DEEPEST_NULL)
 
     def _without_nulls(self, value: Any, schema: JSON, depth: int) -> Any:
-        """Return a value without such nulls; the same object if there are none."""
+        """Return an argument without nulls that mean "not given"; the same object if it has none."""
         if depth == 0 or not isinstance(value, dict | list) or not isinstance(schema, Mapping):
             return value
         if isinstance(value, list):
@@ -133,7 +133,7 @@ class Validator:
         return value if same else kept
 
     def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
-        """Return the violations of the arguments in their JSON form, where a tuple is a list.
+        """Return how arguments violate the schema; given as JSON text, where a tuple is a list.
 
         Those of the quotable schema, or those of the other one without quoting it.
         """
@@ -168,7 +168,6 @@ class Validator:
         )
 
     def error(self, violations: list[Violation]) -> McpError:
-        """Return the error of a call with these violations."""
         command = self._where.info_command
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
         return McpError(
@@ -181,7 +180,7 @@ class Validator:
 
 
 class _Budget:
-    """Bounds how many references one check may follow: only they can make a schema infinite."""
+    """Bounds how many references one check of arguments may follow: only they make a schema infinite."""
 
     def __init__(self, size: int = 0) -> None:
         # `size` is that of the value as JSON: each row of a large table may need a few references.
@@ -195,7 +194,7 @@ class _Budget:
 
 
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
-    """Return a function that yields the errors of a JSON text; loads jsonschema."""
+    """Return a function that validates arguments, given as JSON text, and yields errors of jsonschema."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -224,7 +223,7 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
 
 
 def _around_gaps(name: str, keywords: Mapping[str, Any]) -> Any:
-    """Return the check of a keyword that finds only what is wrong whatever the gaps in a value become."""
+    """Return a jsonschema keyword's check that reports only what is wrong whatever `UNKNOWN` becomes."""
     plain = keywords["anyOf" if name == "oneOf" else name]  # a gap may decide which one alternative fits
 
     def check(validator: Any, value: Any, instance: object, schema: Any) -> Iterator[Any]:
@@ -270,7 +269,7 @@ def _explained(error: Any, root: JSON) -> Iterator[Violation]:
 
 
 def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violation]:
-    """Yield the violations of an error without the texts of the schema, and of its names only those given."""
+    """Yield the violations in an error without quoting the schema, except for these names."""
     if error.validator not in ("anyOf", "oneOf") or not _is_about_type(error):
         error = _closest(error)
     path = list(error.absolute_path)
@@ -291,12 +290,12 @@ def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violati
 
 
 def _is_about_type(error: Any) -> bool:
-    """Whether every alternative rejects the type of the whole value: then they are named together."""
+    """Whether every alternative of `anyOf` rejects an argument's type: then they are named together."""
     return all(inner.validator == "type" and not inner.path for inner in error.context)
 
 
 def _closest(error: Any) -> Any:
-    """Return the error inside the alternative that was most likely meant."""
+    """Return the jsonschema error inside the alternative that an argument was most likely meant for."""
     from jsonschema.exceptions import best_match
 
     return best_match([error]) if error.context else error

@@ -1,4 +1,4 @@
-"""A quick check that accepts arguments of simple schemas.
+"""A quick check of arguments against simple schemas, which spares loading jsonschema.
 
 The schemas of most tools contain little more than types. Accepting valid arguments early avoids loading
 jsonschema, which takes a tenth of a second, in every run without mistakes.
@@ -22,7 +22,7 @@ _SIZES: Mapping[type, tuple[str, str]] = {str: ("minLength", "maxLength"), list:
 
 
 def plainly_fits(schema: JSON, value: object, depth: int = DEEPEST) -> bool:
-    """Whether a value plainly fits; False may also mean that the schema is not understood."""
+    """Whether arguments plainly fit a simple schema; False may also mean that it is not simple."""
     if schema is True or schema == {} or value is UNKNOWN:
         return True
     if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:

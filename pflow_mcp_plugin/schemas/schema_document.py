@@ -1,4 +1,4 @@
-"""A JSON Schema document: follows its references, names its friendly types and the keys of its objects.
+"""Reads JSON Schemas: references, friendly types such as `int | None`, and the properties of objects.
 
 Friendly types are `str`, `int | None`, `list`, `any`. A schema comes from a server and may be
 anything: nothing here raises, and a schema that cannot be interpreted is `any`. A `$ref` is followed
@@ -41,25 +41,25 @@ class SchemaDocument:
         self._guesses = True
 
     def items(self, schema: JSON) -> JSONObject | None:
-        """Return the one schema of all items of a list, None if this schema has none."""
+        """Return the JSON Schema of all items of a list, None if there is not one for all."""
         found = table_of(self.resolve(schema)).get("items")
         return found if isinstance(found, dict) else None
 
     @property
     def dialect(self) -> int:
-        """The position of the dialect that the document names in `DIALECTS`; the newest if it names none."""
+        """Which of `DIALECTS` the JSON Schema names; the newest if it names none."""
         named = self._root.get("$schema") if isinstance(self._root, dict) else None
         known = [number for number, name in enumerate(DIALECTS) if isinstance(named, str) and name in named]
         return known[0] if known else len(DIALECTS) - 1
 
     def beside_reference(self, schema: JSONObject) -> dict[str, JSON]:
-        """Return what holds beside the reference that a schema is; before draft 2019-09 nothing does."""
+        """Return what holds beside a `$ref` in a JSON Schema; before draft 2019-09 nothing does."""
         if self.dialect < DIALECTS.index("2019-09"):
             return {}
         return {key: part for key, part in schema.items() if key != "$ref"}
 
     def resolve(self, schema: JSON) -> JSON:
-        """Return the schema at the end of a chain of references in the document; True if there is no end."""
+        """Return the JSON Schema at the end of a chain of `$ref`s; True if there is no end."""
         for _ in range(_HOPS):
             if not (isinstance(schema, dict) and "$ref" in schema):
                 return schema
@@ -68,7 +68,7 @@ class SchemaDocument:
         return True
 
     def target(self, ref: str) -> JSON:
-        """Return what a pointer (`#/$defs/Name`) refers to in the document; True if that is missing."""
+        """Return what a `$ref` such as `#/$defs/Name` points to in the JSON Schema; True if it is missing."""
         target, pointer = self._root, ref.removeprefix("#")
         if pointer == ref or (pointer and not pointer.startswith("/")):
             return True
@@ -84,7 +84,7 @@ class SchemaDocument:
         return target
 
     def self_contained(self, part: JSON) -> JSON:
-        """Return a part of the document with the definitions that it refers to, which keep their names."""
+        """Return a part of a JSON Schema with the definitions that it refers to, under their names."""
         if not isinstance(part, dict) or part is self._root:
             return part
         names: dict[str, str] = {}
@@ -94,7 +94,7 @@ class SchemaDocument:
         return {**moved, "$defs": {**(inner if isinstance(inner, dict) else {}), **found}} if found else part
 
     def _moved(self, part: Any, names: dict[str, str], found: dict[str, JSON], depth: int) -> Any:
-        """Return a part with its references leading to `$defs`, where their targets are put."""
+        """Return a part of a JSON Schema with its references moved to `$defs`, and their targets as well."""
         if depth == 0 or not isinstance(part, dict | list):
             return part
         if isinstance(part, list):
@@ -113,7 +113,7 @@ class SchemaDocument:
         return {**moved, "$ref": f"#/$defs/{names[ref]}"}
 
     def friendly(self, schema: JSON) -> str:
-        """Return the friendly type of a schema in this document; references in the document are followed."""
+        """Return the friendly type of a JSON Schema, such as `int | None`, with references followed."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
             return FRIENDLY_NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
@@ -121,7 +121,7 @@ class SchemaDocument:
         return join(self._types(schema, _DEPTH))
 
     def accepted(self, schema: JSON) -> str:
-        """Return the friendly type of a schema in this document as `friendly` does, but without guessing.
+        """Return the friendly type of a JSON Schema without guessing it from other keywords.
 
         `{"properties": {}}` describes objects, and accepts a string all the same.
         """
@@ -132,11 +132,11 @@ class SchemaDocument:
             self._guesses = True
 
     def takes_null(self, schema: JSON) -> bool:
-        """Return whether a schema in this document states that it accepts null."""
+        """Whether a JSON Schema states that it accepts null."""
         return "None" in self.friendly(schema).split(" | ")
 
     def is_unset_by_null(self, schema: JSON) -> bool:
-        """Return whether null means "not given": it is the default, though the type excludes it.
+        """Whether a JSON Schema means "not given" by null: its default is null, though its type is not.
 
         Many generators of schemas write `{"type": "string", "default": null}` for an optional string.
         """
@@ -162,7 +162,7 @@ class SchemaDocument:
         return [*found, "None"] if schema.get("nullable") is True else found
 
     def _stated(self, schema: JSONObject) -> list[str]:
-        """`type`, `const` and `enum` state the types directly."""
+        """Return the types that `type`, `const` or `enum` of a JSON Schema state."""
         stated = schema.get("type")
         names = stated if isinstance(stated, list) else [stated]
         if names and all(isinstance(name, str) for name in names):
@@ -172,7 +172,7 @@ class SchemaDocument:
         return [NAMES_OF_PYTHON.get(type(value), ANY) for value in list_of(schema.get("enum"))]
 
     def _chosen(self, schema: JSONObject, depth: int) -> list[str]:
-        """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
+        """Return the types in `anyOf` or `oneOf` of a JSON Schema, or the first specific one in `allOf`."""
         for keyword in ("anyOf", "oneOf"):
             members = schema.get(keyword)
             if isinstance(members, list) and members:
@@ -185,7 +185,7 @@ class SchemaDocument:
 
 
 def resolved_value(schema: JSON, root: JSON = None) -> JSON:
-    """Return the schema that a value has unless it is null, with the definitions that it refers to.
+    """Return the JSON Schema that a value has unless it is null, with the definitions that it refers to.
 
     Follows references in `root`, by default the schema itself, and choices between one schema and null.
     """
@@ -203,7 +203,7 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
 
 
 def join(names: Iterable[str]) -> str:
-    """Join the friendly types in a schema document: each once, `None` last, `any` if it is among them."""
+    """Return friendly types of JSON Schemas as one: each once, `None` last, or `any` if it is among them."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY
@@ -235,7 +235,7 @@ _OF_KEYS = frozenset(
 
 @attrs.frozen(kw_only=True)
 class Declaration:
-    """The properties that an object schema declares.
+    """The properties that a JSON Schema of an object declares.
 
     Keys of the form `__name__` are reserved for the host and are left out.
     """
@@ -255,7 +255,7 @@ class Declaration:
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
-    """Return the properties that an object schema declares; never raises, whatever the schema is."""
+    """Return the properties that a JSON Schema of an object declares; never raises."""
     within = document or SchemaDocument(schema)
     found = _gather(within, schema)
     keys = [
@@ -275,14 +275,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What the schema of a result declares of the properties that need a decision."""
+    """What a tool's output schema says that decides how its results are read."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what the output schema of a tool, None if it has none, decides about its results."""
+    """Return what a tool's output schema (None if it has none) says about how its results are read."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)
@@ -292,7 +292,7 @@ def result_form(schema: JSON) -> ResultForm:
 
 
 def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
-    """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too.
+    """Return the JSON Schema inside a lone wrapping `{"result": ...}`, which is removed from results too.
 
     Protocol versions before 2026-07-28 require a structured result to be an object: servers wrap other
     values under this key, and declare that.
@@ -303,7 +303,7 @@ def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
 
 @attrs.define(eq=False, repr=False)
 class _Gathered:
-    """Declarations collected from a schema and from what it is composed of."""
+    """The properties gathered from a JSON Schema and all that it is composed of."""
 
     properties: dict[str, JSON] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
@@ -319,7 +319,7 @@ class _Gathered:
     """Whether properties are listed somewhere, be it none."""
 
     def add(self, member: JSON, shared: frozenset[str] | None) -> None:
-        """Add one member; of several alternatives, `shared` are the keys that all of them describe."""
+        """Add a part of a JSON Schema; of several alternatives, `shared` are the keys that all describe."""
         binding = shared is None
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
@@ -359,7 +359,6 @@ class _Gathered:
 
     @property
     def more(self) -> bool | None:
-        """See `Declaration`."""
         if self.opened or self.unnamed:
             return True
         if self.closed or (self.alternatives and all(self.alternatives)):
@@ -368,7 +367,7 @@ class _Gathered:
 
 
 class _Several(dict[str, Any]):
-    """The `anyOf` of the schemas of one key, which stands in no schema."""
+    """The `anyOf` of what alternatives of a JSON Schema say about one key; the schema itself has none."""
 
 
 def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
@@ -393,7 +392,7 @@ def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
 def _alternatives(
     document: SchemaDocument, member: JSONObject
 ) -> Iterator[tuple[list[JSON], frozenset[str]]]:
-    """Yield the parts of a schema that apply to some objects only, with the keys that are in each of them."""
+    """Yield each part of a JSON Schema that applies to some objects only, with the keys in all of them."""
     branches = [member[key] for key in ("then", "else") if isinstance(member.get(key), dict)]
     for parts in (list_of(member.get("anyOf")), list_of(member.get("oneOf")), branches):
         resolved = map(document.resolve, parts)
@@ -406,17 +405,17 @@ def _alternatives(
 
 
 def table_of(value: JSON) -> JSONObject:
-    """Return what should be an object in a schema, an empty one if it is something else."""
+    """Return what should be an object in a JSON Schema; an empty one if it is something else."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: JSON) -> list[JSON]:
-    """Return what should be a list in a schema, an empty one if it is something else."""
+    """Return what should be a list in a JSON Schema; an empty one if it is something else."""
     return value if isinstance(value, list) else []
 
 
 def placed_at(schema: JSON, place: str, depth: int = DEEPEST) -> JSON:
-    """Return a schema that becomes a part of another, with its references to its own parts."""
+    """Return a JSON Schema with its references changed so that it can stand inside another one."""
     if depth == 0 or not isinstance(schema, dict | list):
         return schema
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""The properties inside the objects and lists of a schema, for people to read.
+"""An outline of what is inside the objects and lists of a schema, for people to read.
 
 A schema comes from a server and may be anything: nothing here raises, and depth and number are bounded.
 """
@@ -22,7 +22,7 @@ _INSIDE = frozenset({"properties", "patternProperties", "additionalProperties", 
 
 @attrs.frozen(kw_only=True)
 class Inner:
-    """A property inside a value that a schema describes."""
+    """A property in the outline of a schema, inside an object or list."""
 
     # Or `[]` for the items of a list, `[0]` for the first of a tuple; `*` for the values of any other keys,
     # `/.../` for those of keys that match a pattern.
@@ -35,12 +35,12 @@ class Inner:
 
 
 def outline(root: JSON, schema: JSON) -> Iterator[Inner]:
-    """Yield what is inside a value, in the order of the schema; at most 200 properties, 8 levels deep."""
+    """Yield the outline of a schema, in its order; at most 200 properties, 8 levels deep."""
     yield from islice(_inside(SchemaDocument(root), schema, 1), _MOST)
 
 
 def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
-    """Yield what an outline says of a value beside its type: `one of 1, 2`, `at least 3`."""
+    """Yield what an outline says of a property beside its type: `one of 1, 2`, `at least 3`."""
     listed = choices(document, schema)
     if listed:
         shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in listed)
@@ -53,7 +53,7 @@ def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
 
 
 def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
-    """Return the values that a schema lists, for an outline; empty if it allows others.
+    """Return the values that a schema allows, for its outline; empty if it does not list them.
 
     Null is part of the type and not repeated here.
     """
@@ -124,7 +124,7 @@ def _inside(document: SchemaDocument, schema: JSON, depth: int) -> Iterator[Inne
 
 
 def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]:
-    """Yield the schema, and what it is composed of, where it says something about the inside of values."""
+    """Yield the schema and its parts that say something about the inside of values, for an outline."""
     waiting, seen = [schema], set[int]()
     for _ in range(_MOST):
         member = document.resolve(waiting.pop(0)) if waiting else None
@@ -143,7 +143,7 @@ _PLAIN: Mapping[str, Any] = {"str": "...", "int": 1, "float": 1.0, "bool": True,
 
 
 def sample(root: JSON, schema: JSON) -> JSON:
-    """Return a value of the type that a schema asks for; "..." for text, at most 200 values in all."""
+    """Return a sample value that fits a schema; "..." for text, at most 200 values in all."""
     return _Sampler(SchemaDocument(root)).of(schema, 0)
 
 
@@ -176,7 +176,7 @@ class _Sampler:
         return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
 
     def _whole(self, schema: JSONObject, kind: str) -> JSONObject:
-        """Return a schema together with all that it consists of, and its first alternative of this type."""
+        """Return a schema merged with its parts and its first alternative of this type, for a sample."""
         whole, left = dict(schema), 20
         parts = self._parts(schema, kind)
         while parts and left:
@@ -208,7 +208,7 @@ class _Sampler:
 
 
 def _stated(schema: JSONObject) -> JSON:
-    """Return the value that a schema itself names: its constant, default, or first choice or example."""
+    """Return the sample value that a schema names itself: its constant, default, first choice or example."""
     for word in ("const", "default"):
         if schema.get(word) is not None:
             return schema[word]
@@ -221,7 +221,7 @@ def _stated(schema: JSONObject) -> JSON:
 
 
 def _text(schema: JSONObject) -> str:
-    """Return a text that has the length, and matches the pattern, that a schema asks for, if that is easy."""
+    """Return a sample text with the length and pattern that a schema asks for, if that is easy."""
     least, most, pattern = (schema.get(word) for word in ("minLength", "maxLength", "pattern"))
     text = str(_PLAIN["str"])
     if isinstance(pattern, str):
@@ -233,7 +233,7 @@ def _text(schema: JSONObject) -> str:
 
 
 def _number(schema: JSONObject, plain: JSON) -> JSON:
-    """Return a number within the bounds of a schema that is easy to read; any other value as it is."""
+    """Return a sample number within the bounds of a schema that is easy to read; other values as they are."""
     if not isinstance(plain, int | float) or isinstance(plain, bool):
         return plain
     least, above, most, below = (_bound(schema.get(word)) for word in _BOUNDS)

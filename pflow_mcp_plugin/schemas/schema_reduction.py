@@ -63,11 +63,11 @@ _ONLY_EXACT = frozenset({"not", "if", "contains"})
 
 
 class SchemaTooLarge(Exception):
-    """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
+    """A schema is too large or too deep to be reduced and checked in reasonable time."""
 
 
 class Reduction:
-    """Reduces the parts of one schema to what can be checked; their total size is bounded."""
+    """Reduces a schema to the keywords that can be checked safely; its total size is bounded."""
 
     def __init__(self, document: SchemaDocument) -> None:
         self._left = _NODES
@@ -76,11 +76,11 @@ class Reduction:
         self._document = document
 
     def reduce(self, schema: JSON) -> JSON:
-        """Return the part of a schema that can be checked safely, True if there is none."""
+        """Return the part of a schema that can be checked safely; True if there is none."""
         return self._reduce(schema, DEEPEST)[0]
 
     def _reduce(self, schema: JSON, depth: int) -> tuple[JSON, bool]:
-        """Return the reduced schema, and whether it is equivalent to the given one."""
+        """Return the reduced schema, and whether it accepts exactly what the whole one does."""
         self._left -= 1
         if self._left < 0 or depth == 0:
             raise SchemaTooLarge
@@ -100,7 +100,7 @@ class Reduction:
         return reduced, exact
 
     def _normal(self, schema: JSONObject) -> dict[str, JSON]:
-        """Return the schema in the newest dialect, without keywords that depend on a dropped one."""
+        """Return a schema to reduce in the newest dialect, without keywords that depend on a dropped one."""
         if "$ref" in schema:
             schema = {**self._document.beside_reference(schema), "$ref": schema["$ref"]}
         normal = {key: value for key, value in schema.items() if key not in self._unknown}
@@ -209,7 +209,7 @@ _SIGNS: Mapping[str | None, tuple[int, float]] = {"*": (0, inf), "+": (1, inf), 
 
 
 class _Item(NamedTuple):
-    """A set of characters (ASCII ones; `_OTHERS` stands for all others), and its repetition."""
+    """A set of characters in a schema's pattern, and its repetition; `_OTHERS` are all that are not ASCII."""
 
     characters: frozenset[str]
     least: int
@@ -217,11 +217,11 @@ class _Item(NamedTuple):
 
 
 class _NotPlain(Exception):
-    """The pattern contains something other than items."""
+    """The pattern in a schema contains something other than plain items."""
 
 
 def is_linear(pattern: str) -> bool:
-    """Whether `re.search` matches a pattern in linear time; False if that is not certain."""
+    """Whether `re.search` surely matches a schema's pattern in linear time, so that it can be kept."""
     if len(pattern) > _LONGEST or not pattern.isprintable():
         return False
     try:
@@ -238,7 +238,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def shortest_match(pattern: str) -> str:
-    """Return a short text that matches a plain pattern, linear or not; empty if none is found."""
+    """Return a short text that matches a schema's plain pattern, linear or not; empty if none is found."""
     if len(pattern) > _LONGEST:
         return ""
     try:
@@ -276,7 +276,7 @@ def _items(body: str) -> Iterator[_Item]:
 
 
 def _has_one_way(items: Sequence[_Item]) -> bool:
-    """Whether no repeat of variable length shares a character with an item that may follow it."""
+    """Whether a schema's pattern can match in one way only: no variable repeat overlaps with what follows."""
     for place, item in enumerate(items):
         for following in items[place + 1 :]:
             if item.least != item.most and not item.characters.isdisjoint(following.characters):

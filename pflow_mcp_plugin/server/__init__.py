@@ -58,7 +58,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of this package when it is first used: the SDK takes half a second to load."""
+    """Return a name of `pflow_mcp_plugin.server` on first use: loading the MCP SDK takes half a second."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What clients are told without asking: the progress of a call, and that a list has changed."""
+"""The notifications a pflow server sends its clients: the progress of a call, and that a list has changed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ _EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
 
 
 class _Bus(InMemorySubscriptionBus):
-    """The bus of the SDK, which also knows whether anyone listens."""
+    """The SDK's bus for subscriptions, which also knows whether any client has subscribed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.subscriptions: set[object] = set()
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Register a listener of the bus; return the function that removes it, which may be called twice."""
         unsubscribe = super().subscribe(listener)
         subscription = object()
         self.subscriptions.add(subscription)
@@ -48,7 +47,10 @@ class _Bus(InMemorySubscriptionBus):
 
 
 class ListChanges:
-    """The clients to notify of changes: open connections with a handshake, and those that subscribed."""
+    """The clients to notify when the lists of tools, resources or prompts change.
+
+    They are the open connections with a handshake, and the clients that subscribed.
+    """
 
     def __init__(self) -> None:
         self._bus = _Bus()
@@ -57,18 +59,17 @@ class ListChanges:
         """Answers `subscriptions/listen`, the subscriptions of revision 2026-07-28."""
 
     def seen(self, context: ServerRequestContext[Any, Any]) -> None:
-        """Notify the connection of this request of later changes, if a handshake opened it."""
+        """Notify the client of this request of later changes, if a handshake opened its connection."""
         if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             # Each request has a session of its own; the connection stays.
             self._connections.add(context.session._connection)  # noqa: SLF001
 
     @property
     def has_audience(self) -> bool:
-        """Whether any client would be notified of a change."""
         return bool(self._connections or self._bus.subscriptions)
 
     async def announce(self, changed: Changed) -> None:
-        """Notify every client that a list has changed; call it in the server's event loop."""
+        """Notify every client that a list has changed; must be called in the server's event loop."""
         await self._bus.publish(_EVENTS[changed]())
         for connection in list(self._connections):
             await connection.notify(f"notifications/{changed}/list_changed", None)
@@ -82,7 +83,7 @@ INTERVAL = 1.0
 async def watched(
     library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
 ) -> AsyncIterator[None]:
-    """Announce each change of the saved workflows in the `async with` block, by one task of the event loop.
+    """Notify clients of each change of the saved workflows, for as long as the `async with` block runs.
 
     `lists` are those that change with the library. Nothing is read while no client would be notified.
     """
@@ -122,7 +123,7 @@ _WITHIN = 0.1
 
 
 class ProgressSender:
-    """Sends progress while its `async with` block runs; the SDK drops it unless the client asked for it.
+    """Sends a client the progress of its call; the SDK drops it unless the client asked for it.
 
     If the client is slower than the run, it receives only the latest. The number always grows, as the
     protocol demands: each report within a step adds a little.
@@ -148,7 +149,7 @@ class ProgressSender:
             await asyncio.wait([self._sending])
 
     def report(self, progress: Progress) -> None:
-        """Accept a report, from any thread."""
+        """Send the client this progress; may be called from any thread."""
         waiting, self._latest = self._latest is not None, progress
         if not waiting:
             with suppress(RuntimeError):  # the loop is closed: nothing waits for the progress

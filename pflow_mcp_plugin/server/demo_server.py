@@ -98,7 +98,7 @@ def build_server() -> MCPServer[Any]:
 
 
 def main() -> None:
-    """Serve over stdio until the client closes the pipe; garbage is collected of what calls leave behind."""
+    """Serve the demo server over stdio; garbage is collected of what calls leave behind."""
     server = build_server()
     gc.freeze()
     gc.enable()

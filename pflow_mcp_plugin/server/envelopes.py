@@ -1,4 +1,7 @@
-"""The envelopes of all answers, as on the command line, their schemas, and the secrets that none may have."""
+"""The JSON envelope around each answer of pflow's tools (`data` or `error`), its schema, and its redaction.
+
+It is the one that the command line prints with `--json`.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,13 @@ _LARGEST = 10**4_000
 
 
 def object_of(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the schema of an object with these properties, by default all required, and perhaps others."""
+    """Return the JSON Schema of an object in an envelope; by default, all these properties are required."""
     names = properties if required is None else required
     return {"type": "object", "properties": properties, "required": list(names)}
 
 
 def list_of(items: JSONObject) -> dict[str, Any]:
-    """Return the schema of a list."""
+    """Return the JSON Schema of a list in an envelope."""
     return {"type": "array", "items": items}
 
 
@@ -48,17 +51,17 @@ _ERROR: JSONObject = {
 
 
 def success(data: object, **beside: object) -> dict[str, Any]:
-    """Return the envelope of an answer, with further keys beside `data`."""
+    """Return the envelope of a successful answer, with further keys beside `data`."""
     return {"schema": SCHEMA, "success": True, "data": data, **beside}
 
 
 def failure(error: PflowError, **beside: object) -> dict[str, Any]:
-    """Return the envelope of a failure, with further keys beside `error`."""
+    """Return the envelope of a failed call, with further keys beside `error`."""
     return {"schema": SCHEMA, "success": False, "error": error.to_dict(), **beside}
 
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
-    """Return the JSON Schema of both envelopes of a tool; the keys `beside` its data may be absent."""
+    """Return the output schema of a tool that answers in an envelope; what is `beside` its data may lack."""
     own: JSONObject = {"schema": {"const": SCHEMA}, "success": FLAG, "data": data, "error": _ERROR}
     return object_of({**own, **beside}, ("schema", "success"))
 
@@ -81,7 +84,7 @@ def encoded(envelope: JSONObject) -> tuple[Any, str]:
 
 
 def _plain(value: object, above: tuple[int, ...]) -> Any:
-    """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
+    """Return a part of an envelope as JSON can represent it; `above` holds the ids of what encloses it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Mapping | list | tuple | set | frozenset):
@@ -97,7 +100,7 @@ def _plain(value: object, above: tuple[int, ...]) -> Any:
 
 
 def _text(value: object) -> str:
-    """Return a string that UTF-8 can encode."""
+    """Return a string for an envelope that UTF-8 can encode, of any object."""
     try:
         text = hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
     except Exception:  # noqa: BLE001 - the object is a node's own: its `__str__` may raise anything
@@ -116,7 +119,7 @@ _ORDINARY = frozenset(
 
 
 class KnownSecrets:
-    """Redacts the values of secret settings, and `more` secrets, from answers.
+    """Redacts the values of secret settings, and `more` secrets, from the envelopes of answers.
 
     The settings are read again only when they have changed.
     """
@@ -127,12 +130,12 @@ class KnownSecrets:
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def redactor(self, control: RunControl | None = None) -> Redactor:
-        """Return what redacts the user's secrets, and those of a run."""
+        """Return the redactor of an answer: for the secret settings, and the secrets of a run."""
         of_run = frozenset(telling(control.secrets)) if control else frozenset()
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return the user's secrets; those last read while the settings cannot be read.
+        """Return the secrets among the settings, as last read while the settings cannot be read.
 
         Nothing that runs meanwhile can read them either, and what needs them reports the failure.
         """
@@ -149,14 +152,14 @@ class KnownSecrets:
 
 
 def telling(values: Iterable[str]) -> Iterator[str]:
-    """Yield those secrets that are not so short or ordinary that their redaction would garble answers."""
+    """Yield the secrets that are long and unusual enough to be redacted without garbling an answer."""
     for value in values:
         if len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
             yield value
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:
-    """Yield the values of the settings that are secret by their name or shape.
+    """Yield the values of settings that are secret by their name or shape.
 
     Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
     """

@@ -54,10 +54,10 @@ _JSON = "application/json"
 
 
 class PflowResources:
-    """The resources of a pflow server; see `pflow_server.Resources`."""
+    """The MCP resources that a pflow server offers: a guide, the workflow schema, saved workflows, traces."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return the served resources: the two fixed ones, the saved workflows and the latest traces."""
+        """Return the resources on offer: the two fixed ones, the saved workflows and the latest traces."""
         fixed = (
             _listed(GUIDE, "guide", "How to find, build, check, run and save workflows", "text/markdown"),
             _listed(SCHEMA, "workflow-schema", "The JSON Schema of workflows", "application/schema+json"),
@@ -71,14 +71,13 @@ class PflowResources:
         return [*fixed, *workflows, *_listed_traces(request)]
 
     def templates(self) -> Sequence[JSONObject]:
-        """Return the templates of the served resources."""
         return [
             _template(f"{_WORKFLOWS}{{name}}", "workflow", "A saved workflow"),
             _template(f"{_TRACES}{{run_id}}", "trace", "What each step of a run did, shortened and redacted"),
         ]
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a served resource, or raise `PflowError` of kind `not_found`."""
+        """Return the contents of an MCP resource on offer, or raise `PflowError` of kind `not_found`."""
         if uri == GUIDE:
             return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
@@ -97,7 +96,7 @@ class PflowResources:
 
 
 def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:
-    """Return the latest traces of the caller's own runs; files of other runs are not listed."""
+    """Return the latest traces of the caller's own runs, to offer as resources."""
     traces = request.host.traces
     if traces is None:
         return []
@@ -157,16 +156,15 @@ At the end, report the name, the inputs and the outputs of the workflow."""
 
 
 class PflowPrompts:
-    """The prompts of a pflow server; see `pflow_server.Prompts`."""
+    """The one MCP prompt that a pflow server offers."""
 
     def prompts(self) -> Sequence[JSONObject]:
-        """Return the one served prompt."""
         task: JSONObject = {"name": "task", "description": "What the workflow is to do", "required": True}
         description = "Build, check, run and save a workflow for a task"
         return [{"name": BUILD, "title": "Build a workflow", "description": description, "arguments": [task]}]
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return the served prompt for a task."""
+        """Return the prompt on offer, filled in for a task."""
         if name != BUILD:
             message = f"There is no prompt {shown(name)}"
             raise PflowError(message, kind="not_found", suggestions=(f"There is {BUILD}",))
@@ -182,7 +180,7 @@ class PflowPrompts:
 
 
 class Offer:
-    """What a pflow server offers.
+    """What a pflow server offers: the tools that the user chose, resources and prompts.
 
     `patterns` are names of tools, or patterns of them; without any, all are served. `workflows` are names of
     saved workflows that are tools of their own, or patterns. With `read_only`, no tool changes anything.
@@ -206,13 +204,13 @@ class Offer:
         self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
 
     def tools(self) -> tuple[ServedTool, ...]:
-        """Return the tools on offer at the moment."""
+        """Return the tools on offer now: those for saved workflows come and go."""
         if self._saved is None:
             return self._own
         return (*self._own, *matching(self._saved(), self._patterns, read_only=self._read_only))
 
     def options(self) -> ServingOptions:
-        """Return the options with which it is served; the caller adds those of the transport."""
+        """Return the `ServingOptions` of the offer; the caller adds those of stdio or HTTP."""
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(

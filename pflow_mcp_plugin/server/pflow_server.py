@@ -1,4 +1,4 @@
-"""pflow as an MCP server: tools, resources and prompts over the SDK's low-level server.
+"""The pflow MCP server: its handlers of tools, resources and prompts, over the SDK's low-level server.
 
 The high-level server of the SDK derives tools from functions and checks each call with pydantic models.
 Here the schemas of a tool are written by hand, and its result is sent as the dictionary that it is.
@@ -61,35 +61,33 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
 class Resources(Protocol):
-    """Resources that are served beside the tools; all methods run in a worker thread."""
+    """The MCP resources that a pflow server serves; its methods run in a worker thread."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return the served resources as on the wire: `uri`, `name`, `description`, `mimeType`."""
+        """Return the resources as on the wire: `uri`, `name`, `description`, `mimeType`."""
         ...
 
-    def templates(self) -> Sequence[JSONObject]:
-        """Return the templates of served resources as on the wire."""
-        ...
+    def templates(self) -> Sequence[JSONObject]: ...
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`."""
+        """Return the contents of a resource as on the wire: `uri`, `mimeType`, `text`."""
         ...
 
 
 class Prompts(Protocol):
-    """Prompts that are served beside the tools; all methods run in a worker thread."""
+    """The MCP prompts that a pflow server serves; its methods run in a worker thread."""
 
     def prompts(self) -> Sequence[JSONObject]:
-        """Return the served prompts as on the wire: `name`, `description`, `arguments`."""
+        """Return the prompts as on the wire: `name`, `description`, `arguments`."""
         ...
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return a served prompt as on the wire: `description`, `messages`."""
+        """Return a prompt as on the wire: `description`, `messages`."""
         ...
 
 
 def the_user(context: Context) -> RunOrigin:
-    """Return the origin of a request by whoever started the program, as over stdio."""
+    """Return the origin of a request from whoever started the pflow server, as over stdio."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
     return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER
@@ -97,7 +95,7 @@ def the_user(context: Context) -> RunOrigin:
 
 @attrs.frozen(kw_only=True)
 class ServingOptions:
-    """How pflow is served.
+    """The options of a pflow server.
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
@@ -125,7 +123,7 @@ class ServingOptions:
 
 
 def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> PflowServer:
-    """Build the server of the SDK that serves pflow; it is not running yet.
+    """Return the SDK server that serves pflow; it is not running yet.
 
     `tools` is called for each request, so that they may change.
     """
@@ -133,12 +131,12 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
 
 
 def call_handler(host: Host, tools: Tools) -> CallHandler:
-    """Return the handler of `tools/call`, for a server that is not built here."""
+    """Return the `tools/call` handler of a pflow server, for an SDK server that is built elsewhere."""
     return _Handlers(host, tools, ServingOptions()).call_tool
 
 
 class WorkerThreads:
-    """Threads that answer calls; idle ones are used again.
+    """The threads in which a pflow server answers calls; idle ones are used again.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -148,9 +146,9 @@ class WorkerThreads:
         self._threads = Threads(MOST_CALLS, "pflow-answer")
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Do some work in a thread, and return its result.
+        """Run the work for a request in a worker thread of the server, and return its result.
 
-        If the caller is cancelled, `cancel` is called, and the work has `grace` seconds to end.
+        If the request is cancelled, `cancel` is called, and the work has `grace` seconds to end.
         """
         loop = asyncio.get_running_loop()
         ended = anyio.Event()
@@ -173,7 +171,7 @@ class WorkerThreads:
 
 
 class _Handlers:
-    """The request handlers of a pflow server, and what they share."""
+    """The MCP request handlers of a pflow server, and what they share."""
 
     def __init__(self, host: Host, tools: Tools, options: ServingOptions) -> None:
         self._host = host
@@ -207,7 +205,7 @@ class _Handlers:
         )
 
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
-        """Answer `tools/list`: every tool on one page."""
+        """Answer `tools/list` with every tool on one page."""
         if self._options.changes is not None:
             self._options.changes.seen(context)
         return complete(tools=[declaration(tool) for tool in self._offered()])
@@ -234,9 +232,9 @@ class _Handlers:
         return answered
 
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
-        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol.
+        """Answer a request for a resource or prompt in a worker thread; a failure is an MCP error.
 
-        `facts` are further members of its data.
+        `facts` are further members of the error's data.
         """
         request = self._request(context, RunControl())
         try:
@@ -250,7 +248,7 @@ class _Handlers:
     def _answered(
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
     ) -> dict[str, Any]:
-        """Return the result of a call; runs in a worker thread."""
+        """Return the result of `tools/call`; runs in a worker thread."""
         try:
             arguments = params.arguments or {}
             check_arguments(tool, arguments)
@@ -283,7 +281,7 @@ class _Handlers:
             raise self._protocol_error(error) from None
 
     def _protocol_error(self, error: Exception, **facts: str) -> MCPError:
-        """Return a failure, and further facts, as an error of the protocol, where no envelope is expected."""
+        """Return a failure of a request that has no envelope, as an error of MCP with further `facts`."""
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
         data = self.redacted({**failure.to_dict(), **facts})
@@ -291,7 +289,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool) -> dict[str, Any]:
-    """Return the declaration of a tool as on the wire."""
+    """Return the declaration of a pflow tool as `tools/list` sends it."""
     return {
         "name": tool.name,
         "title": tool.title,
@@ -309,7 +307,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 
 
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
-    """Return the result of a call as on the wire: the envelope as text and as structured content.
+    """Return the `tools/call` result for an envelope: as text and as structured content.
 
     If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """
@@ -330,7 +328,7 @@ def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool
 
 
 def complete(**members: object) -> dict[str, Any]:
-    """Return a result as on the wire; revision 2026-07-28 has results that are not complete."""
+    """Return an MCP result marked as complete; revision 2026-07-28 also has results that are not."""
     return {"resultType": "complete", **members}
 
 

@@ -1,4 +1,4 @@
-"""The tools for nodes: discover, describe, run, search, list."""
+"""The `registry_*` tools that pflow serves: discover, describe, run, search and list nodes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _MOST_DESCRIBED = 100
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_discover`: the nodes that fit a task, in brief or whole."""
+    """Answer `registry_discover` with the nodes that fit a task, in brief or whole."""
     to_dict = Entry.to_dict if arguments.get("full") else Entry.to_brief
     return discovery_answer(request.host.registry.discover(arguments["task"]), to_dict)
 
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_run`: the outputs of a node, with every path inside them."""
+    """Answer `registry_run` with the outputs of a node, and every path inside them."""
     ran = request.runner.run_node(
         arguments["node_type"],
         arguments.get("parameters", {}),
@@ -51,7 +51,7 @@ def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_describe`: the complete interfaces of nodes."""
+    """Answer `registry_describe` with the complete interfaces of nodes."""
     names = arguments["nodes"]
     if not names:
         hint = "Find nodes with registry_search"
@@ -60,7 +60,7 @@ def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 
 def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_search`: the nodes that match words, best first."""
+    """Answer `registry_search` with the nodes that match words, best first."""
     registry, pattern = request.host.registry, arguments["pattern"]
     rows = [
         {**_row(entry), "score": round(score, 3)} for entry, score in registry.search(pattern, SEARCH_LIMIT)
@@ -71,7 +71,7 @@ def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def list_nodes(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_list`: the name and description of every node."""
+    """Answer `registry_list` with the name and description of every node."""
     rows = [_row(entry) for entry in request.host.registry.entries()]
     return success({"nodes": rows, "total": len(rows)})
 

@@ -1,4 +1,4 @@
-"""Saved workflows as tools of their own, with the types of their inputs and outputs."""
+"""Serves saved workflows as tools of their own, with the types of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow that is served as a tool; by default, the tool has the workflow's name and description.
+    """A workflow to serve as a tool, which has the workflow's name and description by default.
 
     `saved` says whether it is saved in the library under its name.
     """
@@ -53,7 +53,7 @@ class ToolWorkflow:
 
 
 class SavedWorkflowTools:
-    """The tools for the saved workflows of a library; they follow its changes.
+    """The tools that serve the saved workflows of a library, and follow its changes.
 
     Without patterns such as `daily-*` they are all served. `taken` are the names of other tools.
     """
@@ -67,7 +67,6 @@ class SavedWorkflowTools:
         self._tools: tuple[ServedTool, ...] = ()
 
     def __call__(self) -> tuple[ServedTool, ...]:
-        """Return the tools of the saved workflows; they are rebuilt when the library has changed."""
         library = self._host.library
         if library is None:
             return ()
@@ -101,7 +100,7 @@ class SavedWorkflowTools:
 
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
-    """Return a workflow as a tool: its result is the outputs, or the envelope of the failure."""
+    """Return the served tool that runs a workflow; its result is the outputs, or the failure's envelope."""
     runner = runner_of(host)
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
@@ -183,7 +182,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the schema of a workflow's inputs: the arguments of its tool."""
+    """Return the input schema of a workflow's tool, from the workflow's inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -196,7 +195,7 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
-    """Return the schema of a workflow's outputs: the structured result of its tool."""
+    """Return the output schema of a workflow's tool, from the workflow's outputs."""
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)
@@ -217,13 +216,13 @@ def _declared(field: Field) -> dict[str, Any]:
 
 
 def _types(field: Field) -> list[str]:
-    """Return the JSON types of a field, none if it may have any."""
+    """Return the JSON types of a workflow's input or output; empty if it may be anything."""
     types = [_NAMES.get(name, name) for name in field.types]
     return list(dict.fromkeys(types)) if FRIENDLY_NAMES.keys() >= set(types) else []
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
-    """Return the types and members that a node's schema declares, and nothing beyond.
+    """Return the types and members of an output that a node's schema declares, for the workflow's tool.
 
     References, choices and limits are left out: a tool must not reject a result because of details that
     no node checks, and a reference would not resolve inside another schema.

@@ -1,4 +1,4 @@
-"""A tool that this package serves: its declaration, whether it is chosen, and what a call must hold."""
+"""A tool that pflow serves to MCP clients: its declaration, the choice of tools, the check of a call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pflow_mcp_plugin.terminal.similar_names import closest
 
 @attrs.frozen(kw_only=True)
 class ServedRequest:
-    """A call of a served tool, as the function that answers it sees it.
+    """A client's call of a served tool, as the function that answers it sees it.
 
     Attributes:
         root: The only folder from which files may be read; None over HTTP, where no file may.
@@ -49,13 +49,12 @@ class ServedRequest:
 
     @property
     def runner(self) -> Runner:
-        """What makes the runs and checks of the request."""
         return runner_of(self.host).with_options(self.run_options)
 
 
 @attrs.frozen(kw_only=True)
 class Claims:
-    """What a served tool says of its effects: the annotations of MCP.
+    """What a served tool says of its effects, as MCP annotations.
 
     Attributes:
         read_only: It changes nothing.
@@ -76,7 +75,7 @@ Answer = Callable[[ServedRequest, Mapping[str, Any]], JSONObject]
 
 @attrs.frozen(kw_only=True)
 class ServedTool:
-    """A tool that pflow serves.
+    """A tool that pflow serves to MCP clients.
 
     Attributes:
         description: What it does and when to call it, written for an agent.
@@ -103,12 +102,12 @@ _COMPARED = 80
 
 
 def shown(name: str) -> str:
-    """Return a name as messages show it: at most 200 characters."""
+    """Return a name that a client sent as messages quote it: at most 200 characters."""
     return abbreviated(name, _SHOWN)
 
 
 def nearest(name: str, names: Collection[str], otherwise: str = "") -> str:
-    """Return a suggestion: the existing name that is most similar to a given one, in any case."""
+    """Return `Did you mean ...?` with the existing name most similar to the one that a client sent."""
     lowered = {known.lower(): known for known in names}
     close = closest(name[:_COMPARED].lower(), lowered)
     return f"Did you mean {lowered[close[0]]}?" if close else otherwise
@@ -118,7 +117,7 @@ _Schema = Mapping[str, Any]
 
 
 def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments of a call: their names, which are required, their types and sizes.
+    """Check the arguments of a call of a served tool: names, required ones, types and sizes.
 
     What is inside an object or list is left to the tool, except that the items of a list have a type.
     """
@@ -169,7 +168,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools with these names or patterns, such as `registry_*`; all if there are none.
+    """Return the served tools with these names or patterns, such as `registry_*`; all if none are given.
 
     Raises `PflowError` if one matches no tool.
     """
@@ -184,7 +183,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools to serve where tools come and go: as `selected`, but a pattern need not match any."""
+    """Return the served tools with these names or patterns; unlike in `selected`, one may match no tool."""
     return tuple(
         tool
         for tool in tools
@@ -197,27 +196,27 @@ _Part = TypeVar("_Part")
 
 
 def runner_of(host: Host) -> Runner:
-    """Return the runner of a host; raise `PflowError` of kind `usage` if it has none."""
+    """Return the host's runner for a served tool; raise `PflowError` of kind `usage` if it has none."""
     return _present(host.runner, "run workflows")
 
 
 def library_of(host: Host) -> Library:
-    """Return the library of a host; raise `PflowError` of kind `usage` if it has none."""
+    """Return the host's library for a served tool; raise `PflowError` of kind `usage` if it has none."""
     return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the settings of a host; raise `PflowError` of kind `usage` if it has none."""
+    """Return the host's settings for a served tool; raise `PflowError` of kind `usage` if it has none."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the traces of a host; raise `PflowError` of kind `usage` if it has none."""
+    """Return the host's traces for a served tool; raise `PflowError` of kind `usage` if it has none."""
     return _present(host.traces, "write traces")
 
 
 def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return the workflow that a user names, saved or in a file, and whether it is saved under the name."""
+    """Return the workflow to serve that a user names (saved, or a file), and whether it is a saved one."""
     if host.library is not None and word in host.library.names():
         return host.library.get(str(word)), True
     path = Path(word)

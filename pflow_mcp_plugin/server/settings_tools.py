@@ -1,4 +1,4 @@
-"""The tools for settings: save a value, read one."""
+"""The `settings_set` and `settings_get` tools that pflow serves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedToo
 
 
 def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `settings_set`: save a value; it is not repeated."""
+    """Answer `settings_set`: save a setting; the answer does not repeat its value."""
     key = arguments["key"]
     _require_changeable(request.host, key)
     settings_of(request.host).set(key, arguments["value"])
@@ -29,7 +29,7 @@ def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObjec
 
 
 def _require_changeable(host: Host, key: str) -> None:
-    """Refuse keys that an agent must not set, because they decide more than a value for a server."""
+    """Refuse to set keys that decide more than a value for a server: those are for the user to set."""
     stored = settings_of(host).names().get(key, "file")
     starts = _started_with(host, key)
     if key.upper().startswith("PFLOW_"):
@@ -47,7 +47,7 @@ def _require_changeable(host: Host, key: str) -> None:
 
 
 def _started_with(host: Host, key: str) -> str:
-    """Return the first server whose launch refers to a setting, an empty string if there is none.
+    """Return the first server whose launch refers to a setting; empty if there is none.
 
     A server whose config has mistakes is read as it is written: it may be mended later.
     """
@@ -66,7 +66,7 @@ def _started_with(host: Host, key: str) -> str:
 
 
 def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `settings_get`: a value, masked unless the user marked it as plain, or shows all."""
+    """Answer `settings_get` with a value, masked unless the user marked it as plain, or shows all."""
     key, settings = arguments["key"], settings_of(request.host)
     value = settings.get(key)
     if value is None:

@@ -1,4 +1,4 @@
-"""Serves over standard input and output.
+"""Serves pflow over standard input and output.
 
 The SDK's own transport hands each line to another thread and back, in both directions, and cannot be
 ended by a signal while a thread waits for the next line. Here the event loop reads when there is
@@ -55,7 +55,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve_stdio(server: Server[Any]) -> int:
-    """Serve until the client closes standard input, or a signal ends the program.
+    """Serve over stdio until the client closes standard input or a signal ends the program.
 
     Returns the exit code: 0, or 128 and the number of the signal.
     """
@@ -90,7 +90,7 @@ async def _serve(server: Server[Any]) -> int:
 
 
 async def serve_descriptors(server: Server[Any], incoming: int, outgoing: int) -> None:
-    """Serve each request in the protocol era that it belongs to, with or without a handshake."""
+    """Serve MCP on two file descriptors, with and without a handshake: clients mix both on one stdin."""
     # `Server.run` holds a connection to the era of its first request: it refuses `initialize` after
     # `server/discover`. Clients send both, in either order, so each era has a loop of its own here. Call
     # `Server.run` instead once the SDK's runner accepts `initialize` after `server/discover` (2.3 does not).
@@ -110,7 +110,7 @@ async def serve_descriptors(server: Server[Any], incoming: int, outgoing: int) -
 
 @contextmanager
 def _ended_by_signals(received: list[int], end: Callable[[], object]) -> Iterator[None]:
-    """Call `end` on signals that end programs, unless they are ignored, and note them."""
+    """Call `end` on the signals that end serving over stdio, unless they are ignored, and note them."""
     loop = asyncio.get_running_loop()
 
     def ended(number: int) -> None:
@@ -131,7 +131,7 @@ def _ended_by_signals(received: list[int], end: Callable[[], object]) -> Iterato
 
 @contextmanager
 def claimed_streams() -> Iterator[tuple[int, int]]:
-    """Take standard input and output for the protocol, as two file descriptors.
+    """Take stdin and stdout for serving, as two file descriptors.
 
     Meanwhile what nodes and their child processes print goes to standard error, and they read nothing.
     """
@@ -151,7 +151,7 @@ def claimed_streams() -> Iterator[tuple[int, int]]:
 
 @attrs.frozen
 class EraStreams:
-    """Passes each message on to the protocol era that it belongs to.
+    """Passes each message from stdin on to the protocol era that it belongs to.
 
     `handshake` receives the requests of a connection that `initialize` opens, `enveloped` those that name
     their protocol version themselves, as since 2026-07-28.
@@ -161,7 +161,7 @@ class EraStreams:
     enveloped: MemoryObjectSendStream[SessionMessage | Exception]
 
     def send_nowait(self, item: SessionMessage) -> None:
-        """Pass a message on; each era looks itself whether a notification or an answer is for it."""
+        """Pass a message from stdin on; each era looks whether a notification or an answer is for it."""
         message = item.message
         params: Mapping[str, Any] = getattr(message, "params", None) or {}
         meta = params.get("_meta")
@@ -174,13 +174,12 @@ class EraStreams:
                 stream.send_nowait(item)
 
     def close(self) -> None:
-        """End both eras."""
         self.handshake.close()
         self.enveloped.close()
 
 
 class LineReader:
-    """Reads messages, one a line, as long as its `with` block runs.
+    """Reads the messages of a client from stdin, one a line, while its `with` block runs.
 
     `messages` is closed at the end of the input. The writer answers each line that is not a message, and
     knows how many requests were answered.
@@ -222,7 +221,7 @@ class LineReader:
         return self._writer.unread > MOST_UNREAD or unanswered > MOST_UNANSWERED
 
     def _go_on(self) -> None:
-        """Read on once the client has read what it was sent, or has closed its end."""
+        """Read stdin on once the client has read what it was sent, or has closed its end."""
         if self._ended:
             return
         if not self._is_behind() or self._hung_up.poll(0):
@@ -265,7 +264,7 @@ class LineReader:
         self._end(self._loop.time() + _LAST_ANSWERS)
 
     def _end(self, deadline: float) -> None:
-        """End the input; requests that were piped in with it are answered first, if that takes no time."""
+        """End reading stdin; requests piped in before its end are answered first, if that takes no time."""
         if self._requests <= self._writer.answers or self._loop.time() >= deadline:
             self._messages.close()
         else:
@@ -289,7 +288,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes messages, one a line: a stream that the SDK sends to.
+    """Writes messages to stdout, one a line: the stream that the SDK sends to.
 
     A message that fits into the pipe is written at once. Others are left to a thread, which waits for
     the client to read.
@@ -315,13 +314,13 @@ class LineWriter:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the thread once it has written everything; messages can still be sent."""
+        """End the thread that writes to stdout once it has written everything; messages can still be sent."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread = None
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message; raises `anyio.BrokenResourceError` if the client has closed its end."""
+        """Write a message to stdout; raises `anyio.BrokenResourceError` if the client has closed its end."""
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         line = text.encode() + b"\n"
         if self._gone:
@@ -332,7 +331,7 @@ class LineWriter:
         self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
     def refuse(self, line: bytes, code: int = PARSE_ERROR, reason: str = _NO_MESSAGE) -> None:
-        """Answer a line that is not a message, so that nobody waits for an answer to it."""
+        """Answer a line from stdin that is no message, so that no client waits for an answer to it."""
         number = None
         with suppress(ValueError, RecursionError):  # it is not JSON
             message = json.loads(line)
@@ -343,7 +342,7 @@ class LineWriter:
             self._put(json.dumps(answer).encode() + b"\n")
 
     def _put(self, line: bytes) -> anyio.Event | None:
-        """Write a line, or leave it to the thread: then return the event of its end."""
+        """Write a line to stdout, or leave it to the thread and return the event of its end."""
         if not self._count and len(line) <= select.PIPE_BUF and self._poll.poll(0):
             self._write(self._descriptor, line)
             return None

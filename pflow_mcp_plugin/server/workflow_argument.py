@@ -1,4 +1,4 @@
-"""The workflow that a client names or sends: the name of a saved one, a path, its text, or an object."""
+"""The workflow that a client gives a tool as an argument: a saved name, a path, text or an object."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNNAMED = "the given workflow"
 
 @attrs.frozen
 class GivenWorkflow:
-    """A workflow that a client gave, with a name for messages and the trace; saved under it or not."""
+    """A workflow that a client gave as an argument, with its name for messages and traces; saved or not."""
 
     workflow: JSONObject
     name: str
@@ -37,7 +37,7 @@ class GivenWorkflow:
 
 
 def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWorkflow:
-    """Return the workflow that a client gives, unless it is too large.
+    """Return the workflow that a client gives as an argument, unless it is too large.
 
     It gives an object, JSON or YAML text, the name of a saved workflow, or a path.
     """
@@ -71,7 +71,7 @@ def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
 
 
 def _check_size(found: GivenWorkflow) -> None:
-    """Refuse a workflow that is too deep or too large, before anything walks through it recursively."""
+    """Refuse a workflow from a client that is too deep or too large, before anything walks through it."""
     left: list[tuple[Any, int]] = [(found.workflow, 1)]
     count = 0
     while left:
@@ -101,7 +101,7 @@ _LONGEST = 4_096
 
 
 def read_confined(root: Path | None, name: str, most: int) -> bytes:
-    """Return the content of a regular file inside a folder, if it has at most so many bytes.
+    """Return a regular file in the folder that is open to clients, if it has at most so many bytes.
 
     The path is relative to the folder, or absolute within it; without a folder, no file may be read.
     """
@@ -117,7 +117,7 @@ def read_confined(root: Path | None, name: str, most: int) -> bytes:
 
 
 def confined(root: Path | None, name: str) -> Path:
-    """Return the real path that a client names; refuse one outside the folder.
+    """Return the real path that a client names; refuse one outside the folder that is open to clients.
 
     Symbolic links are followed first, so one that leads out is refused, and what is opened later is not a
     link.

@@ -1,4 +1,4 @@
-"""`as_tool`: a workflow as a tool for a server of one's own."""
+"""`as_tool`: a workflow as a tool for an MCP server of one's own, which is not pflow's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pflow_mcp_plugin.server.served_tool import ServedTool, found_workflow
 
 
 class WorkflowTool(Tool):
-    """A workflow as a tool for a server of one's own.
+    """A workflow as a tool for an MCP server of one's own.
 
     `MCPServer("mine", tools=[tool])` serves it among other tools. A low-level `Server` lists its
     `declaration` and answers calls with `call`.
@@ -33,7 +33,6 @@ class WorkflowTool(Tool):
 
     @classmethod
     def of(cls, host: Host, served: ServedTool) -> WorkflowTool:
-        """Return a workflow as a tool."""
         tool = cls(
             fn=_not_called,
             name=served.name,
@@ -51,13 +50,13 @@ class WorkflowTool(Tool):
 
     @property
     def declaration(self) -> types.Tool:
-        """The tool as `tools/list` has it."""
+        """The tool as the `tools/list` of one's own server returns it."""
         return _declared(self._served)
 
     async def call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Run the workflow, and return its outputs or the failure."""
+        """Answer a `tools/call` of one's own server with the workflow's outputs or the failure."""
         named = params.model_copy(update={"name": self.name})  # it may be mounted under another name
         return types.CallToolResult.model_validate(await self._handle(context, named), by_name=False)
 
@@ -67,7 +66,7 @@ class WorkflowTool(Tool):
         context: Context[Any, Any],
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the signature of the SDK
     ) -> types.CallToolResult:
-        """Run the workflow, as `MCPServer` calls its tools; the result needs no conversion."""
+        """Run the workflow as `MCPServer` calls its tools; the result needs no conversion."""
         request = context.request_context
         params = types.CallToolRequestParams(name=self.name, arguments=arguments, _meta=request.meta)
         return await self.call(request, params)
@@ -76,7 +75,7 @@ class WorkflowTool(Tool):
 def as_tool(
     workflow: str | Path | JSONObject, *, name: str = "", description: str = "", host: Host | None = None
 ) -> WorkflowTool:
-    """Return a workflow as a tool, with the types of its inputs and outputs.
+    """Return a workflow as a tool for one's own MCP server, with the types of its inputs and outputs.
 
     It is checked here and runs as it is now: a later change of the file or the library has no effect.
 
@@ -116,4 +115,4 @@ def _declared(served: ServedTool) -> types.Tool:
 
 
 async def _not_called() -> None:
-    """Stand in for the function of the tool, which `WorkflowTool.run` replaces."""
+    """Stand in for the function that the SDK wants of a tool; `WorkflowTool.run` replaces it."""

@@ -1,4 +1,4 @@
-"""The tools for workflows: discover, execute, validate, save and list them, and read the trace of a run."""
+"""The `workflow_*` tools that pflow serves, and `trace_read`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_discover`: saved workflows that do what is asked for."""
+    """Answer `workflow_discover` with the saved workflows that fit a task."""
     return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
 
 
 def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
+    """Answer `workflow_execute` with the outputs of a run, or why it failed and what it had done."""
     if ("workflow" in arguments) == ("resume" in arguments):
         step = "Pass workflow to run it, or resume with the id of a run that failed"
         lacking = "both are there" if "resume" in arguments else "workflow is missing"
@@ -103,7 +103,7 @@ def _decision(step: str, given: object) -> Decision:
 
 
 def _advised(error: PflowError, request: ServedRequest) -> PflowError:
-    """Tell an agent what to do about steps of which nobody knows whether they happened, and questions."""
+    """Return the error of `workflow_execute`, with what an agent can do about unknown steps and questions."""
     left: Any = error.details.get("undecided")
     run = error.details.get("run_id")
     begin = f"call workflow_execute with resume {run} and decisions"
@@ -137,7 +137,7 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
 
 
 def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
+    """Answer `workflow_validate` with every problem of a workflow, and its normal form."""
     given = given_workflow(request, arguments["workflow"])
     problems = request.runner.validate(given.workflow)
     errors = errors_in(problems)
@@ -160,21 +160,21 @@ def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_list`: the saved workflows."""
+    """Answer `workflow_list` with the saved workflows."""
     library = request.host.library
     saved = library.saved(arguments.get("filter", "")) if library else ()
     return success({"workflows": [described(each) for each in saved], "total": len(saved)})
 
 
 def described(saved: SavedWorkflow) -> dict[str, Any]:
-    """Return a saved workflow as the tools describe it: without its path, which a client cannot use."""
+    """Return a saved workflow as `workflow_list` shows it: without its path, which a client cannot use."""
     data = saved.to_dict()
     del data["path"]
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
 
 
 def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObject:
-    """Return the envelope of a run: its outputs, or its error with the checkpoint, large values shortened."""
+    """Return the envelope of a tool's run: outputs, or error and checkpoint; large values shortened."""
     beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     if outcome.error is not None:
         outcome.error.details["run_id"] = outcome.run_id
@@ -334,7 +334,7 @@ _LONGEST = 4_096
 
 
 def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `trace_read`: the steps of a run of the same caller."""
+    """Answer `trace_read` with the steps of a run of the same caller."""
     traces = traces_of(request.host)
     run = arguments.get("trace_file", "latest")
     if not run or len(run) > _LONGEST or not run.isprintable():

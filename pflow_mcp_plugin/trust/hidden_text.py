@@ -1,4 +1,4 @@
-"""What the checks of tools find, the texts that they look at, and hidden characters in these."""
+"""Hidden characters in the texts of a tool; and the `Finding` that every check of tools reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """Something about a server or one of its tools that a person should look at."""
+    """What a check found in a server or one of its tools, such as hidden text: a person should look at it."""
 
     server: str
     tool: str  # its raw name; empty if it concerns the server as a whole
@@ -44,11 +44,9 @@ class Finding:
 
     @property
     def next_step(self) -> str:
-        """What to do about it."""
         return NEXT_STEPS[self.rule]
 
     def to_dict(self) -> dict[str, str]:
-        """Return the finding with its next step, for `--json`."""
         return {**attrs.asdict(self), "next_step": self.next_step}
 
 
@@ -58,7 +56,7 @@ _LONGEST = 200
 
 
 class Text(NamedTuple):
-    """A text of a tool."""
+    """A text of a tool in which characters may be hidden."""
 
     where: str  # `description`, `inputSchema.properties.path.title`...
     text: str
@@ -66,7 +64,7 @@ class Text(NamedTuple):
 
 
 def texts(tool: Tool) -> Iterator[Text]:
-    """Yield every text of a tool: names, title, description, and what its schemas hold."""
+    """Yield every text of a tool that could hide characters: names, title, description, schemas."""
     yield Text("name", tool.name, "name")
     yield Text("title", tool.title, "prose")
     yield Text("description", tool.description, "prose")
@@ -78,7 +76,7 @@ def texts(tool: Tool) -> Iterator[Text]:
 
 
 def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
-    """Yield the names, texts and values in a JSON Schema, however deep."""
+    """Yield the names, texts and values in a tool's schema that could hide characters, however deep."""
     waiting: list[tuple[str, JSON, str]] = [(name, schema, "prose")]
     while waiting:
         where, part, kind = waiting.pop()
@@ -95,7 +93,7 @@ def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
 
 
 def _inside(where: str, key: str) -> str:
-    """Return the place of a member; of what is nested deep, that of its surroundings."""
+    """Return where a text stands in a tool's schema; of what is nested deep, where its surroundings do."""
     return f"{where}.{key[:_LONGEST]}" if len(where) < _LONGEST else where
 
 
@@ -118,7 +116,7 @@ _SHOWN = 160
 
 
 def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Finding]:
-    """Yield a finding for each text that holds hidden characters."""
+    """Yield a finding for each text of a tool that holds hidden characters."""
     # Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
     # anything hidden in a name are errors: no honest text has them.
     for each in texts:

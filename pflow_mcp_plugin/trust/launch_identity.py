@@ -1,4 +1,4 @@
-"""What identifies the launch of a server: the program that is run, or the place that is connected to.
+"""The identity of a server's launch: the program that is run, or the place that is connected to.
 
 Approvals of tools hold for a launch. It consists of what the config says about where the tools come from:
 transport, command with its arguments (which name the version of a package), working folder, path and
@@ -47,7 +47,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
 
 
 def is_launch_of(launch: JSONObject, server: Server, variables: Mapping[str, str] | None = None) -> bool:
-    """Whether this is the identity of a server's launch; `variables` is as for `launch_identity`."""
+    """Whether this is the identity of a server's launch; for `variables`, see `launch_identity`."""
     # Without secrets in it, the identity is what the config says; this look-up needs to import nothing more.
     written = _written(_values(server))
     if not server.env and variables is None and not launch.get("env") and _without_added(launch) == written:
@@ -56,7 +56,7 @@ def is_launch_of(launch: JSONObject, server: Server, variables: Mapping[str, str
 
 
 def same(one: JSONObject, other: JSONObject) -> bool:
-    """Whether two identities are those of the same launch, as far as both are complete."""
+    """Whether two launch identities are of the same launch, as far as both are complete."""
     if any(one[key] != other[key] for key in _ADDED if key in one and key in other):
         return False
     written = _without_added(one), _without_added(other)
@@ -65,7 +65,7 @@ def same(one: JSONObject, other: JSONObject) -> bool:
 
 
 def completed(launch: JSONObject, others: Iterable[JSONObject | None]) -> JSONObject:
-    """Return an identity with what it lacks, from the first other one of the same launch that has it."""
+    """Return a launch identity with the parts that it lacks, from the first other of the same launch."""
     for other in others:
         if other and same(launch, other):
             launch = {**launch, **{key: other[key] for key in _ADDED if key in other and key not in launch}}
@@ -73,19 +73,19 @@ def completed(launch: JSONObject, others: Iterable[JSONObject | None]) -> JSONOb
 
 
 def is_complete(launch: JSONObject) -> bool:
-    """Whether an identity has all parts that this version compares."""
+    """Whether a launch identity has all parts that this version compares."""
     return all(key in launch for key in _ADDED)
 
 
 def changed_variables(old: JSONObject, new: JSONObject) -> list[str]:
-    """Return the variables that decide what is started and differ in two identities of one launch."""
+    """Return the variables that decide what is started and differ between two launch identities."""
     tables = [cast("Mapping[str, str]", launch.get("variables", {})) for launch in (old, new)]
     names = sorted({*tables[0], *tables[1]})
     return [name for name in names if tables[0].get(name) != tables[1].get(name)]
 
 
 def shown(launch: Mapping[str, Any]) -> str:
-    """Return the identity of a launch for display in one line: the full command line, path or URL."""
+    """Return the launch of a server in one line for display: the full command line, path or URL."""
     import shlex
 
     from pflow_mcp_plugin.redaction import MASK
@@ -108,7 +108,7 @@ def shown(launch: Mapping[str, Any]) -> str:
 
 
 def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
-    """Return two launches for display, in words that differ."""
+    """Return two launches of a server for display, in words that differ."""
     before, after = shown(old), shown(new)
     if before == after:
         kinds = (str(old.get("transport", "")), str(new.get("transport", "")))
@@ -118,7 +118,6 @@ def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
 
 
 def _values(server: Server) -> tuple[Any, ...]:
-    """Return the values of the fields in `_WRITTEN`."""
     return tuple(getattr(server, key) for key in _WRITTEN)
 
 
@@ -132,7 +131,7 @@ def _identity(values: tuple[Any, ...]) -> JSONObject:
 
 
 def _hashed(written: JSONObject) -> JSONObject:
-    """Return an identity with a hash of all that stands in the place of a secret."""
+    """Return a launch identity with a hash of all that stands in the place of a secret."""
     from pflow_mcp_plugin.config import display
 
     words = [*map(str, cast("Sequence[str]", written.get("args", ())))]
@@ -146,7 +145,7 @@ def _without_added(launch: JSONObject) -> JSONObject:
 
 
 def _kept(name: str, value: str) -> str:
-    """Return the value of a variable, a secret in it as its hash; what may be code or a place is none."""
+    """Return a variable's value for a launch identity, with a hash in place of a secret."""
     from pflow_mcp_plugin import secret_detection
     from pflow_mcp_plugin.config import display
 
@@ -163,7 +162,7 @@ def _written(values: tuple[Any, ...]) -> JSONObject:
 
 
 def _hidden(secret: str) -> str:
-    """Return the hash of a secret, unless it consists of references only."""
+    """Return the hash that stands for a secret in a launch identity; references stay as they are."""
     from hashlib import sha256  # few configs contain secrets
 
     from pflow_mcp_plugin.redaction import mask

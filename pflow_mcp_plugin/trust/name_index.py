@@ -1,4 +1,4 @@
-"""The names of all servers and their tools, arranged for the checks; which of them look the same.
+"""An index of the names of all servers, tools and nodes, to find names that look the same.
 
 The table of look-alikes holds the letters that look like ASCII letters in common fonts, from the scripts that
 names are forged with; names of tools should be ASCII to begin with (protocol 2025-11-25, "Tool Names"). What
@@ -24,7 +24,7 @@ _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
 class Named(NamedTuple):
-    """Something with a name: a server, its tool, or a node of the host (which has no server)."""
+    """A server, a tool of one, or a node of the host (which has no server), by its name in the index."""
 
     server: str
     tool: str
@@ -37,7 +37,7 @@ class Named(NamedTuple):
 
 @attrs.frozen
 class NameIndex:
-    """All names that the checks compare."""
+    """The names of all servers, tools and nodes, indexed to find what claims or resembles another's name."""
 
     tools: Mapping[str, frozenset[str]]  # their names by server
     by_tool: Mapping[str, tuple[str, ...]]  # the servers that have a tool of a name
@@ -47,7 +47,7 @@ class NameIndex:
 
 
 def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = ()) -> NameIndex:
-    """Arrange the names of every server's tools, and node types that are not of servers, such as `shell`."""
+    """Return the index of the names of every server's tools, and of the host's nodes, such as `shell`."""
     by_tool: dict[str, list[str]] = defaultdict(list)
     by_node: dict[str, list[Named]] = defaultdict(list)
     by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)
@@ -71,7 +71,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
 
 
 def is_unmistakable(name: str) -> bool:
-    """Return whether a name in a text means a tool and is no ordinary word: `create_issue`, `listPages`."""
+    """Whether a name in a text can only mean a tool, as no ordinary word: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
     return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
 
@@ -95,7 +95,7 @@ _SAME = (("0", "o"), ("O", "o"), ("I", "l"), ("|", "l"), ("rn", "m"), ("vv", "w"
 
 
 def plain_form(name: str) -> str:
-    """Return a name with letters of other scripts replaced by the ASCII letters that they look like."""
+    """Return a tool's name with letters of other scripts replaced by the ASCII letters they look like."""
     if name.isascii() and name.isprintable():
         return name
     unseen = set(hidden_places(name))
@@ -106,7 +106,7 @@ def plain_form(name: str) -> str:
 
 
 def shapes(name: str) -> set[str]:
-    """Return the shapes of a name: two names that share one look alike."""
+    """Return the shapes of a tool's name: two names that share one look alike (`l` and `1`, `rn` and `m`)."""
     # The digit 1 counts as `l` and as `i`, 0 as `o`, capital I as `l`, `rn` as `m`.
     shape = plain_form(name)
     for one, other in _SAME:
@@ -115,7 +115,7 @@ def shapes(name: str) -> set[str]:
 
 
 def readings(name: str) -> set[str]:
-    """Return the ordinary names that a name may be read as, if it is not ordinary itself."""
+    """Return the ordinary names that a look-alike may be read as; empty for an ordinary name."""
     form = plain_form(name)
     read = {form.replace("1", "l"), form.replace("1", "i"), form.replace("0", "o"), form.replace("I", "l")}
     return {each for each in (form, *read) if each != name}

@@ -1,4 +1,4 @@
-"""What was approved of each server, and how what a sync found differs from it.
+"""The pins of each server: what the user approved of it, and how what a sync found differs from that.
 
 There is one file for each server, with its launch, instructions and every approved tool in full. Only the
 user changes it: by a first sync, or by `pflow mcp approve`. So a tool is compared with the
@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 
 @attrs.frozen(kw_only=True)
 class Pinned:
-    """The pins of one server."""
+    """The pins of one server: the launch, instructions and tools that were approved."""
 
     launch: JSONObject  # the identity of the launch that they hold for
     instructions: str = ""
@@ -57,7 +57,7 @@ class Pins:
         return None if content is None else _decode(path, content)
 
     def update(self, server: str, change: Callable[[Pinned | None], _Changed]) -> _Changed:
-        """Change the pins of a server under the lock of their file; returns them as written."""
+        """Change the pins of a server under the lock of their file; return them as written."""
         path = self._path(server)
         with storage.locked(path):
             before = self.read(server)
@@ -67,7 +67,7 @@ class Pins:
             return after
 
     def keep_for(self, server: str, launch: JSONObject) -> None:
-        """Delete the pins of a server unless they hold for this launch, which the user has just approved."""
+        """Delete the pins of a server unless they hold for this launch, which the user just approved."""
         # Corrupt ones stay, and the next sync refuses them.
         try:
             pinned = self.read(server)
@@ -121,7 +121,7 @@ def _decode(path: Path, content: bytes) -> Pinned:
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """A comparison of what a sync found with the pins of its server."""
+    """How what a sync found differs from the pins of its server."""
 
     launches: tuple[JSONObject, JSONObject] | None = None  # approved and found, if they differ
     instructions: tuple[Difference, ...] = ()
@@ -132,7 +132,10 @@ class Comparison:
 
     @property
     def unapproved(self) -> str:
-        """Why the comparison lets none of the server's tools be used; empty if it does."""
+        """Why none of the server's tools may be used, as its launch or instructions differ from the pins.
+
+        Empty if they may.
+        """
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             return f"it is now started by {new}, and its tools were approved for {old}"
@@ -142,20 +145,20 @@ class Comparison:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that may not be used as of the comparison, by raw name, with the reason in short."""
+        """The tools that may not be used because they differ from their pins, each with a short reason."""
         # Models read the reason: it quotes nothing.
         return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
     @property
     def hidden(self) -> dict[str, str]:
-        """What people do not see in the texts of the comparison's tools, by raw name; mostly empty."""
+        """What hides in the texts of tools that differ from their pins, by raw name; mostly empty."""
         return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
 
     def __bool__(self) -> bool:
         return bool(self.launches or self.instructions or self.tools or self.new)
 
     def lines(self) -> Iterator[str]:
-        """Yield the comparison in lines for a terminal; nothing if there is no difference."""
+        """Yield the differences from the pins as lines for a terminal; none if there is no difference."""
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             yield from (f"launch: changed, approved for {old}", f"  now {new}")
@@ -170,7 +173,6 @@ class Comparison:
             yield f"{one_line(name)}: {reason}: {self.hidden[name]}"
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the comparison in JSON form."""
         launches = self.launches and {"approved": self.launches[0], "now": self.launches[1]}
         return {
             "launch": launches,
@@ -189,7 +191,7 @@ NOTHING = Comparison()
 
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
-    """Compare what a sync found with what was approved."""
+    """Compare what a sync found with the pins of its server."""
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
@@ -215,7 +217,7 @@ def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
 
 
 def first_pins(found: ToolFile) -> Pinned:
-    """Return the pins after the first sync of a launch: all that it found, but for what hides text."""
+    """Return the pins after the first sync of a launch: all that it found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
     tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}
@@ -236,7 +238,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return the result of a sync with the approved versions beside what differs, and what is withheld."""
+    """Return what a sync found, with the pinned versions beside what differs, and what is withheld."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,
@@ -248,7 +250,7 @@ def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFil
 
 
 def _hidden(said: Iterable[Text], known: Iterable[Text] = ()) -> str:
-    """Return what texts that are not known hide and no honest author writes, empty if there is nothing."""
+    """Return what texts that are not pinned hide and no honest author writes; empty if there is nothing."""
     before = {each.text for each in known}
     found = hidden_text("", "", (each for each in said if each.text not in before))
     worst = next((each for each in found if each.severity == "error"), None)

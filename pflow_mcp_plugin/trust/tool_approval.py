@@ -1,4 +1,4 @@
-"""Whether a tool may be used as it was last synced, or must be approved first, and what may be shown of it.
+"""Whether a tool may be used as it was last synced, or must be approved first.
 
 A look-up decides this from the server's config and tool file alone, which it has read in any case.
 """
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 def withheld(
     record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a tool may not be used now, None if it may.
+    """Return why a tool may not be used as it was last synced, such as a lack of approval; None if it may.
 
     `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
     """
@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return the problem that a tool runs as a task only (2025-11-25, "Tasks"), which is not supported."""
+    """Return the problem that a tool cannot be used as it runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
@@ -63,7 +63,7 @@ def task_only(tool: Tool, server: str) -> Problem:
 def launch_changed(
     synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return the problem that a server is started in another way than it was synced, None if it is not."""
+    """Return the problem that a server is started otherwise than it was synced, None if it is not."""
     if server.trust == "auto" or synced.launch is None:
         return None
     if launch_identity.is_launch_of(synced.launch, server, variables):
@@ -80,7 +80,7 @@ def launch_changed(
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
-    """Return what changes whenever a tool may do something else with the same arguments."""
+    """Return a fingerprint that changes whenever a tool may do something else with the same arguments."""
     same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
     launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
     return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))

@@ -1,4 +1,4 @@
-"""Checks of what a server says about itself and its tools; they need no model and start nothing."""
+"""Checks for suspicious tools: what a server says about itself and its tools, without a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pflow_mcp_plugin.types import Tool
 def check_tools(
     server: str, tools: Iterable[Tool], instructions: str, names: NameIndex, later: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield what a person should look at in a server's tools, tool by tool; never raises."""
+    """Yield the findings of all checks of a server's tools, tool by tool; never raises."""
     listed = list(tools)
     yield from claimed_names(server, (tool.name for tool in listed), names, later)
     said = [Text("instructions", instructions, "prose")]
@@ -60,7 +60,7 @@ _ASKED = (
 
 
 def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
-    """Yield a warning if a tool's hints say that it does not do what its name says."""
+    """Yield a finding if a tool's hints contradict its name, such as a read-only `delete_file`."""
     verb = next((word.lower() for word in _WORDS.findall(tool.name)), "")
     if tool.annotations.get("readOnlyHint") is True and _CHANGES.fullmatch(verb):
         message = f"is named {tool.name} and claims to be read-only"
@@ -71,7 +71,7 @@ def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
 
 
 def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
-    """Yield a warning for each argument that asks for what a tool's name and description do not explain."""
+    """Yield a finding for each argument that asks for a secret or the conversation without saying why."""
     said = f"{tool.name} {tool.title} {tool.description}"
     unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
     for key in table_of(tool.input_schema.get("properties")):
@@ -92,7 +92,7 @@ _NEAR = 60
 
 
 def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
-    """Yield a warning for each text that names a tool of another server in a way that means it.
+    """Yield a finding for each text that names a tool of another server in a way that means it.
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
     name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
@@ -131,7 +131,7 @@ _MOST_WORDS = 8
 def claimed_names(
     server: str, tools: Iterable[str], names: NameIndex, later: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield a warning for each name that is another's too, or looks like another's.
+    """Yield a finding for each name of a server or tool that is another's too, or looks like another's.
 
     What has the names of tools of the servers in `later` is left to their own warnings.
     """
@@ -160,7 +160,7 @@ def claimed_names(
 
 
 def _claimant(named: Named, names: NameIndex) -> Named | None:
-    """Return a tool whose node would have the same type, or another server's that the name spells out."""
+    """Return a tool whose name this tool claims: by the type of its node, or by spelling it out."""
     # The latter is `github_create_issue` of any server but `github`, if that has it.
     slug = naming.slug(named.tool)
     words = slug.split("-")
@@ -189,7 +189,7 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Yield the findings about the last syncs of servers, in their order, starting none.
+    """Yield the findings about the last syncs of servers, in their order; starts none of them.
 
     Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
     `allowed` by server and name become no nodes, and are left out.
@@ -208,7 +208,7 @@ def audit(
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
-    """Return the names of a server's tools, none if its tool file cannot be read."""
+    """Return the names of a server's tools to check; empty if its tool file cannot be read."""
     try:
         return catalog.tool_names(server)
     except storage.StoreError:  # it is no reason not to check the others
@@ -216,7 +216,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield the lines that a sync shows about the findings of a server: errors first, and not all of many."""
+    """Yield the lines that a sync shows about its findings: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     yield from map(line, found[:_NOTED])
     if len(found) > _NOTED:
@@ -224,7 +224,7 @@ def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def line(finding: Finding) -> str:
-    """Return a finding as one line without the server."""
+    """Return a finding about a tool as one line, without its server."""
     whose = f"{finding.tool}: " if finding.tool else ""
     mark = "error: " if finding.severity == "error" else ""
     return f"{mark}{whose}{finding.where} {finding.message} [{finding.rule}]"

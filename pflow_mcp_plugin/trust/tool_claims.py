@@ -1,4 +1,4 @@
-"""What the annotations of a tool count for: whether running it twice does harm, and what it does to data.
+"""What a tool claims in its annotations, and how far it is believed: may it run twice, does it send data?
 
 A hint counts as the specification says where a server states none: the tool is then destructive and open to
 the world (2025-11-25, `ToolAnnotations`). `purity` and `is_safe_to_repeat` believe a claim only if the user's
@@ -25,29 +25,29 @@ _STOPPING = ("readOnlyHint", "destructiveHint", "openWorldHint")
 
 
 def purity(record: ToolRecord, server: Server) -> Literal["impure", "flow_safe"]:
-    """Return `flow_safe` if the tool claims to be read-only and the user trusts this server's claim."""
+    """Return `flow_safe` if the tool claims to be read-only and the user trusts this server's claims."""
     return "flow_safe" if claims_to_read(record) and server.trust_readonly else "impure"
 
 
 def claims_to_read(record: ToolRecord) -> bool:
-    """Whether a tool says that it only reads, which may not be true."""
+    """Whether a tool claims that it only reads, which may not be true."""
     return _claims(record, "readOnlyHint")
 
 
 def is_safe_to_repeat(record: ToolRecord, server: Server) -> bool:
-    """Whether a call of unknown outcome may be repeated: the tool is trusted to read, or to be idempotent."""
+    """Whether a call of unknown outcome may be repeated: the claim to read or be idempotent is trusted."""
     idempotent = _claims(record, "idempotentHint") and server.trust_idempotent
     return idempotent or purity(record, server) == "flow_safe"
 
 
 def idempotency_argument(record: ToolRecord, server: Server) -> str:
-    """Return the argument by which the server knows a repeated call of the tool; empty if it has none."""
+    """Return the argument by which the server recognises a repeated call of the tool; empty if none."""
     name = server.idempotency_argument.get(record.found.name, "")
     return name if name in declaration(record.found.input_schema).properties else ""
 
 
 def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:
-    """Return the effects of a tool on data.
+    """Return what a tool does to data, as it claims.
 
     Its output is untrusted and it sends data unless it says that it is closed to the world, and always if its
     server is reached over the network. It is destructive unless it says that it only reads or adds.
@@ -62,7 +62,7 @@ def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:
 
 
 def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
-    """Yield the hints that make a tool more dangerous in the new annotations than it was in the old ones."""
+    """Yield the hints by which a tool's new annotations claim that it is more dangerous than before."""
     for hint in _STOPPING:
         # A tool that only reads destroys nothing, whatever else it says.
         is_idle = hint == "destructiveHint" and _is_harmless(new, "readOnlyHint")
@@ -71,7 +71,7 @@ def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
 
 
 def _claims(record: ToolRecord, hint: str) -> bool:
-    """Whether a tool claims to be harmless, in its approved version and still."""
+    """Whether a tool claims to be harmless, in its approved version and in the current one."""
     return all(_is_harmless(tool.annotations, hint) for tool in (record.tool, record.found))
 
 

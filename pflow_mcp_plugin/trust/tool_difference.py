@@ -1,4 +1,4 @@
-"""What differs between two versions of a tool, as lines for people too, or between two lists of tools.
+"""The difference between two versions of a tool, also as lines for people, or between two lists of tools.
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
 escaped, what may break a use stands first where not all fits, and all lengths are bounded.
@@ -59,7 +59,7 @@ class Difference:
     may_break: bool = False  # a use that was right before may be affected
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the difference in JSON form; long values are cut."""
+        """Return the difference in JSON form, with long values cut."""
         return {
             "field": self.field[:500],
             "what": self.what,
@@ -70,7 +70,7 @@ class Difference:
 
 
 def differences(old: Tool, new: Tool) -> tuple[Difference, ...]:
-    """Return where two versions of a tool differ, `_meta` left out; never raises, whatever a server sent."""
+    """Return where two versions of a tool differ, except in `_meta`; never raises."""
     found = [*text_difference("title", old.title, new.title)]
     found += text_difference("description", old.description, new.description)
     found += _walked("inputSchema", old.input_schema, new.input_schema)
@@ -81,12 +81,12 @@ def differences(old: Tool, new: Tool) -> tuple[Difference, ...]:
 
 
 def text_difference(field: str, old: str, new: str) -> list[Difference]:
-    """Return the difference between two texts, in a list that is empty if they are the same."""
+    """Return the difference between two texts of a tool in a list, empty if they are the same."""
     return [] if old == new else [Difference(field=field, what="changed", old=old, new=new)]
 
 
 def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
-    """Yield where two JSON values differ, as deep as they can be compared key by key."""
+    """Yield the differences between two JSON values of a tool, as deep as keys can be compared."""
     waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, _DEPTH)]
     found = 0
     while waiting and found < _MOST_FOUND:
@@ -115,7 +115,7 @@ def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
 
 
 def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
-    """Whether a difference can affect a use: all but texts, further arguments, outputs and values."""
+    """Whether a difference between two versions of a tool may break its use, unlike one of texts."""
     if key in _TEXTS or (key == "idempotentHint" and new is True):
         return False
     if key in _SETS and isinstance(old, list) and isinstance(new, list):
@@ -126,7 +126,7 @@ def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
 
 
 def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
-    """Yield the differences of a tool, or of `instructions`, in printable lines of bounded length."""
+    """Yield the differences of a tool, or of `instructions`, as printable lines of bounded length."""
     # Those that may affect a use are marked with `!`, the others with `~`.
     yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
     chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
@@ -150,7 +150,7 @@ def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
 
 
 def unmistakable(text: str) -> str:
-    """Return a text in one line, with escapes for the characters that cannot be seen or told apart."""
+    """Return a text of a tool in one line, with what cannot be seen or told apart escaped."""
     if not text.isascii():
         is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
 
@@ -165,7 +165,7 @@ def unmistakable(text: str) -> str:
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:
-    """Yield the places at which two texts differ, each with the words around it."""
+    """Yield where two texts of a tool differ, each place with the words around it."""
     before, after = old.split(None, _MOST_WORDS), new.split(None, _MOST_WORDS)
     places = list(_places(before, after))
     if not places:
@@ -193,7 +193,7 @@ def _around(words: Sequence[str], start: int, end: int) -> str:
 
 
 def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield where words differ: start and end in the old ones, start and end in the new ones."""
+    """Yield where the words of two texts differ: start and end in the old one, then in the new one."""
     shorter = min(len(old), len(new))
     first = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     most = shorter - first
@@ -216,7 +216,7 @@ def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the start and the end of a long text, and how much was left out between them."""
+    """Return the start and end of a long text that differs, and how much was cut between them."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -233,18 +233,18 @@ class ChangedTool:
 
     @property
     def kind(self) -> Literal["breaking", "compatible"]:
-        """`breaking` if a workflow that used the tool may be affected."""
+        """`breaking` if the difference may affect a workflow that uses the tool, else `compatible`."""
         return "breaking" if any(each.may_break for each in self.differences) else "compatible"
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Where the tool differs, such as `inputSchema.properties.title.type`."""
+        """The fields in which the tool differs, such as `inputSchema.properties.title.type`."""
         return tuple(dict.fromkeys(each.field for each in self.differences))
 
 
 @attrs.frozen(kw_only=True)
 class Changes:
-    """The difference between two lists of tools, by raw names."""
+    """The difference between two lists of tools: added, removed and changed ones, by raw name."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -254,13 +254,12 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the difference between two lists of tools in JSON form: added, removed and changed ones."""
         changed = [{"tool": c.name, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
         return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
 
 
 def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
-    """Return which tools were added, removed and changed from `old` to `new`, in the order of `new`."""
+    """Return which tools were added, removed and changed from list `old` to `new`, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
     return Changes(
@@ -274,7 +273,7 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
 
 
 def differing(old: Mapping[str, Tool], new: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
-    """Yield the tools that are in both lists and differ, each in its old version and its new one."""
+    """Yield each tool that is in both lists and differs, in its old version and its new one."""
     yield from ((old[tool.name], tool) for tool in new if tool.name in old and differ(old[tool.name], tool))
 
 

@@ -1,4 +1,4 @@
-"""Whether a use of a tool is affected by what changed in the tool since it was approved.
+"""Whether a use of a tool is affected by how the tool changed since it was approved.
 
 A use goes on if it means what it meant: the arguments that it passes still exist, no default of one that it
 leaves out is another, the outputs that it reads are still declared, and no hint became more dangerous.
@@ -50,7 +50,7 @@ _WORSE = {
 def objections(
     old: Tool, new: Tool, arguments: Mapping[str, object], reads: Collection[Path] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield what changed for a use, as the path of an argument (empty if it concerns none) and in words.
+    """Yield what changed in a tool that affects its use: an argument's path (or empty), and words.
 
     `arguments` has `UNKNOWN` where only the run knows the value; `reads` are the paths of outputs.
     """
@@ -65,7 +65,7 @@ def objections(
 
 
 class _Side:
-    """One of two versions of a schema, or a part of it."""
+    """The old or the new input schema of a tool that is used, or a part of it."""
 
     def __init__(self, schema: JSON, document: SchemaDocument | None = None) -> None:
         self.document = document or SchemaDocument(schema)
@@ -129,14 +129,14 @@ def _changed(old: Any, new: Any) -> str:
 
 
 class _Results:
-    """What an output schema declares of results."""
+    """What the output schema of a tool that is used declares of its results."""
 
     def __init__(self, schema: JSON) -> None:
         self._document = SchemaDocument(schema)
         self._whole = None if schema is None else unwrapped(self._document, schema)
 
     def lost(self, path: Path, now: _Results) -> str:
-        """Return what the new declaration lacks of an output that is read; empty if it lacks nothing."""
+        """Return what the new output schema lacks of an output that is used; empty if nothing."""
         inside = path[1:] if path[0] == "result" else path
         for length in range(len(inside), -1, -1):
             types = self._types(inside[:length])
@@ -156,7 +156,7 @@ class _Results:
         return f"output {name}, which is read, was {was} and is now {now_is}"
 
     def _types(self, path: Path) -> set[str] | None:
-        """Return the types of a declared part of a result, None if no such part is declared."""
+        """Return the types of a part of a tool's result, None if the output schema declares no such part."""
         schema = self._whole
         if schema is None:
             return None
@@ -171,7 +171,10 @@ class _Results:
 
 
 class ToolUse:
-    """Judges the uses of one tool, before a run and before each call; errors name the tool by `where`."""
+    """Judges the uses of a tool that may have changed since its approval, before a run and each call.
+
+    Errors name the tool by `where`.
+    """
 
     def __init__(self, record: ToolRecord, where: Where) -> None:
         self._record = record
@@ -181,7 +184,7 @@ class ToolUse:
 
     @property
     def notice(self) -> str:
-        """What to say of a use that goes on although the tool changed; empty if it did not."""
+        """What to say of a tool that changed without affecting its use; empty if it did not change."""
         if not self._record.has_changed:
             return ""
         see = f"see: pflow mcp diff {self._record.server}"
@@ -190,7 +193,7 @@ class ToolUse:
     def problems(
         self, arguments: Mapping[str, object], reads: Collection[Path] = (), reported: Collection[str] = ()
     ) -> Iterator[Problem]:
-        """Yield what is wrong with a use before it runs; see `objections` for `arguments` and `reads`.
+        """Yield what is wrong with a use of the tool before it runs; see `objections` for the arguments.
 
         Arguments in `reported` are known to be missing.
         """
@@ -203,7 +206,7 @@ class ToolUse:
             yield self._affected(what, path)
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Return the arguments to send; if they do not fit, or the change affects them, raise `McpError`."""
+        """Return the arguments to send; raise `McpError` if they do not fit or the change affects them."""
         sent: JSONObject = self._validator.without_unset(arguments)
         violations = self._validator.violations(sent)
         new = [str(each) for each in violations if each.is_new]

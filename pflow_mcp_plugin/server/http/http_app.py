@@ -1,4 +1,4 @@
-"""The application that is served over HTTP: that of the SDK, behind gates and limits."""
+"""The ASGI application that serves pflow over HTTP: that of the SDK, behind gates and limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: 
 async def refuse(
     send: Send, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Answer a request with a short JSON object that says why it is refused."""
+    """Refuse an HTTP request with a status and a short JSON object that says why."""
     content = json.dumps({"error": error, "error_description": reason}).encode()
     lines = {"content-type": "application/json", "cache-control": "no-store", **(headers or {})}
     lines["content-length"] = str(len(content))
@@ -49,13 +49,12 @@ async def refuse(
 
 @attrs.frozen(kw_only=True)
 class OriginGate:
-    """Passes on requests whose Host and Origin are allowed, for every path."""
+    """Lets HTTP requests in whose Host and Origin headers are allowed, whatever their path."""
 
     app: ASGIApp
     allowed: TransportSecuritySettings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI event."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
@@ -72,7 +71,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """Passes on requests with a valid token, for every path but those that are open.
+    """Lets HTTP requests in that carry a valid bearer token; open paths need none.
 
     `metadata_url` says where the metadata of the protected resource is; empty if there is none.
     """
@@ -83,7 +82,6 @@ class TokenGate:
     metadata_url: str = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI event."""
         if scope["type"] == "lifespan" or scope["path"] in self.open_paths:
             return await self.app(scope, receive, send)
         given = Headers(scope=scope).getlist("authorization")
@@ -116,7 +114,7 @@ _EVENTS = "text/event-stream"
 
 @attrs.define(kw_only=True, eq=False)
 class RequestLimits:
-    """Passes on requests within the limits of `AppOptions`; refuses new ones while the server shuts down.
+    """Limits the size, number and duration of HTTP requests; refuses new ones while the server shuts down.
 
     Streams that clients listen on are counted apart from other requests.
     """
@@ -130,18 +128,16 @@ class RequestLimits:
     _draining: bool = False
 
     def drain(self) -> None:
-        """Refuse new requests, and end the streams that clients listen on."""
+        """Refuse new HTTP requests, and end the streams that clients listen on."""
         self._draining = True
         for scope in self._listening:
             scope.cancel()
 
     def cancel(self) -> None:
-        """Cancel what is running."""
         for scope in self._answering | self._listening:
             scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI event."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
@@ -183,7 +179,7 @@ class RequestLimits:
         await reply.break_off(504 if late else 503, reason, body)
 
     async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
-        """Return the body of a request; None if the client has gone, or was told that it is too large."""
+        """Return the body of an HTTP request; None if the client has gone, or was told it is too large."""
         declared = Headers(scope=scope).get("content-length", "0")
         is_small = declared.isdecimal() and int(declared) <= self.max_request_size
         body, more = bytearray(), is_small
@@ -202,7 +198,7 @@ class RequestLimits:
 
 
 class _Reply:
-    """Sends the answer to a request, and can break it off."""
+    """The reply to an HTTP request, which can be broken off."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -211,7 +207,6 @@ class _Reply:
         self._complete = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Send an ASGI event."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._streams = Headers(raw=list(message["headers"])).get("content-type", "").startswith(_EVENTS)
@@ -220,7 +215,7 @@ class _Reply:
         await self._send(message)
 
     async def break_off(self, status: int, reason: str, request: bytes | None) -> None:
-        """Answer with the reason why the request was ended, even if its stream has begun."""
+        """Tell an HTTP client why its request was ended, in the event stream if that has begun."""
         if not self._status:
             headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
             await refuse(self._send, status, "cancelled", reason, headers)
@@ -238,7 +233,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @attrs.frozen(kw_only=True)
 class AppOptions:
-    """Which requests the application accepts."""
+    """Which HTTP requests pflow's application accepts."""
 
     address: ListeningAddress
     check: TokenCheck
@@ -251,12 +246,11 @@ class AppOptions:
 
     @property
     def url(self) -> str:
-        """The URL of the endpoint."""
         return self.address.url("https" if self.tls else "http")
 
 
 def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, RequestLimits]:
-    """Return the ASGI application of a server, and its limits, which also shut it down."""
+    """Return the ASGI application of a pflow server, and its request limits, which also shut it down."""
     allowed = allowed_requests(options)
     metadata_url, routes = _resource_metadata(options)
     sdk = server.streamable_http_app(
@@ -302,7 +296,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
-    """Return which headers Host and Origin are allowed.
+    """Return which Host and Origin headers the server accepts.
 
     A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
     of the server itself is allowed: no page is served there.
@@ -319,7 +313,7 @@ def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
 
 
 def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]]:
-    """Return the URL that names the authorization server, and its routes (RFC 9728); none without one."""
+    """Return the URL and routes of the metadata that names the authorization server (RFC 9728), or none."""
     check = options.check
     if not isinstance(check, AccessTokens):
         return "", []

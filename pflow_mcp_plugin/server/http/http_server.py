@@ -1,4 +1,4 @@
-"""Serves an application over HTTP until a signal; requests that are running then get some time to end."""
+"""Serves pflow's HTTP application with uvicorn until a signal; running requests then get some time to end."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ MOST_CONNECTIONS = 512
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends if its next request does not arrive in time; uvicorn itself has no limit."""
+    """An HTTP connection that is closed if its next request takes too long to arrive.
+
+    uvicorn itself has no such limit.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
@@ -54,17 +56,15 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes of a request; its body may still be arriving after it was answered."""
+        """Receive bytes of an HTTP request; its body may still be arriving after it was answered."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
         super().connection_lost(exc)
         self._stop_watching()
 
@@ -85,14 +85,13 @@ _LOGGERS = ("uvicorn", "mcp", "sse_starlette", "asyncio")
 
 
 class _FailureLines(logging.Handler):
-    """Writes what failed and where, but no message of an exception: it may quote the request."""
+    """Logs what failed in the HTTP server and where, but no exception's message: it may quote the request."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__(logging.ERROR)
         self._redactor = redactor
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line of a failure; characters that are not printable are escaped."""
         text = self._redactor.text(record.getMessage().splitlines()[0] if record.getMessage() else "")
         error, kind = record.exc_info[1] if record.exc_info else None, ""
         while isinstance(error, BaseExceptionGroup):
@@ -106,7 +105,7 @@ class _FailureLines(logging.Handler):
 
 @contextmanager
 def failures_logged(redactor: Redactor) -> Iterator[None]:
-    """Log failures of the server to stderr, redacted; requests are not logged."""
+    """Log failures of the HTTP server to stderr, redacted; requests are not logged."""
     handler = _FailureLines(redactor)
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.propagate for logger in loggers]
@@ -133,13 +132,16 @@ _INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Tls:
-    """The PEM file of a server's certificate, with intermediate ones, and of its key if not in there."""
+    """The PEM files with the HTTP server's certificate (and intermediate ones) and its key.
+
+    The key may be in the file of the certificate.
+    """
 
     certificate: Path
     key: Path | None = None
 
     def check(self) -> None:
-        """Refuse files that cannot be read, or do not belong together."""
+        """Refuse a certificate and key that cannot be read or do not belong together."""
         try:
             # An empty password: without one, OpenSSL would ask for that of an encrypted key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, lambda: "")
@@ -149,7 +151,7 @@ class Tls:
 
 
 class HttpServer:
-    """An application that is served on a socket; after `stop`, requests have `grace` seconds to end.
+    """Serves pflow on a listening socket; after `stop`, HTTP requests have `grace` seconds to end.
 
     Its limits refuse and cancel requests while it shuts down.
     """
@@ -189,13 +191,13 @@ class HttpServer:
         self._uvicorn.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # `_signals_taken` does
 
     def run(self, redactor: Redactor | None = None) -> int:
-        """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0."""
+        """Serve HTTP until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0."""
         with failures_logged(redactor or Redactor()), self._signals_taken():
             asyncio.run(self._serve())
         return _INTERRUPTED if signal.SIGINT in self._signals[:1] else 0
 
     def stop(self) -> None:
-        """Refuse new requests, and make `run` return once the others have ended; call it from any thread."""
+        """Shut the HTTP server down once running requests have ended; may be called from any thread."""
         self._stop_wanted.set()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._drain)
@@ -217,7 +219,7 @@ class HttpServer:
 
     @contextmanager
     def _signals_taken(self) -> Iterator[None]:
-        """Let the first signal stop the server, the second cancel what runs, the third end the process."""
+        """Let the first signal stop the HTTP server, the second cancel its requests, the third exit."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

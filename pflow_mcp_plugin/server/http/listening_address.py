@@ -1,4 +1,4 @@
-"""The address that the HTTP server listens on."""
+"""The address and socket that the HTTP server listens on."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ _BACKLOG = 256
 
 @attrs.frozen(kw_only=True)
 class ListeningAddress:
-    """An address to listen on: a name or IP address, and a port; 0 stands for any free one."""
+    """The host name or IP address and the port that the HTTP server listens on; port 0 picks a free one."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether the HTTP server can be reached from this machine only."""
         return is_loopback(self.host)
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for all addresses of this machine."""
+        """Whether the HTTP server listens on all addresses of this machine."""
         try:
             return ip_address(self.host).is_unspecified
         except ValueError:
             return False
 
     def url(self, scheme: str = "http") -> str:
-        """Return the URL of the MCP endpoint."""
+        """Return the URL of the MCP endpoint at this listening address."""
         return f"{scheme}://{spelled(self.host)}:{self.port}{ENDPOINT}"
 
 
 def spelled(host: str) -> str:
-    """Return a host as a URL has it: IPv6 addresses in brackets."""
+    """Return the host of a listening address as URLs spell it: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def parse_address(text: str) -> ListeningAddress:
-    """Return the address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (on loopback) names."""
+    """Return the listening address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (on loopback) names."""
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _PORTS:
         message = f"{text!r} is not an address to listen on"
@@ -60,7 +60,7 @@ def parse_address(text: str) -> ListeningAddress:
 
 
 def listen(address: ListeningAddress, *, shared: bool = False) -> tuple[socket.socket, ListeningAddress]:
-    """Open the socket of an address; return it, and the address with the port that was chosen.
+    """Open the socket of a listening address; return it, and the address with the port that was chosen.
 
     If it is `shared`, other processes of the same user may listen there too; the system spreads connections.
     """

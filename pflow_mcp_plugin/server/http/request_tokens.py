@@ -1,4 +1,4 @@
-"""The token of a request: what it allows, or why it is refused, and who sends it.
+"""Checks the bearer token of an HTTP request to pflow: what it allows, why it is refused, who sends it.
 
 It is the server's own token, or a JWT of an authorization server, which is checked by its keys.
 """
@@ -42,7 +42,7 @@ _STATUS = {"insufficient_scope": 403, "temporarily_unavailable": 503}
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """Why a token is refused (RFC 6750, section 3)."""
+    """Why the bearer token of a request is refused (RFC 6750, section 3)."""
 
     error: TokenError = "invalid_token"  # empty where the request had no token
     reason: str  # for the client's user; it quotes nothing from the token
@@ -50,7 +50,6 @@ class Refusal:
 
     @property
     def status(self) -> int:
-        """The HTTP status of the answer."""
         return _STATUS.get(self.error, 401)
 
 
@@ -64,19 +63,18 @@ _SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 @attrs.frozen
 class BearerToken:
-    """Accepts one token: whoever has it is the user."""
+    """The server's own bearer token: whoever sends it is the user."""
 
     value: str = attrs.field(repr=False)
 
     async def check(self, token: str) -> AccessToken | Refusal:
-        """Return what a token allows, or why it is refused."""
         if not hmac.compare_digest(token.encode(), self.value.encode()):
             return Refusal(reason="The token is not that of this server")
         return AccessToken(token=token, client_id="pflow", scopes=[])
 
 
 def read_token(path: Path) -> tuple[str, str]:
-    """Return the token in a file, and a warning if others may read the file, else an empty string."""
+    """Return the bearer token of the HTTP server from a file, and a warning if others may read that file."""
     try:
         content = read_regular(path, _LONGEST).decode()
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -88,7 +86,7 @@ def read_token(path: Path) -> tuple[str, str]:
 
 
 def valid_token(token: str, source: str) -> str:
-    """Return a token unless it is empty, too short or cannot be sent; messages name its source."""
+    """Return a bearer token for the HTTP server unless it is too short or cannot be sent in a header."""
     step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
     if not token:
         held = "no token"
@@ -102,7 +100,7 @@ def valid_token(token: str, source: str) -> str:
 
 
 def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
-    """Return the origin of an HTTP request: `ISSUER SUBJECT` owns its runs, or the user.
+    """Return who sent an HTTP request, by its token: `ISSUER SUBJECT` owns its runs, or the user.
 
     Whoever has the server's own bearer token is the user. The issuer is named because a subject is unique
     within its issuer only (RFC 7519, section 4.1.2).
@@ -115,7 +113,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
 
 class KeptByToken:
-    """What is kept for further requests with the same token, for each token that was used.
+    """What the HTTP server keeps for further requests with the same token.
 
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """
@@ -126,7 +124,6 @@ class KeptByToken:
         self._keepers: OrderedDict[bytes, Keeper] = OrderedDict()
 
     def keeper(self) -> Keeper:
-        """Return the keeper for the token of the request that is being handled."""
         token = get_access_token()
         key = sha256(token.token.encode() if token else b"").digest()
         with self._lock:
@@ -138,7 +135,6 @@ class KeptByToken:
         return keeper
 
     def close(self) -> None:
-        """Close all keepers."""
         with self._lock:
             keepers, self._keepers = list(self._keepers.values()), OrderedDict()
         for keeper in keepers:
@@ -149,12 +145,15 @@ _MOST_KEYS = 100
 
 
 class KeysUnavailable(Exception):
-    """The keys of the authorization server cannot be fetched; the message says why, without secrets."""
+    """The authorization server's keys cannot be fetched, so no JWT can be checked.
+
+    The message says why, without secrets.
+    """
 
 
 @attrs.define(kw_only=True)
 class AuthorizationServer:
-    """The keys with which an authorization server signs, as its metadata names them.
+    """The authorization server whose tokens requests to pflow may carry, and the keys that it signs with.
 
     `issuer` is its identifier, exactly as in its metadata and tokens. `network` says where its metadata and
     keys may come from; its own host is registered. `warn` is told why they cannot be fetched.
@@ -174,7 +173,7 @@ class AuthorizationServer:
     _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
 
     async def keys(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
-        """Return the keys with an id, or all keys; fetch them if they are old or the id is unknown.
+        """Return the signing keys with an id, or all of them; fetched if they are old or the id is unknown.
 
         Raises `KeysUnavailable` if there are none because fetching them failed.
         """
@@ -193,7 +192,7 @@ class AuthorizationServer:
         return tuple(key for key in self._keys if key_id is None or key.get("kid") == key_id)
 
     async def _refresh(self) -> None:
-        """Fetch the keys, unless that was tried a moment ago."""
+        """Fetch the signing keys, unless that was tried a moment ago."""
         if time.monotonic() - self._tried < self.pause:
             return
         self._tried = time.monotonic()
@@ -235,7 +234,7 @@ class AuthorizationServer:
         raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
 
     def _key_url(self, metadata: Mapping[str, Any]) -> str:
-        """Return where the keys are; metadata of another issuer is refused (RFC 8414, section 3.3)."""
+        """Return the URL of the signing keys; refuse metadata of another issuer (RFC 8414, section 3.3)."""
         if metadata.get("issuer") != self.issuer:
             raise KeysUnavailable(f"the metadata of {self.issuer} is that of another issuer")
         url = metadata.get("jwks_uri")
@@ -245,7 +244,10 @@ class AuthorizationServer:
 
 
 def valid_issuer(issuer: str) -> str:
-    """Return an issuer if it is an https URL without query and fragment, or one of plain http on loopback."""
+    """Return the issuer of request tokens if it is an https URL without query and fragment.
+
+    Plain http is accepted on loopback.
+    """
     plain = issuer.isascii() and issuer.isprintable() and not set(issuer) & set(' ?#"\\<>@')
     if not plain or not _is_safe(issuer):
         message = f"--issuer must be an https URL without query and fragment, got {issuer!r}"
@@ -254,7 +256,7 @@ def valid_issuer(issuer: str) -> str:
 
 
 def _is_safe(url: str) -> bool:
-    """Whether a URL is https, or http on this machine."""
+    """Whether an authorization server's URL is https, or http on this machine."""
     try:
         parts = urlsplit(url)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and not plain_http_host(url)
@@ -288,12 +290,12 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 class _Unusable(Exception):
-    """A token that is refused; the message says why."""
+    """The token of a request is refused; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
 class AccessTokens:
-    """Accepts access tokens that an authorization server issued for this server (RFC 9068).
+    """Accepts access tokens that an authorization server issued for this pflow server (RFC 9068).
 
     `aud` must name the audience, and `scope` must contain the scopes.
     """
@@ -303,7 +305,6 @@ class AccessTokens:
     scopes: Sequence[str] = ()
 
     async def check(self, token: str) -> AccessToken | Refusal:
-        """Return what a token allows, or why it is refused."""
         try:
             claims = await self._claims(token)
         except _Unusable as error:
@@ -331,7 +332,6 @@ class AccessTokens:
         )
 
     async def _claims(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a valid token."""
         header = _header(token)
         algorithm = header["alg"]
         known = await self.server.keys(header.get("kid"))
@@ -374,7 +374,7 @@ TokenCheck = BearerToken | AccessTokens
 
 
 def _header(token: str) -> dict[str, Any]:
-    """Return the header of a token, unless it alone is reason enough to refuse the token."""
+    """Return the header of a request's JWT, unless it alone is reason enough to refuse the token."""
     if len(token) > _LONGEST_JWT:
         raise _Unusable("The token is too long")
     try:
