@@ -1,4 +1,4 @@
-"""What others see of a call: the two hooks around it, and its progress."""
+"""The hooks of other plugins around a tool call (prepare and answer), and the progress of calls."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LONGEST = 200
 
 @attrs.frozen
 class CallHooks:
-    """The hooks of other plugins around a tool call: finds their implementations and calls them."""
+    """The hooks of other plugins around a tool call."""
 
     relay: pluggy.HookRelay | None = None  # None outside a host
 
     def prepare(self, call: ToolCall) -> ToolCall:
-        """Return the call as the hooks of the plugins left it; each receives what the previous one returned.
+        """Return the call as the hooks of plugins changed it; each receives what the previous one returned.
 
         Raises `CallRefused` if a plugin vetoes the call, `CallFailed` if one fails: nothing was sent.
         """
@@ -44,16 +44,16 @@ class CallHooks:
 
     @property
     def may_answer(self) -> bool:
-        """Whether there are hooks that may answer calls, or observe them."""
+        """Whether any plugin has a hook that may answer calls, or observe them."""
         return bool(self._implementations(ANSWER))
 
     @property
     def may_replace_servers(self) -> bool:
-        """Whether there are hooks that may answer calls in place of servers, as a wrapper cannot."""
+        """Whether a plugin's hook may answer calls in place of servers; a wrapper cannot."""
         return not all(map(_is_wrapper, self._implementations(ANSWER)))
 
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
-        """Return the first answer of a hook, otherwise that of `ours`; wrappers can observe or replace it.
+        """Return a hook's first answer to the call, otherwise that of `ours`; wrappers may replace it.
 
         If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
@@ -116,13 +116,13 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
 
 
 def note_progress(run: Run, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-    """Note the progress that a server reports during a node's call in the trace; the host shows it."""
+    """Note the progress of a node's call in the trace and let the host show it, as the server reports it."""
     if call.node_id:
         run.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
         run.report_progress(call.node_id, done, total, shortened(text))
 
 
 def shortened(text: str | None) -> str:
-    """Return a server's message about the progress of a call, in one short printable line."""
+    """Return a server's message about the progress of a call in one short printable line."""
     shown = (text or "")[: 2 * _LONGEST]
     return " ".join(printable(shown).split())[:_LONGEST]

@@ -1,4 +1,4 @@
-"""The host of this process: the one that configured the plugin, else an installed one, opened here.
+"""The current host of this process: the one that configured the plugin, else an installed one, opened here.
 
 In a plain Python program no host is running, yet a call needs one for the settings and for the plugins
 that change, veto or answer calls. It is found through the entry-point group `pflow.hosts`, opened once,
@@ -24,7 +24,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class _Opened(NamedTuple):
-    """A host that was opened here, with the folders of pflow at that time."""
+    """An installed host that was opened here, with the folders of pflow at that time."""
 
     host: Host
     paths: Paths
@@ -39,7 +39,7 @@ _opened: list[_Opened] = []
 
 
 def _replace_lock() -> None:
-    """A thread of the parent may have held the lock during the fork; it does not exist in the child."""
+    """Replace the lock of the current host in a forked child, as a thread of the parent may have held it."""
     global _lock  # noqa: PLW0603 - one lock for the process
     _lock = threading.RLock()
 
@@ -49,12 +49,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def keep(host: Host) -> None:
-    """Make a host that has configured the plugin the current one."""
+    """Make a host that has configured the plugin the current host."""
     _configured.append(host)
 
 
 def forget(host: Host) -> None:
-    """Forget a host that is closing; an earlier one, if any, becomes the current one again."""
+    """Forget a host that is closing; an earlier one, if any, is the current host again."""
     _configured[:] = [kept for kept in _configured if kept is not host]
 
 
@@ -78,7 +78,7 @@ def current_host() -> Host:
 
 
 def _provider() -> Callable[[], AbstractContextManager[Host]]:
-    """Return the function that opens an installed host: another core's first, the embedded one last."""
+    """Return the function that opens an installed host: that of another core, or else the embedded one."""
     from importlib.metadata import entry_points
 
     from pflow_mcp_plugin.errors import McpError, Where

@@ -1,4 +1,4 @@
-"""The action that a failure reported by a tool takes: by the status and most common phrases of its message.
+"""The action that a failed tool call takes, by the status or common phrases in the tool's message.
 
 Tools report failures as text only. A number is a status only where the words around it say so: `404` is
 one in `404 Client Error`, not in `404 rows`; and `timeout` is no failure where it names a parameter.
@@ -70,7 +70,7 @@ _WAIT = (
 
 
 def action_of(text: str) -> str:
-    """Return the action for the words of a tool's message, `error` if they name no specific failure."""
+    """Return the action for the message of a failed tool call; `error` if it names no specific failure."""
     said = _any_of(*_NOT_SAID).sub(" ", text[:_READ].strip())
     if _any_of(*_PHRASES["rate_limited"]).search(said):  # GitHub sends it with status 403
         return "rate_limited"
@@ -83,12 +83,12 @@ def action_of(text: str) -> str:
 
 @cache
 def _any_of(*patterns: str) -> re.Pattern[str]:
-    """Compile what finds any of these in a tool's message: only for a message, as it takes milliseconds."""
+    """Return a pattern that finds any of these phrases in a tool's message; compiling takes milliseconds."""
     return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
 
 
 def wait_of(text: str) -> float | None:
-    """Return the seconds to wait that the words of a tool's message ask for, such as `retry after 30 s`."""
+    """Return the seconds to wait that a failed tool's message asks for, as in `retry after 30 s`."""
     found = _any_of(*_WAIT).search(text[:_READ])
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The one node class behind every tool of every server, and the arguments that it sends."""
+"""`MCPNode`, the one node class behind every tool of every server, and the arguments that it sends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEPT = ("result", "error")
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """The work of one run of an `MCPNode`, from `prep` to `post`; outside a workflow's run, `run` is None."""
+    """The job of an `MCPNode` from its `prep` to its `post`; outside a workflow's run, `run` is None."""
 
     params: Mapping[str, Any]
     shared: MutableMapping[str, Any]
@@ -62,21 +62,21 @@ class MCPNode(Node):
         super().__init__(max_retries=1)  # a single attempt; with 0, pocketflow never calls `exec`
 
     def __copy__(self) -> Self:
-        """Copy the node as a `Flow` does, which then sets its own params beside the node's."""
+        """Copy the `MCPNode` as a `Flow` does, which then sets its own params beside the node's."""
         made = type(self).__new__(type(self))
         vars(made).update(vars(self), _own=self.params)
         return made
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set the params; in the copy that a `Flow` runs, those of the node go before the flow's."""
+        """Set the params; in the copy that a `Flow` runs, those of the `MCPNode` take precedence."""
         self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
-        """Return the job of the MCP node; its arguments are gathered later, when the tool is known."""
+        """Return the job of the `MCPNode`; its arguments are gathered later, when the tool is known."""
         return Job(params=self.params, shared=shared, run=shared.get("__run__"))
 
     def exec(self, prep_res: Job) -> ToolResult:
-        """Call the tool and read its answer; `exec_fallback` returns a failure as the result."""
+        """Call the tool of the `MCPNode` and read its answer; `exec_fallback` takes a failure."""
         params, run = prep_res.params, prep_res.run
         server, tool = params.get("__mcp_server__"), params.get("__mcp_tool__")
         if not (server and tool):
@@ -107,13 +107,13 @@ class MCPNode(Node):
             return result
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
-        """Pass a failure of the node's `exec` on to its `post`; raise any other exception."""
+        """Return a `PflowError` of the `MCPNode`, for its `post`; raise any other exception."""
         if isinstance(exc, PflowError):
             return exc
         raise exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the outputs, or the failure, into the shared store, and return the action."""
+        """Write the outputs of the `MCPNode`, or its error, into the shared store; return the action."""
         if isinstance(exec_res, PflowError):
             shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
@@ -129,18 +129,18 @@ class MCPNode(Node):
         return "default"
 
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
-        """Return the runtime of the run, or else one for this call alone."""
+        """Return the runtime of the run, or else one for the call of this node alone."""
         shared = run.resources.get(RESOURCE) if run else None
         return open_runtime(run) if shared is None else nullcontext(shared)
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Call a tool once, outside a workflow, and return its result."""
+    """Call a tool once without a node of a workflow, and return its result."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Read a resource once, outside a workflow, and return it as its node would store it."""
+    """Read a resource once outside a workflow, and return it as its `MCPNode` would store it."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -155,7 +155,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
 
 
 def note_next_steps(error: PflowError) -> None:
-    """Add the next steps of an error to it as notes, which Python's traceback shows."""
+    """Add the next steps of a tool's error to it as notes, which Python's traceback shows."""
     for step in error.suggestions:
         error.add_note(f"  -> {step}")
 
@@ -186,7 +186,7 @@ def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
 def _annotate(
     job: Job, target: Target, arguments: JSONObject, answer: CallResult | None, seconds: float
 ) -> None:
-    """Note a call in the trace; without an answer, the server's version is that of its sync."""
+    """Note the call of an `MCPNode` in the trace; without an answer, the version is that of the sync."""
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
@@ -208,7 +208,7 @@ def _annotate(
 
 
 def _show(job: Job, result: ToolResult) -> None:
-    """Tell the run how to show a result: by the files of its long strings, and with what has no output."""
+    """Tell the run how to show the result of an `MCPNode`: its files, and what is in no output."""
     if job.run is None:
         return
     for text, file in result.files:
@@ -228,7 +228,7 @@ def gather(
     extra: bool = False,
     approved: Container[str] = (),
 ) -> dict[str, Any]:
-    """Gather the arguments of a call: params first, then the shared store under the same names.
+    """Return the arguments that an `MCPNode` sends: params first, then the shared store, by the same names.
 
     Only what the tool declares is taken from the store; a None there counts as missing
     unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does

@@ -45,7 +45,7 @@ _MAY_ACT_TWICE = "The tool has run; a repeat may act twice"
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
-    """The result of a tool, every value as its server sent it.
+    """The result of a tool call, with every value as the server sent it.
 
     Attributes:
         value: The whole result, which a node writes as `result`. A lone `{"result": ...}` around it that the
@@ -72,7 +72,7 @@ def read(
     launch: Launch | None = None,
     form: ResultForm = _UNKNOWN,
 ) -> ToolResult:
-    """Return the values of a result for the shared store.
+    """Return the values of a tool's result for the shared store.
 
     Content that is not text, and strings of more than `inline_limit` bytes (None for no limit), are also
     written to files in the folder `artifacts`. Errors name the variables that were empty in `launch`, and
@@ -97,7 +97,7 @@ def read(
 
 
 def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
-    """Return a structured result without a wrapping `{"result": ...}`, and its top-level properties."""
+    """Return a tool's structured result without a lone `{"result": ...}`, and its top-level properties."""
     if not isinstance(structured, Mapping):
         return structured, {}
     wrapped = list(structured) == ["result"] if form.wrapped is None else form.wrapped
@@ -109,7 +109,7 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
 
 
 def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: Launch) -> McpError:
-    """Return the failure that a tool reports: its text is the message, what else it answered the details."""
+    """Return the failure that a tool reports as its result: its text is the message, the rest the details."""
     from pflow_mcp_plugin.client.failures.explanation import says_tool_is_gone
     from pflow_mcp_plugin.client.failures.http_failures import advice
 
@@ -144,7 +144,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error in place of a result if the server does not have the tool."""
+    """Return the error that takes the place of a result if the server does not have the tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -156,7 +156,7 @@ def gone(where: Where, note: str = "", near: str = "") -> McpError:
 
 
 class _Malformed(CallFailed):
-    """A block of a result lacks what its type requires."""
+    """A content block of a tool's result lacks what its type requires."""
 
 
 class _ContentReader:
@@ -171,7 +171,7 @@ class _ContentReader:
         return values if len(values) > 1 else next(iter(values), None)
 
     def beside(self, result: CallResult, value: JSON) -> list[JSON]:
-        """Return what a result has beside its structure, and the media that are inside the structure."""
+        """Return the content blocks beside a tool's structured result, and the media inside the structure."""
         said = () if _is_repeated(result, value) else result.content
         blocks = [self._beside(block) for block in said]
         for media in self._media_in(result.structured):
@@ -180,7 +180,7 @@ class _ContentReader:
         return blocks
 
     def files(self, value: JSON, limit: int) -> tuple[tuple[str, dict[str, JSON]], ...]:
-        """Return the strings in a result that are longer than a limit, each with a file that holds it.
+        """Return the strings in a tool's result that exceed a limit, each with a file that holds it.
 
         Without room on the disk there is none: the result itself is whole.
         """
@@ -194,7 +194,7 @@ class _ContentReader:
         return tuple(found.items())
 
     def failed(self, blocks: tuple[JSONObject, ...]) -> list[JSON] | None:
-        """Return the blocks of a failed result, None if it is all text, which is in the message.
+        """Return the content blocks of a failed result, None if it is all text, which is in the message.
 
         That a file cannot be written must not hide the failure.
         """
@@ -206,7 +206,7 @@ class _ContentReader:
             return [error.message]
 
     def _beside(self, block: JSONObject) -> JSON:
-        """Return a block that stands beside a structured result: texts as they are, a malformed one too."""
+        """Return a content block beside a structured result; a text, or a malformed block, as it is."""
         text = block.get("text")
         if block.get("type") == "text" and isinstance(text, str):
             return text
@@ -216,7 +216,7 @@ class _ContentReader:
             return dict(block)
 
     def _media_in(self, structured: JSON) -> Iterator[dict[str, JSON]]:
-        """Write the images, sounds and blobs inside a structure to files, and yield the references.
+        """Write the media inside a tool's structured result to files, and yield references to them.
 
         They are objects with a `type`, a `mimeType`, and `data` or `blob` that is valid base64. Any other
         object with such keys is data.
@@ -287,7 +287,7 @@ class _ContentReader:
 
 
 def _is_repeated(result: CallResult, value: JSON) -> bool:
-    """Return whether the content of a result is only text that repeats its structure.
+    """Whether the content blocks of a tool's result only repeat its structure as text.
 
     Servers add it for clients that do not read structures: the JSON of the whole or of what is wrapped in
     `result`, one of its strings, or a text for each item of a list.
@@ -318,7 +318,7 @@ def _is_json_of(text: JSON, *values: JSON) -> bool:
 
 
 def _decoded(text: str) -> JSON:
-    """Return text that is a JSON object or array decoded, any other text unchanged."""
+    """Return a text of a tool's result decoded if it is a JSON object or array, otherwise unchanged."""
     stripped = text.strip()
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return text
@@ -331,7 +331,7 @@ def _decoded(text: str) -> JSON:
 
 
 def _parts(value: JSON) -> Iterator[JSON]:
-    """Yield a value and all that is inside it, in the order in which it stands there."""
+    """Yield a tool's result and everything inside it, in order."""
     left = [value]
     while left:
         part = left.pop()
@@ -354,7 +354,7 @@ def _encoded(text: str) -> bytes:
 
 
 def write_artifact(folder: Path, content: bytes, mime_type: str) -> dict[str, JSON]:
-    """Write the content of a result, unredacted, to a private file that is named after it.
+    """Write the content of a tool's result, unredacted, to a private file named after its hash.
 
     Returns its `path`, `mimeType`, `size` in bytes and `sha256`.
     """

@@ -1,4 +1,4 @@
-"""The runtime that the nodes of a run share: resolves servers and tools, and makes the calls."""
+"""The runtime that the tool nodes of a run share: it resolves servers and tools, and makes the calls."""
 
 from __future__ import annotations
 
@@ -56,19 +56,17 @@ class Target:
 
     @property
     def method(self) -> Method:
-        """The method of the protocol that calls the target."""
         return self.record.found.method if self.record else "tools/call"
 
     @property
     def approved(self) -> Collection[str]:
-        """The arguments of the target that messages may name: those of its approved version."""
+        """The arguments of a resolved tool that messages may name: those of its approved version."""
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
 
     @property
     def where(self) -> Where:
-        """Server, tool and node of the target, for the errors of its calls."""
         server = self.launch.server
         node = self.record.node if self.record else ""
         if self.tool in server.rename or not node:
@@ -79,19 +77,19 @@ class Target:
 
     @property
     def idempotency_argument(self) -> str:
-        """The argument of the target that takes an idempotency key; empty if it has none."""
+        """The argument of a resolved tool that takes an idempotency key; empty if it has none."""
         if self.record is None:
             return self.launch.server.idempotency_argument.get(self.tool, "")
         return idempotency_argument(self.record, self.launch.server)
 
     def safe_to_repeat(self, arguments: JSONObject) -> bool:
-        """Whether the runtime may repeat a call: it has a key, or the user trusts the tool's claim."""
+        """Whether the runtime may repeat a call: it has an idempotency key, or a trusted claim."""
         if self.idempotency_argument and arguments.get(self.idempotency_argument):
             return True
         return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)
 
     def with_key(self, arguments: JSONObject, step: RunStep | None) -> JSONObject:
-        """Return the arguments with the idempotency key of a step, or a new one if it has none."""
+        """Return a call's arguments with the idempotency key of its step, or a new one without a step."""
         name = self.idempotency_argument
         key = step.idempotency_key() if name and step else ""
         if not name or not (key or arguments.get(name) in (None, "")):
@@ -102,13 +100,13 @@ class Target:
 
     @property
     def inline_limit(self) -> int:
-        """The limit for strings in results of the target, in bytes: a longer one also goes to a file."""
+        """The bytes above which a string in a result of the resolved tool also goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
 @attrs.frozen(kw_only=True)
 class Notices:
-    """The callbacks of a run's runtime: for warnings, new secrets and the progress of calls."""
+    """The callbacks of a runtime: for warnings, new secrets and the progress of calls."""
 
     warn: Callable[[str], None] = lambda _: None  # once per line
     add_secrets: Callable[[Iterable[str]], None] = lambda _: None  # values that must be redacted
@@ -116,7 +114,7 @@ class Notices:
 
 
 class Runtime:
-    """The runtime of a run: resolves servers and tools once, and calls them from any thread.
+    """The runtime of a run: resolves servers and tools once, and calls the tools from any thread.
 
     `chain` returns the chain of workflows that leads to the calls, see `workflow_chain`.
     """
@@ -146,11 +144,11 @@ class Runtime:
         self._cancelled = False
 
     def prepare(self, server: str) -> None:
-        """Start a server in the background that nodes of the run will need."""
+        """Start a server in the background that tool nodes of the run will need."""
         self._pool.prepare(self._launch(server))
 
     def launch_key(self, server: str) -> str:
-        """Return a hash of all that a server is started or reached with."""
+        """Return a hash of all that the runtime starts or reaches a server with, its environment included."""
         launch = self._launch(server)
         if not launch.server.command:
             return launch.key
@@ -165,7 +163,7 @@ class Runtime:
         return sha256(text.encode()).hexdigest()
 
     def target(self, server: str, tool: str) -> Target:
-        """Return the target for a tool, resolved once for each run.
+        """Return a tool as the target of calls, resolved once in each run.
 
         Raises `McpError` if the server must not be started, or if the tool is gone or not approved as it is.
         """
@@ -189,7 +187,7 @@ class Runtime:
         run_id: str = "",
         step: RunStep | None = None,
     ) -> CallResult:
-        """Check the arguments and call what the runtime resolved, once, as a step of a run or without one.
+        """Check the arguments and call a resolved tool once, as a step of a run or without one.
 
         Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
@@ -231,12 +229,12 @@ class Runtime:
         return answer
 
     def cancel(self) -> None:
-        """End the runtime's running calls at once, from any thread: its run was cancelled."""
+        """End the runtime's calls at once, from any thread, as its run was cancelled."""
         self._cancelled = True
         self._pool.cancel()
 
     def warn_of_changed_lists(self) -> None:
-        """Let the runtime warn, at the end of a run, about servers whose tools changed meanwhile.
+        """Warn at the end of a run about servers whose tools changed meanwhile.
 
         Some servers announce this after every start: only real differences from the sync are reported.
         """
@@ -289,7 +287,7 @@ class Runtime:
         return ready
 
     def resource_target(self, server: str) -> Target:
-        """Return the target that reads the resources of a server, also if a tool has its name."""
+        """Return the target that reads the resources of a server, even if a tool has the same name."""
         ready = self._launch(server)
         record = self._catalog.resource_reader(server)
         if record is None:
@@ -351,7 +349,7 @@ def open_runtime(
     progress: OnProgress = lambda *_: None,
     starting: OnStart = lambda _: lambda _: None,
 ) -> Iterator[Runtime]:
-    """Open a runtime; without a run, for single calls.
+    """Open the runtime of a run, or one for single calls.
 
     Its connections are closed at the end, unless those of the run's caller are kept.
     """
@@ -377,7 +375,7 @@ def open_runtime(
 def _pool(
     host: Host, run: Run | None, notices: Notices, starting: OnStart, kept: KeptServers | None
 ) -> AbstractContextManager[Pool | Share]:
-    """Return connections for the run alone, or a share of those that are kept for its caller."""
+    """Return connections for the runtime alone, or a share of those that are kept for the run's caller."""
     from pflow_mcp_plugin.client import Pool
 
     opened = partial(

@@ -1,4 +1,4 @@
-"""A registry entry as a Python class, and these classes as a stub file."""
+"""The node class of a tool as Python code: its signature and docstring, and the stub file of all classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type that the name of a node class stands for, None if it is not such a name.
+    """Return the node type that the name of a node class stands for, None if the name is none.
 
     The `Node` at its end may be left out.
     """
@@ -35,7 +35,7 @@ def node_type(name: str) -> str | None:
 
 
 def named(field: Field) -> bool:
-    """Whether a node class can name a parameter in its signature."""
+    """Whether the signature of a node class can name this param."""
     key = field.key
     # Python normalises identifiers (PEP 3131): a keyword argument would arrive under another name.
     spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
@@ -43,12 +43,12 @@ def named(field: Field) -> bool:
 
 
 def has_others(entry: Entry) -> bool:
-    """Whether the node class of a registered tool also takes params that its signature does not name."""
+    """Whether a node class also takes params that its signature does not name."""
     return entry.interface.open or not all(named(field) for field in entry.interface.params)
 
 
 def rest(entry: Entry) -> str:
-    """Return the name of the `**` parameter of a registered tool's node class, different from its params."""
+    """Return the name of the `**` parameter in a node class's signature; none of the params has it."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:
@@ -65,7 +65,7 @@ def hint(field: Field) -> str:
 
 
 def docstring(entry: Entry) -> str:
-    """Return the docstring of a node's class, printable: description, interface, and tool."""
+    """Return the docstring of a node class, printable: description, interface, and tool."""
     config = tool_config(entry)
     version = f" v{config['version']}" if config["version"] else ""
     lines = [

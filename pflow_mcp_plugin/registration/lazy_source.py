@@ -1,4 +1,4 @@
-"""The node source that the plugin registers; it loads `ToolSource` on first use."""
+"""The lazy node source that the plugin registers; it loads `ToolSource` on first use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LazyToolSource(NodeSource):
 
     @property
     def files(self) -> dict[Path, str]:  # type: ignore[override]  # computed when asked
-        """The source's files with their roles, for `config path`; those of projects only if there is one."""
+        """The files behind the lazy node source with their roles, for `config path`."""
         found = {
             server_file(self._paths): "servers",
             tool_folder(self._paths): "tools of synced servers",
@@ -65,7 +65,7 @@ class LazyToolSource(NodeSource):
         return found | {path: role for path, role in of_projects.items() if path.exists()}
 
     def fingerprint(self) -> str:
-        """Return the source's fingerprint without loading it; calls stat only, unless in a project."""
+        """Return the fingerprint of the lazy source without loading it, by stat alone unless in a project."""
         tools = sorted(tool_files(tool_folder(self._paths)))
         found = f"{storage.file_stamp(server_file(self._paths))} {tools}"
         if not project_file(self._paths).exists():
@@ -75,35 +75,27 @@ class LazyToolSource(NodeSource):
         return found + ProjectFile(self._paths).stamp()
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, loading the source on first use."""
         return self._source.get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """Return every entry, loading the source on first use."""
         return self._source.entries()
 
     def sketches(self) -> Iterator[Sketch]:
-        """Return the sketch of every entry, loading the source on first use."""
         return self._source.sketches()
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type does not exist, loading the source on first use."""
         return self._source.missing(node_type)
 
     def lacking(self, text: str) -> Iterable[Problem]:
-        """Name the servers that a search means and that were never synced, loading the source."""
         return self._source.lacking(text)
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
-        """Name servers that cannot start here, loading the source on first use."""
         return () if self._may_be_answered() else self._source.unmet(uses)
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what is wrong with one use of a tool, loading the source on first use."""
         return self._source.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node converted from its older form, loading the source on first use."""
         return self._source.upgrade(node)
 
     @cached_property

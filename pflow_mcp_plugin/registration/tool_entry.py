@@ -1,4 +1,4 @@
-"""Builds the registry entry of a tool, or its sketch.
+"""The registry entry of a tool, or the sketch of one, built from what was synced.
 
 What an entry shows is what was approved of the tool, since models read it; uses are checked against the tool
 as it is now.
@@ -34,7 +34,7 @@ _LONGEST_NAME = 64
 
 
 def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
-    """Build the registry entry of a tool."""
+    """Return the registry entry of a tool."""
     tool, key = record.tool, idempotency_argument(record, server)
     shown = interface(tool) if record.found is tool else changed_interface(record)
     return Entry(
@@ -79,17 +79,17 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
 
 
 def is_listed(record: ToolRecord) -> bool:
-    """Whether lists and searches have a tool: a long name would be a text that nobody approved."""
+    """Whether the registry lists a tool: a long name would be a text that nobody approved."""
     return record.is_approved or len(record.node) <= _LONGEST_NAME
 
 
 def tool_config(entry: Entry) -> Mapping[str, str]:
-    """Return what an entry that `entry` built says of its tool: `server_id`, `tool_name` and more."""
+    """Return what the registry entry of a tool says about it: `server_id`, `tool_name` and more."""
     return cast("Mapping[str, str]", entry.extra["mcp_config"])  # strings, see `entry`
 
 
 def sketch(record: ToolRecord) -> Sketch:
-    """Build the sketch of a tool's registry entry."""
+    """Return the sketch of a tool's registry entry, for lists and searches."""
     tool = record.tool
     return Sketch(
         node=record.node,
@@ -118,7 +118,7 @@ _BESIDE = Field(
 
 
 def interface(tool: Tool) -> Interface:
-    """Build the interface of a tool's node: parameters, outputs, actions. Never raises."""
+    """Return the interface in a tool's registry entry: params, outputs, actions. Never raises."""
     document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
     params = tuple(
         _field(document, declared, key, required=key in declared.required) for key in declared.properties
@@ -134,7 +134,7 @@ def interface(tool: Tool) -> Interface:
 
 
 def _without_need(interface: Interface, key: str) -> Interface:
-    """Return an interface in which a param need not be given."""
+    """Return the interface of a tool's entry in which this param may be left out."""
 
     def free(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         return tuple(attrs.evolve(it, required=False) if it.key == key else it for it in fields)
@@ -143,7 +143,7 @@ def _without_need(interface: Interface, key: str) -> Interface:
 
 
 def changed_interface(record: ToolRecord) -> Interface:
-    """Build the interface of a tool that differs from its approved version, or that nobody approved.
+    """Return the interface in the entry of a tool that differs from its approved version, or has none.
 
     It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
     and is shown nowhere. Which values an argument may have is for `check_use` to judge, by the schema of now.
@@ -171,7 +171,7 @@ def changed_interface(record: ToolRecord) -> Interface:
 
 
 def _outline(schema: JSON) -> JSONObject:
-    """Return what a use is prepared by: whether there is a default, and the type of items."""
+    """Return what a tool's entry says of a param for its use: whether it has a default, the type of items."""
     stated = table_of(schema)
     kind = table_of(stated.get("items")).get("type")
     outline: dict[str, JSON] = {"default": None} if "default" in stated else {}
@@ -181,7 +181,7 @@ def _outline(schema: JSON) -> JSONObject:
 
 
 def described(tool: Tool) -> dict[str, str]:
-    """Return name and description of each parameter in a tool's interface: all that a search needs."""
+    """Return the params in a tool's entry with their descriptions: all that a search needs of it."""
     plain = table_of(table_of(tool.input_schema).get("properties"))
     properties = plain or declaration(tool.input_schema).properties
     return {key: _description(raw) for key, raw in properties.items()}
@@ -205,7 +205,7 @@ def _outputs(schema: JSON) -> Iterator[Field]:
 
 
 def _open_outputs(schema: JSON) -> bool | None:
-    """Whether a result may have properties that its schema does not name; see `Interface`."""
+    """Whether a tool's result may have outputs that its entry does not name; see `Interface`."""
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
     if schema is None or (whole is not schema and declaration(schema).more):

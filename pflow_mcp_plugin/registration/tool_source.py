@@ -1,4 +1,4 @@
-"""The tools of every configured and synced server as nodes."""
+"""The node source with the tools of every configured server, as they were last synced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ToolSource:
-    """What the node source of all tools answers: the results of the last syncs, filtered by the config.
+    """The node source of all tools: the results of the last syncs, filtered by the config.
 
     Without `settings`, nothing can be asked about the use of entries.
     """
@@ -46,28 +46,27 @@ class ToolSource:
         self._judges: dict[tuple[str, ...], ToolUse] = {}
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
+        """Return the entry of a tool's node type, or of an alias `mcp-{server}-{raw tool}`."""
         return self._entry(self._catalog.find(node_type))
 
     def of_tool(self, server: str, tool: str) -> Entry | None:
-        """Return the source's entry of a tool by its server and raw name, or as its node's type spells it."""
+        """Return the entry of a tool by its server and raw name, or as its node's type spells it."""
         return self._entry(self._catalog.named(server, tool))
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the source's entries: one for every synced tool that the config allows."""
+        """Yield an entry for every synced tool that the config allows."""
         for record, server in self._live():
             yield entry(record, server, self._variables(record, server))
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield the source's sketches: the part of its entries that lists and searches need."""
         yield from (sketch(record) for record, _ in self._live())
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield the synced tools behind the source's entries, or only those of the given server."""
+        """Yield the synced tools that are nodes, of all servers or of this one."""
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the names of tools that begin so and have entries; of a new one, its part of a node type."""
+        """Return the names of a server's tools that begin so; of a new tool, its part of the node type."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []
@@ -79,7 +78,7 @@ class ToolSource:
         ]
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why the source has no tool for a node type, with the next step."""
+        """Return why no synced tool has this node type, with the next step."""
         if not node_type.startswith(naming.PREFIX):
             return None
         found = naming.parse_node_type(node_type, self._store.names())
@@ -98,7 +97,7 @@ class ToolSource:
         return problem or self._no_tool(server, tool, near.node if near else "")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
-        """Explain why the source has no entry of a configured server's tool, with the next step."""
+        """Return why a tool of a configured server is not a node, with the next step."""
         problem = self._unusable(server) or self._lacking(server, self._catalog.named(server, tool))
         if problem:
             return problem
@@ -108,7 +107,7 @@ class ToolSource:
         return self._no_tool(server, tool, f"pflow mcp call {server} {quote(near.tool.name)}" if near else "")
 
     def lacking(self, text: str) -> Iterator[Problem]:
-        """Yield the problem of each server that a search names and that was never synced."""
+        """Yield a problem for each server that a search names and that was never synced."""
         wanted = text.lower().strip()
         words = {*re.findall(r"[a-z0-9]+", wanted)}
         for name in self._store.names():
@@ -117,7 +116,7 @@ class ToolSource:
                 yield problem
 
     def unsynced(self, server: str) -> Problem | None:
-        """Return the problem that a source lacks the tools of a server that was never synced, else None."""
+        """Return the problem that no tools of a server are nodes as it was never synced, else None."""
         if self._catalog.head(server) is not None:
             return None
         corrupt = self._catalog.set_aside(server)
@@ -135,7 +134,7 @@ class ToolSource:
             yield _problem(message, step, severity="warning")
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
-        """Yield an error for each server of these nodes whose program is missing; the source starts none."""
+        """Yield an error for each server of these tools' nodes whose program is missing; starts none."""
         from pflow_mcp_plugin.presets.server_program import advise
 
         found = filter(None, map(self._catalog.find, dict.fromkeys(use.entry.node for use in uses)))
@@ -148,7 +147,7 @@ class ToolSource:
                 yield attrs.evolve(problem, severity="error")
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
-        """Yield what is wrong with the use of a tool of the source: what its call would refuse.
+        """Yield what is wrong with a workflow's use of a tool: what its call would refuse.
 
         If the tool changed since it was approved, what the change affects. The host reports required params
         that are missing, and unknown ones.
@@ -209,7 +208,7 @@ class ToolSource:
         return entry(record, server, self._variables(record, server))
 
     def _variables(self, record: ToolRecord, server: Server) -> dict[str, str] | None:
-        """Return the variables that decide what a server is started with, if its approval depends on any."""
+        """Return the variables that a server is started with, if the approval of its tools depends on any."""
         if self._settings is None or not (record.launch and record.launch.get("variables")):
             return None
         from pflow_mcp_plugin.config.expansion import VariableLookup, launch_variables
@@ -220,7 +219,7 @@ class ToolSource:
             return None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now; `missing` explains why."""
+        """Return a server's config, None if its tools are not nodes now, as `missing` explains."""
         try:
             server = self._store.get(name)
         except (CorruptFile, StoreError):
@@ -252,7 +251,7 @@ class ToolSource:
         return _problem(f"Server {server} is disabled", self._store.enabling_step(server))
 
     def _lacking(self, server: str, record: ToolRecord | None) -> Problem | None:
-        """Return why a usable server's tool is not a node though it may exist, None if it does not."""
+        """Return why a tool that may exist is not a node of its usable server; None if there is none."""
         unsynced = self.unsynced(server)
         if unsynced or record is None:
             return unsynced
@@ -261,7 +260,7 @@ class ToolSource:
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
 
     def _nearest(self, server: str, tool: str) -> ToolRecord | None:
-        """Return the tool of a server that a wrong name may mean: one like it, or that begins with it."""
+        """Return the tool of a server that a misspelled name means: one like it, or that begins with it."""
         typed, prefix = naming.tool_part(tool), f"{naming.PREFIX}{server}-"
         parts: dict[str, ToolRecord] = {}
         for record in self.records(server):
@@ -294,7 +293,7 @@ class ToolSource:
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:
-    """Return the configured server most similar to the start of a node type, an empty string if none is."""
+    """Return the configured server most similar to the start of a node type; empty if none is."""
     words = rest.split("-")
     known = list(names)
     for length in range(len(words), 0, -1):

@@ -61,7 +61,7 @@ def failure(error: PflowError, **beside: object) -> dict[str, Any]:
 
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
-    """Return the output schema of a tool that answers in an envelope; what is `beside` its data may lack."""
+    """Return the output schema of a tool that answers in an envelope, with optional keys beside its data."""
     own: JSONObject = {"schema": {"const": SCHEMA}, "success": FLAG, "data": data, "error": _ERROR}
     return object_of({**own, **beside}, ("schema", "success"))
 

@@ -1,4 +1,4 @@
-"""Files that survive crashes, full disks and several writers at once.
+"""Files on the disk that survive crashes, full disks and several writers at once.
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, atomic writing, and removing

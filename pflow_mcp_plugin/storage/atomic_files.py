@@ -1,4 +1,4 @@
-"""Files that survive crashes, full disks and several writers at once.
+"""Reads, locks, atomically replaces and removes files.
 
 A change is made under a lock: re-read, change, write to a temporary file in the same folder
 (0600), fsync, replace, fsync the folder. Readers take no lock: they see the old file or the new
@@ -52,7 +52,7 @@ def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return the content of a file, None without one; refuse what others could have written or removed."""
+    """Return the content of a file, None without one; refuse one that others could write or replace."""
     try:
         try:
             return read_regular(path, own=True)
@@ -74,7 +74,7 @@ def json_files_in(folder: Path) -> list[Path]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file does, empty if it does not exist."""
+    """Return a stamp that changes when a file does; empty if the file does not exist."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int
 
 
 def temporary_name(target: Path) -> Path:
-    """Return a name to make a file or folder under, beside it; `sweep` removes what a dead writer left."""
+    """Return a temporary name beside a file to replace; `sweep` removes what a dead writer left under it."""
     name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
     return target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
 
@@ -223,7 +223,7 @@ def append_regular(path: Path, data: bytes) -> None:
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
-    """Write the content that a file had to `<name>.bak` and return that path."""
+    """Write the old content of a file to `<name>.bak`, and return that path."""
     # A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
     for number in count(1):
         backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
@@ -235,7 +235,7 @@ def keep_backup(path: Path, content: bytes) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file against other writers; the lock is `<path>.lock` next to it.
+    """Hold the lock of a file, `<path>.lock` next to it, against other writers.
 
     It is not reentrant: a second lock on the same file, even in the same thread, times out as a `StoreError`.
     """
@@ -259,7 +259,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path, *, is_locked: bool = False) -> None:
-    """Delete a file under its lock, which the caller may hold; one that does not exist is fine."""
+    """Delete a file under its lock, which the caller may already hold; it need not exist."""
     if not path.exists():
         return
     with nullcontext() if is_locked else locked(path):
@@ -270,7 +270,7 @@ def remove(path: Path, *, is_locked: bool = False) -> None:
 
 
 def sweep(folder: Path, name: str = "") -> None:
-    """Remove temporary files that dead writers left in a folder; only those of one file if it is named."""
+    """Remove temporary files that dead writers left in a folder, or only those of one file."""
     beginning = f".{name[:_TEMP_LENGTH]}." if name else "."
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:
@@ -348,7 +348,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _make_like(descriptor: int, like: Path) -> None:
-    """Give a file the owner, the extended attributes and the permissions of another one."""
+    """Give a replacement file the owner, the extended attributes and the permissions of the old one."""
     wanted, own = like.stat(), os.fstat(descriptor)
     if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid):
         os.chown(descriptor, wanted.st_uid, wanted.st_gid)

@@ -1,4 +1,4 @@
-"""The exceptions for files that cannot be read or written, and the limit for the depth of documents."""
+"""The errors of stored files that are corrupt or cannot be read or written; how deep a document may be."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JSON_HINTS = (
 
 
 class CorruptFile(PflowError):
-    """The file error for invalid content, which was not overwritten; a line of 0 means that it has none."""
+    """A stored file has invalid content, which was not overwritten; line 0 means that none is known."""
 
     def __init__(self, path: Path, reason: str, *, line: int = 0, column: int = 0) -> None:
         place = f", line {line}, column {column}" if line else ""
@@ -45,7 +45,7 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """The file error for a file that could not be read, locked or written; its content is unchanged."""
+    """A stored file could not be read, locked or written; its content is unchanged."""
 
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(
@@ -58,18 +58,18 @@ class StoreError(PflowError):
 
 
 def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
-    """Return the error of a file that has a mistake right after this text."""
+    """Return the `CorruptFile` error of a file with a mistake right after this text."""
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return what to do about a file error in JSON text, an empty string if there is nothing to add."""
+    """Return what to do about a mistake in a file's JSON; empty if there is nothing to add."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return the content of a file in UTF-8 as text; a byte order mark is left out."""
+    """Return the UTF-8 content of a stored file as text, without a byte order mark."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
-    """Refuse a file that a newer pflow wrote: its schema version is greater than the one known here."""
+    """Raise the error of a stored file that a newer pflow wrote, with a greater schema version."""
     if isinstance(version, int) and version > known:
         reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
         raise StoreError(path, reason, suggestion="Upgrade pflow")
@@ -88,7 +88,7 @@ DEEPEST = 100
 
 
 def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
-    """Whether the nesting of a document exceeds a limit."""
+    """Whether the document in a file is nested more deeply than a limit."""
     level, depth = [document], 0
     while level:
         if depth > deepest:

@@ -1,4 +1,4 @@
-"""The folders that pflow uses."""
+"""The folders in which pflow keeps its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pflow_mcp_plugin.contract import Paths
 
 
 def default_paths() -> Paths:
-    """Return the folders of pflow: below `$PFLOW_HOME` if it is set, otherwise the platform's usual ones.
+    """Return the folders of pflow: below `$PFLOW_HOME` if that is set, otherwise the platform's usual ones.
 
     If `$PFLOW_PROJECT` is set, and not to 0, the current folder is that of a project.
     """

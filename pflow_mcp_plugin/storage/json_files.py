@@ -1,4 +1,4 @@
-"""JSON objects in files."""
+"""JSON objects in files: read, changed under a lock, encoded and decoded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JsonStore(NamedTuple):
-    """A JSON object in a file that only the user can write, changed under a lock.
+    """A JSON file that holds an object, which only the user can write, changed under a lock.
 
     `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is
     refused too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
@@ -30,11 +30,11 @@ class JsonStore(NamedTuple):
     report: Callable[[Problem], None] = lambda _: None
 
     def read(self) -> dict[str, JSON]:
-        """Return the JSON object in the file, `{}` if the file does not exist."""
+        """Return the object in the JSON file, `{}` if the file does not exist."""
         return self._load_or_begin(is_locked=False)
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
-        """Change the JSON object in place under the file's lock, unless `change` raises, and return it."""
+        """Change the object in the JSON file under its lock, unless `change` raises, and return it."""
         with locked(self.path):
             data = self._load_or_begin(is_locked=True)
             change(data)
@@ -45,7 +45,7 @@ class JsonStore(NamedTuple):
             return data
 
     def _load_or_begin(self, *, is_locked: bool) -> dict[str, JSON]:
-        """Return the JSON object; a corrupt file that can be rebuilt is moved aside, under the lock."""
+        """Return the object in the JSON file; a corrupt one that can be rebuilt is moved aside."""
         try:
             return self._load()
         except CorruptFile as corrupt:
@@ -72,7 +72,7 @@ class JsonStore(NamedTuple):
 
 
 def encode_json(path: Path, data: JSONObject) -> bytes:
-    """Return a JSON object as indented UTF-8; a number that is not finite is a `StoreError`."""
+    """Return an object as indented UTF-8 for a JSON file; a number that is not finite is a `StoreError`."""
     import json
 
     try:
@@ -85,7 +85,7 @@ def encode_json(path: Path, data: JSONObject) -> bytes:
 
 
 def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, JSON]:
-    """Parse the content of a file as a JSON object; `path` stands in messages.
+    """Return the object in the content of a JSON file; `path` stands in messages.
 
     With `finite`, NaN, infinity and numbers too large for a float are refused.
     """
@@ -108,7 +108,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
 
 def as_string(value: object) -> str:
-    """Return a stored value that must be a string, else raise TypeError."""
+    """Return a member of a JSON file that must be a string; raise TypeError if it is not."""
     if not isinstance(value, str):
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
@@ -116,12 +116,12 @@ def as_string(value: object) -> str:
 
 
 def as_strings(value: object) -> dict[str, str]:
-    """Return a stored value that must be an object of strings, else raise TypeError."""
+    """Return a member of a JSON file that must be an object of strings; raise TypeError if it is not."""
     return {as_string(name): as_string(text) for name, text in as_table(value).items()}
 
 
 def as_table(value: object) -> dict[str, JSON]:
-    """Return a stored value that must be an object, else raise TypeError."""
+    """Return a member of a JSON file that must be an object; raise TypeError if it is not."""
     if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)
@@ -129,7 +129,7 @@ def as_table(value: object) -> dict[str, JSON]:
 
 
 def finite_number(number: str) -> float:
-    """Return a number in JSON text as a float; raise ValueError for NaN, infinity and what is too large."""
+    """Return a number in a JSON file as a float; raise ValueError for NaN, infinity and what is too large."""
     value = float(number)
     if not math.isfinite(value):
         message = f"the number {number} is too large or not finite"

@@ -1,4 +1,4 @@
-"""Reading regular files only, so that nothing waits for a pipe or reads a device without end; and the others.
+"""Opens regular files only, so that nothing waits for a pipe or reads a device forever; on demand, those too.
 
 Pipes, terminals and devices are read and written for those who ask for it. No call blocks for long: each
 wait is short, so that Ctrl-C and the end of a run are noticed.
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 class NotRegular(OSError):
-    """A path leads to a pipe, a terminal, another device or a socket."""
+    """A path leads to no regular file but to a pipe, a terminal, another device or a socket."""
 
 
 def open_regular(path: str | Path, flags: int) -> int:
@@ -74,7 +74,7 @@ def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
 
 
 def require_regular(path: str | Path) -> None:
-    """Check that a file is regular and can be read, before something opens it that would wait for a pipe."""
+    """Refuse a file that is not regular or cannot be read, before something waits on opening a pipe."""
     os.close(open_regular(path, os.O_RDONLY))
 
 
@@ -85,7 +85,7 @@ def too_large(path: Path, most: int) -> OSError:
 
 
 def refuse_special(path: str | Path, mode: int) -> None:
-    """Refuse by its mode what is not a regular file."""
+    """Refuse what is not a regular file, by its mode."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
@@ -156,7 +156,7 @@ def write_special(
 
 
 class _Wait:
-    """Waits for a file, with a common limit for all waits."""
+    """The waiting for a pipe, terminal or device, with one limit for all waits."""
 
     def __init__(self, seconds: float | None, stopped: Callable[[], bool]) -> None:
         self._seconds = seconds
@@ -164,14 +164,14 @@ class _Wait:
         self._stopped = stopped
 
     def ready(self, descriptor: int, event: int) -> None:
-        """Return when a descriptor is ready for reading or writing."""
+        """Wait until a pipe, terminal or device can be read or written."""
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(self.left(_NAP) * 1_000):
             pass
 
     def left(self, most: float) -> float:
-        """Return the seconds to wait at once, or raise the error of a wait that is over."""
+        """Return the seconds to wait for a pipe or device at once, or raise the error that time is up."""
         if self._stopped():
             raise InterruptedError(errno.EINTR, "the run was stopped")
         left = most if self._end is None else self._end - time.monotonic()
@@ -189,7 +189,7 @@ _known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
 
 def require_own(path: Path, descriptor: int | None = None) -> None:
-    """Refuse a file, or its folder, that others could have changed; the suggestion is what mends it."""
+    """Refuse a file that others could have changed, or whose folder they could; the suggestion mends it."""
     # `descriptor` is the file as it was opened, so that no other is read than was checked.
     if os.name != "posix":
         return
@@ -235,7 +235,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the folders through which the system finds a path, and the links there, each with its status."""
+    """Yield the folders and links through which a file's path leads, each with its status."""
     here, links = "/", 0
     rest = path.split("/")[::-1]
     yield here, os.lstat(here)
@@ -263,7 +263,7 @@ def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _require_safe_above(place: str, status: os.stat_result) -> None:
-    """Refuse a folder in which others could put something in the place of what the user has there."""
+    """Refuse a folder above a file if others could put something in the place of what is in it."""
     _require_owner(place, status)
     if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX:
         _require_no_writers(place, place, status)
@@ -278,7 +278,7 @@ def _require_owner(place: str, status: os.stat_result) -> None:
 
 
 def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
-    """Refuse what others may write, by its mode or its access list, which `handle` is asked for."""
+    """Refuse a file or folder that others may write, by its mode or access list, read from `handle`."""
     mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
     if status.st_mode & stat.S_IWOTH:
         raise _not_own(place, f"every user can write it ({mode})", "chmod go-w", status)
@@ -295,7 +295,7 @@ def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -
 
 
 def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
-    """Return the users and the groups that may write, beside the owner, where the group's bit is set."""
+    """Return the users and groups that an access list lets write, beside the file's owner."""
     try:
         content = os.getxattr(handle, _ACL)
     except (OSError, AttributeError):  # it has no access list, or the system knows none
@@ -308,7 +308,7 @@ def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group has the name of the user, or of root, and no other member."""
+    """Whether a file's group is named like the user, or root, and has no other member."""
     import grp
     import pwd
 
@@ -325,7 +325,7 @@ def _is_private(group: int) -> bool:
 
 
 def _is_unmapped(user: int) -> bool:
-    """Whether a user is one whom this container does not know: root outside of it, in most cases."""
+    """Whether a file's owner is unknown in this container: root outside of it, in most cases."""
     try:
         if user != int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii")):
             return False
@@ -339,7 +339,7 @@ def _is_unmapped(user: int) -> bool:
 
 
 def _not_own(place: str, reason: str, command: str, status: os.stat_result) -> StoreError:
-    """Return the error about what others could have changed; `command` mends it, followed by the place."""
+    """Return the error about a file that others could have changed; `command` mends it, with the path."""
     from shlex import quote
 
     what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"

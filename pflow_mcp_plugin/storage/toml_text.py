@@ -1,4 +1,4 @@
-"""The text of a TOML file: decoded, with the place of a mistake, and encoded."""
+"""TOML text decoded, with line and column of a mistake, and encoded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PIECE = (
 
 
 def decode(path: Path, content: bytes) -> dict[str, JSON]:
-    """Decode the TOML content of a file; a `CorruptFile` has line and column of the mistake."""
+    """Return the document in a TOML file; a `CorruptFile` has line and column of the mistake."""
     text = decoded(path, content)
     if _has_long_key(text):
         raise CorruptFile(path, "nested too deeply")
@@ -51,7 +51,7 @@ def decode(path: Path, content: bytes) -> dict[str, JSON]:
 
 
 def _has_long_key(text: str) -> bool:
-    """Whether a dotted key has more parts than levels are allowed: parsing takes their number squared."""
+    """Whether a dotted TOML key has too many parts: the time to parse it grows with their square."""
     if all(line.count(".") <= DEEPEST for line in text.split("\n")):
         return False  # a key is on one line
     dots = end = 0
@@ -70,7 +70,7 @@ def _has_long_key(text: str) -> bool:
 
 
 def encode(document: JSONObject) -> bytes:
-    """Encode a document as TOML; what TOML or UTF-8 cannot represent is a `ValueError`."""
+    """Return a document as TOML; what TOML or UTF-8 cannot represent is a `ValueError`."""
     import tomli_w
 
     try:
@@ -80,6 +80,6 @@ def encode(document: JSONObject) -> bytes:
 
 
 def comments(content: bytes) -> Counter[str]:
-    """Decode only the comments of valid TOML, and count how often each occurs."""
+    """Return the comments of valid TOML, with how often each occurs."""
     tokens = (found[0] for found in re.finditer(PIECE, content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
