@@ -1,4 +1,4 @@
-"""Certificates: those that are trusted, the client's own, and pinned public keys."""
+"""TLS certificates for connections: those that are trusted, the client's own, and pinned public keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KeyNotPinned(Exception):
 
 
 def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
-    """Return a TLS context for connections.
+    """Return a TLS context that trusts the right certificates.
 
     It trusts the certificates in the endpoint's `ca_bundle`, else the environment's or the system's.
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
@@ -82,7 +82,7 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
 
 
 def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
-    """Return the TLS context of an endpoint's connections to a URL; for plain http on this machine, any."""
+    """Return the TLS context with an endpoint's certificates for a URL, or any for plain http on loopback."""
     parts = urlsplit(url)
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
@@ -93,7 +93,7 @@ def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
 
 
 def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Let connections present the `client_cert` of an endpoint."""
+    """Let TLS connections present the `client_cert` of an endpoint."""
     files = [str(Path(file).expanduser()) for file in endpoint.client_cert]
     try:
         for file in files:
@@ -107,7 +107,7 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def trusting_steps(server: str, url: str) -> tuple[str, str]:
-    """Return the two steps after which only the certificate that a URL has now is trusted for a server."""
+    """Return the two steps after which a server is trusted only with the certificate that it has now."""
     parts, file = urlsplit(url), f"~/{server}.pem"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     place = quote(f"{host}:{parts.port or 443}")
@@ -119,7 +119,7 @@ def trusting_steps(server: str, url: str) -> tuple[str, str]:
 
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:
-    """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`."""
+    """Return the `tls_pins` of an endpoint in base64; empty if it has none."""
     # What is no hash in base64 is left as it is, which is the pin of no key.
     if not isinstance(endpoint.tls_pins, str):
         return frozenset(_PIN.sub(r"\1", pin) for pin in endpoint.tls_pins)
@@ -150,7 +150,7 @@ def pin_of(certificate: bytes) -> str:
 
 
 def _elements(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the DER elements between two positions: tag, and where it, its content and the next begin."""
+    """Yield the DER elements of a certificate between two places: tag, begin, begin of its content, end."""
     while start < end:
         tag, length = data[start], data[start + 1]
         content = start + 2

@@ -1,4 +1,4 @@
-"""Connections to hosts and addresses that the rules for egress allow, directly or through a proxy.
+"""HTTP connections only to hosts and addresses that were checked, directly or through a proxy.
 
 A host is looked up once for each connection, and what is connected to are the addresses that were checked: a
 name that changes in between changes nothing. TLS still verifies the name of the host.
@@ -36,7 +36,7 @@ _HEAD_START = 0.25
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):
-    """The transport of one endpoint's HTTP client: every URL is checked, and every address connected to.
+    """The transport of an endpoint's HTTP client, which checks every URL and every address.
 
     Through a proxy only the host in the URL can be checked, since the proxy looks it up.
     """
@@ -70,12 +70,11 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections, checked as they were."""
         for pool in self._pools.values():
             await pool.aclose()
 
     def _pool(self, url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
-        """Return the connections for an origin that was not asked for before, if it is allowed."""
+        """Return new connections to an origin, through its proxy if any; `HostRefused` if not allowed."""
         refusal = egress.refusal_of_url(self._endpoint, f"{url.scheme}://{url.netloc.decode()}")
         if refusal is not None:
             raise HostRefused(refusal)
@@ -103,7 +102,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Send a request and return the answer, a redirect included, before its body is read.
+    """Send an HTTP request and return the answer before its body is read; a redirect is not followed.
 
     httpx2 would take headers such as `X-API-Key` along to another host.
     """
@@ -146,7 +145,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @attrs.frozen(kw_only=True)
 class CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network of one endpoint's connections, to checked addresses only."""
+    """The network behind an endpoint's connections, which connects to checked addresses only."""
 
     endpoint: Endpoint
     pins: frozenset[str]  # the keys that it may have; empty for any
@@ -187,7 +186,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 async def _first(
     addresses: Sequence[str], connected: Callable[[str], Awaitable[httpcore2.AsyncNetworkStream]]
 ) -> httpcore2.AsyncNetworkStream:
-    """Return a stream to the first address that answers; each next one is tried a little later."""
+    """Return a connection to the first checked address that answers; each next is tried a little later."""
     if len(addresses) == 1:
         return await connected(addresses[0])
     streams: list[httpcore2.AsyncNetworkStream] = []
@@ -218,7 +217,7 @@ async def _first(
 
 
 class _PinnedStream(httpcore2.AsyncNetworkStream):
-    """A stream whose TLS handshake also requires a pinned key."""
+    """A connection whose TLS handshake also requires a pinned key."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream, network: CheckedNetwork) -> None:
         self._stream = stream
@@ -253,7 +252,7 @@ class _PinnedStream(httpcore2.AsyncNetworkStream):
 
 
 def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
-    """Return the URL of the proxy that the environment has chosen for a URL, `""` for none."""
+    """Return the proxy that the environment names for connections to a URL; empty for none."""
     proxy = proxies.get(url.scheme) or proxies.get("all") or ""
     if not proxy or any(_is_exempt(url, entry.strip()) for entry in proxies.get("no", "").split(",")):
         return ""
@@ -261,7 +260,7 @@ def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
 
 
 def _is_exempt(url: httpx2.URL, entry: str) -> bool:
-    """Whether an entry of `NO_PROXY` fits: `*`, a domain, an address or a network, with a scheme or port."""
+    """Whether an entry of `NO_PROXY` (`*`, a domain, address or network, a scheme or port) exempts a URL."""
     scheme, has_scheme, rest = entry.lower().rpartition("://")
     if not rest or (has_scheme and scheme not in (url.scheme, "all")):
         return False

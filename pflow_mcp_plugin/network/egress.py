@@ -1,4 +1,4 @@
-"""Which hosts and addresses may be connected to; decisions only, nothing is looked up or connected here.
+"""The rules for egress: which URLs, hosts and addresses may be connected to. Decisions only: no look-up.
 
 A host is judged when its URL is known (`refusal_of_url`), and each address behind it when it has been
 looked up (`refusal_of_address`). What is public may be connected to unless `[network]` says otherwise;
@@ -41,39 +41,38 @@ _TRANSLATED = "64:ff9b::/96"
 
 
 class Endpoint(Protocol):
-    """What may connect to a URL, such as a configured server: its own URL, and what its config allows."""
+    """What egress is judged for, such as a configured server: its own URL, and what its config allows."""
 
     @property
     def owner(self) -> str:
-        """What it is called in messages, such as `server files`."""
+        """What messages about egress call the endpoint, such as `server files`."""
 
     @property
     def url(self) -> str:
-        """Its own URL, expanded."""
+        """The endpoint's own URL, expanded."""
 
     @property
-    def network(self) -> NetworkRules:
-        """The rules for hosts and addresses."""
+    def network(self) -> NetworkRules: ...
 
     @property
     def insecure(self) -> bool:
-        """Whether plain http to its own host is allowed, though that is not this machine."""
+        """Whether the endpoint may use plain http to its own host, though that is not this machine."""
 
     @property
     def tls_pins(self) -> tuple[str, ...] | str:
-        """SHA-256 hashes of public keys in base64, one of which it must have; or a file with them."""
+        """The pins of which the endpoint's public key must have one: SHA-256 in base64; or a file of them."""
 
     @property
     def ca_bundle(self) -> str:
-        """File or folder of the only CAs that are trusted, empty for those of the system."""
+        """The file or folder of the only CAs that the endpoint trusts; empty for those of the system."""
 
     @property
     def client_cert(self) -> tuple[str, ...]:
-        """The file with the client's certificate and key, or a file for each."""
+        """The file with the endpoint's client certificate and key, or a file for each."""
 
 
 class Refusal(NamedTuple):
-    """Why egress to a host is refused, and what to do if the connection is intended."""
+    """Why egress to a host is refused, and what to do if it is intended."""
 
     message: str
     next_step: str
@@ -82,7 +81,7 @@ class Refusal(NamedTuple):
 
 
 class HostRefused(Exception):
-    """A host, or every address that was found for it, is not allowed; nothing was sent."""
+    """Egress to a host, or to every address found for it, is not allowed; nothing was sent."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
@@ -93,7 +92,7 @@ class HostRefused(Exception):
 
 
 def plain_http_host(url: str) -> str:
-    """Return the host of a URL that uses plain http over a network, else an empty string.
+    """Return the host of a URL that would use plain http over a network; empty for any other URL.
 
     A URL whose host still has to be expanded passes.
     """
@@ -116,7 +115,7 @@ def is_same_origin(one: str, other: str) -> bool:
 
 
 def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
-    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed."""
+    """Return why an endpoint may not send anything to a URL, None if it may."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -140,7 +139,7 @@ def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
 
 
 def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
-    """Return why a host must not be connected to at one of its addresses, None if it may."""
+    """Return why an endpoint may not connect to a host at this address, None if it may."""
     host, found = canonical(host), address_of(address)
     if found is None:
         return _refused(
@@ -170,7 +169,7 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
 def allowed_addresses(
     endpoint: Endpoint, host: str, addresses: Iterable[str]
 ) -> tuple[list[str], Refusal | None]:
-    """Return those of a host's addresses that egress is allowed to, and the first refusal, if any."""
+    """Return the addresses of a host that egress is allowed to, and the first refusal, if any."""
     judged = [(address, refusal_of_address(endpoint, host, address)) for address in addresses]
     allowed = [address for address, refusal in judged if refusal is None]
     return allowed, next(filter(None, (refusal for _, refusal in judged)), None)
@@ -216,7 +215,7 @@ def _own_host(endpoint: Endpoint) -> str:
 
 
 def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:
-    """Return the first entry of `allow` or `deny` that matches a host or its address, `""` if none does."""
+    """Return the first entry of `allow` or `deny` for egress that matches a host or its address, or `""`."""
     from fnmatch import fnmatchcase
 
     addresses = [] if address is None else [address, *reached(address)]
@@ -240,7 +239,7 @@ def is_loopback(host: str) -> bool:
 
 
 def canonical(host: str) -> str:
-    """Return a host in the form that can be compared: lower case, ASCII, addresses normalised."""
+    """Return a host as rules for egress compare it: lower case, ASCII, addresses normalised."""
     name = host.lower().rstrip(".").removeprefix("[").removesuffix("]")
     address = address_of(name)
     if address is not None:
@@ -252,7 +251,7 @@ def canonical(host: str) -> str:
 
 
 def contains(entry: str, address: Address) -> bool:
-    """Whether an entry of `allow` or `deny` is this address, or a network that contains it."""
+    """Whether an entry of `allow` or `deny` for egress is this address, or a network that contains it."""
     from ipaddress import ip_network
 
     try:
@@ -292,7 +291,7 @@ def reached(address: Address) -> Iterator[Address]:
 
 
 def special_kind(address: Address) -> str:
-    """Return what makes an address not public, such as `loopback`; an empty string if it is public."""
+    """Return what makes an address not public, such as `loopback`; empty if it is public."""
     if str(address) in _METADATA:
         return "cloud metadata"
     kinds = {

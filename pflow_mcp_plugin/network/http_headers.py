@@ -1,4 +1,4 @@
-"""What headers of HTTP answers say: the media type, when to ask again, and where the next page is."""
+"""What the headers of an HTTP answer say: its media type, when to ask again, where the next page is."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def retry_after(text: str) -> float | None:
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """Return the media type in the headers of an answer, without parameters; empty if they have none."""
+    """Return the media type that an HTTP answer's headers state, without parameters; empty if none."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def next_link(text: str) -> str:
-    """Return the URL of a `Link` header that has the relation `next` (RFC 8288), empty if there is none."""
+    """Return the URL with the relation `next` in a `Link` header (RFC 8288); empty if there is none."""
     for link in _LINK.finditer(text):
         relation = _REL.search(link[2])
         if relation and "next" in (relation[1] or relation[2] or "").lower().split():

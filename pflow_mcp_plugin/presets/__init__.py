@@ -1,4 +1,4 @@
-"""Ready-made servers that users add by name.
+"""Presets: ready-made servers that users add by name.
 
 - `collection`: the presets of all plugins; the config of a server made with the values that a user gives, and
   whether such a server still has the tools that the preset's author saw

@@ -1,4 +1,4 @@
-"""The plugin that offers our own presets; it is loaded at every start, the presets only on demand."""
+"""The plugin that offers the built-in presets; it is loaded at every start, the presets only on demand."""
 
 from __future__ import annotations
 

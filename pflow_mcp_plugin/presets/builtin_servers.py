@@ -1,4 +1,4 @@
-"""The built-in presets.
+"""The servers of the built-in presets.
 
 Versions are exact. A manifest hash is given where tools depend on the server's version alone: not for
 Python servers, whose schemas change with the version of pydantic that is installed beside them.
@@ -25,7 +25,7 @@ def _reference(name: str, *args: str) -> tuple[str, ...]:
 
 
 def _is_there(tool: str, holds: str, result: str, **arguments: str) -> dict[str, Any]:
-    """Return a recipe for what is a state: it holds, or nothing is there yet; else the user has to look."""
+    """Return a preset's recipe to verify a state: it holds, or nothing is there yet; else the user looks."""
     happened = f"!contains(error || '', 'ENOENT: no such file') && ({holds} || null)"
     return {"tool": tool, "arguments": arguments, "happened": happened, "result": result}
 

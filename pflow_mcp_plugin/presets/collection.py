@@ -1,4 +1,4 @@
-"""The presets of all plugins, what the config of a server made from one is, and whether it still fits."""
+"""The collection of all plugins' presets: finding one, its inputs, and the server that is made from it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class OfferedPreset:
 
     @property
     def origin(self) -> str:
-        """The plugin that offers the preset: distribution and version, or its name if registered by hand."""
+        """The plugin that offers a preset: distribution and version, or its name if registered by hand."""
         return _origin(self.plugin)
 
 
 @attrs.frozen(kw_only=True)
 class PresetCollection:
-    """The presets that can be added."""
+    """The collection of all presets that can be added."""
 
     offered: Mapping[str, OfferedPreset]  # by name, sorted
     clashes: Mapping[str, Sequence[OfferedPreset]]  # names that several plugins offer, each with all offers
     problems: tuple[Problem, ...]  # a warning for each clash, and for each plugin or preset that was skipped
 
     def get(self, name: str) -> OfferedPreset:
-        """Return a preset; refuse one that no plugin offers, with the nearest name, or that several do."""
+        """Return a preset; refuse a name that no plugin offers, naming the nearest, or that several do."""
         if name in self.offered:
             return self.offered[name]
         if name in self.clashes:
@@ -54,7 +54,7 @@ class PresetCollection:
         raise PflowError(f"No preset is named {name}", suggestions=tuple(steps), kind="not_found")
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
-        """Return the presets of the collection in which every word occurs, sorted by name."""
+        """Return the presets in which every word occurs, sorted by name."""
         texts = {
             name: " ".join((name, it.preset.title, it.preset.description, *it.preset.packages)).lower()
             for name, it in self.offered.items()
@@ -63,7 +63,7 @@ class PresetCollection:
 
 
 def collect(host: Host) -> PresetCollection:
-    """Return the presets of all plugins; a plugin that fails is named in `problems` and skipped."""
+    """Return the presets of all plugins; a plugin that fails to offer its own goes into `problems`."""
     problems: list[Problem] = []
     offers: dict[str, list[OfferedPreset]] = {}
     caller = getattr(host.hook, _HOOK, None)
@@ -140,7 +140,7 @@ def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str
 
 
 def is_launch_of(preset: ServerPreset, server: Server) -> bool:
-    """Whether the manifest check applies to a server: it is launched as its preset says, for any inputs."""
+    """Whether a server is still launched as its preset says, with any inputs."""
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)
@@ -148,7 +148,7 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
 
 @attrs.frozen(kw_only=True)
 class InputValues:
-    """What the inputs of a preset stand for."""
+    """What the inputs of a preset stand for, and which of them lack a value."""
 
     # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
     # value are left out.
@@ -173,7 +173,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return what each input stands for, and which values are missing; `lookup` returns set secrets."""
+    """Return what each input of a preset stands for, and which lack a value; `lookup` finds set secrets."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []
@@ -198,7 +198,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error that names all preset inputs without a value, each with a way to give it."""
+    """Return the error for preset inputs without a value, which says how to give each."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
@@ -216,7 +216,7 @@ _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
 
 
 def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the table of a server made from a preset, as the config file holds it."""
+    """Return the table of the config file for a server that is made from a preset."""
     # An argument, variable or header is left out if it refers to an input that stands for nothing.
     table: dict[str, Any] = {} if preset.transport == "stdio" else {"type": preset.transport}
     table |= {key: _filled(getattr(preset, key), texts) for key in ("command", "url") if getattr(preset, key)}

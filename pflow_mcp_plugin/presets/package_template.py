@@ -1,4 +1,4 @@
-"""A complete package with a preset, as its author begins: `pflow mcp new-preset` writes it."""
+"""The template of a package that offers a preset: `pflow mcp new-preset` writes it for its author."""
 
 from __future__ import annotations
 
@@ -153,12 +153,12 @@ _FILES: Mapping[str, str] = {
 
 
 def package_files(name: str) -> dict[str, str]:
-    """Return the files of a new package, relative path to text; its own tests pass once it is installed."""
+    """Return the files of a new preset package, path to text; its own tests pass once it is installed."""
     return {_renamed(path, name): _renamed(text, name) for path, text in _FILES.items()}
 
 
 def module_name(name: str) -> str:
-    """Return the name of the Python module of a new package."""
+    """Return the name of the Python module in a new preset package."""
     return name.replace("-", "_")
 
 

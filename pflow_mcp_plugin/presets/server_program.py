@@ -1,4 +1,4 @@
-"""The program that a server's process runs: finding it, and a warning where it is missing.
+"""The program that runs a configured server: finding it, and a warning where it is missing.
 
 Importing this loads nothing that starts a process, so that lists and checks can use it.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Warn of a server whose program, or working folder, a start would not find; nothing is started.
+    """Return a warning if the program of a server, or its working folder, is missing; starts nothing.
 
     `known` is where its last sync found the program.
     """
@@ -44,7 +44,7 @@ def advise(server: Server, known: str = "") -> Problem | None:
 
 
 def _expanded(text: str) -> str:
-    """Return a config value with the values of environment variables, `KeyError` if one has none."""
+    """Return a value of a server's config with environment variables expanded; `KeyError` if one is unset."""
 
     def value(reference: VariableReference) -> str:
         found = os.environ.get(reference.name)
@@ -56,7 +56,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where a program is found now, for starts with a shorter `PATH`; empty for a path."""
+    """Return where a server's program is found now, for starts with a shorter `PATH`; empty for a path."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -67,7 +67,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Return the path of the program that starts a server with expanded values, in this environment.
+    """Return the path of the program that a server with expanded values is started with.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
@@ -120,7 +120,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` that is most similar to a missing one, None if none is."""
+    """Return the program on `path` that is most similar to a server's missing one, None if none is."""
     import difflib
 
     names: set[str] = set()

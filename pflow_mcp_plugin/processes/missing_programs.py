@@ -43,14 +43,14 @@ _SOURCES = {
 
 @attrs.frozen(kw_only=True)
 class FoundProgram:
-    """A program that is not on PATH but was found elsewhere; `source` is what installed it, such as nvm."""
+    """A program that is missing from PATH but was found elsewhere; `source`, such as nvm, installed it."""
 
     path: str
     source: str
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables to run it with: the interpreter of an `env` script is missing from PATH, too."""
+        """The variables to run a found program with: its script's interpreter is missing from PATH too."""
         with suppress(OSError), Path(self.path).open("rb") as file:
             if file.read(64).startswith((b"#!/usr/bin/env", b"#! /usr/bin/env")):
                 return {"PATH": f"{Path(self.path).parent}{os.pathsep}${{PATH}}"}
@@ -58,7 +58,7 @@ class FoundProgram:
 
 
 def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
-    """Find a program that is missing from PATH: in known tools' folders, then by the login shell.
+    """Return a program that is missing from PATH, from known tools' folders or else the login shell.
 
     A path is never looked for. The login shell may take up to five seconds.
     """
@@ -73,13 +73,13 @@ def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
 
 
 def where_to_get(command: str) -> str:
-    """Return how to install a missing program such as npx, an empty string for unknown programs."""
+    """Return how to install a missing program such as npx; empty for unknown ones."""
     name = PurePath(command).stem
     return _SOURCES.get(name, "").format(name)
 
 
 def remedy(command: str, *, ask_shell: bool = True) -> str:
-    """Return what to do about a program that is missing from PATH, empty if nothing is known."""
+    """Return what to do about a program that is missing from PATH; empty if nothing is known."""
     found = find(command, ask_shell=ask_shell)
     if found is None:
         return where_to_get(command)
@@ -89,7 +89,7 @@ def remedy(command: str, *, ask_shell: bool = True) -> str:
 
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the folders into which known tools put programs, with the tool; newest version first."""
+    """Yield the folders into which nvm, Homebrew and others put programs, with the tool; newest first."""
     nvm = _root("NVM_DIR", home / ".nvm")
     yield from (("nvm", folder) for folder in _versions(nvm, "versions/node/*/bin"))
     fnm = (home / ".local/share/fnm", home / ".fnm", home / "Library/Application Support/fnm")
@@ -118,7 +118,7 @@ def _versions(root: Path, pattern: str) -> list[Path]:
 
 
 def _from_login_shell(command: str) -> str:
-    """Return the path that the user's login shell has for a command, an empty string if it has none."""
+    """Return where the user's login shell finds a program that is missing from PATH; empty if nowhere."""
     shell = os.environ.get("SHELL", "")
     if PurePath(shell).name not in _SHELLS or not os.access(shell, os.X_OK):
         return ""
@@ -131,7 +131,7 @@ def _from_login_shell(command: str) -> str:
 
 
 def _output(command: list[str]) -> str:
-    """Return what a program writes until it ends or its time is up; what it leaves behind is ended too."""
+    """Return what the login shell writes until its time is up; what it leaves behind is ended too."""
     import tempfile
 
     with tempfile.TemporaryFile() as file:  # a pipe would stay open in what start-up files leave running

@@ -1,4 +1,4 @@
-"""Processes that lead a group of their own, and are ended with all that they started."""
+"""Starts processes that lead a group of their own, and ends them with all that they started."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return all environment variables for a process that must not see those of this one.
+    """Return all environment variables for a child process, which must not see those of this one.
 
     They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
     variables; UTF-8 for Python; its `own`, which take precedence over these; and the marker of this run.
@@ -86,15 +86,15 @@ class Reaper:
             os.close(reading)
 
     def register(self, group: int, seconds: float | None = None) -> None:
-        """Tell the reaper to end a process group if this process dies."""
+        """Let the reaper end a process group if this process dies."""
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
-        """Make the reaper forget a group, before its leader is waited for: then, its id may be reused."""
+        """Make the reaper forget a group, before its leader is reaped and its id may be used again."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """End the reaper; it first ends all registered groups and marked processes."""
+        """Let the reaper end all registered groups and marked processes, and then itself."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
@@ -108,7 +108,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares one resource among its users: the first one starts it, and the last one ends it."""
+    """Shares one resource, such as the reaper, among its users: the first starts it, the last ends it."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start
@@ -124,7 +124,7 @@ class Shared(Generic[T]):
         self._lock = threading.Lock()
 
     def acquire(self) -> T:
-        """Return the resource, started if necessary; every call needs one `release`."""
+        """Return the shared resource, started if necessary; every call needs one `release`."""
         with self._lock:
             # A fork copies neither the thread that runs a loop nor the life that a reaper watches.
             if self._resource is None or self._owner != os.getpid():
@@ -134,7 +134,6 @@ class Shared(Generic[T]):
             return self._resource
 
     def release(self) -> None:
-        """Stop using the resource; its last user ends it."""
         with self._lock:
             self._users -= 1
             if self._users or self._resource is None:
@@ -147,7 +146,7 @@ shared_reaper = Shared(Reaper, Reaper.close)
 
 
 class ProcessGroup:
-    """A process in a session of its own: its pipes, its process group, and its exit code.
+    """A child process in a session of its own: its pipes, its process group, and its exit code.
 
     If this process dies, the group has `end_seconds` to end; by default a moment.
     """
@@ -162,29 +161,28 @@ class ProcessGroup:
         reaper.register(popen.pid, end_seconds)
 
     def need_no_time(self) -> None:
-        """Let the group end in a moment if this process dies: it has nothing to undo any more."""
+        """Let the process group end in a moment if this process dies: it has nothing to undo any more."""
         if self._end_seconds is not None:
             self._reaper.register(self.popen.pid)
 
     @property
     def pid(self) -> int:
-        """The id of the process and, since it leads its session, of its process group."""
+        """The id of the process, which is that of its process group too, as it leads its session."""
         return self.popen.pid
 
     @property
     def returncode(self) -> int | None:
-        """The exit code of the process, the negative signal number if it was killed, None while it runs.
+        """The exit code of the group's process, minus the signal if it was killed, None while it runs.
 
         Reading it does not reap the process: until `release`, the id cannot be reused.
         """
         return self.popen.returncode if self.popen.returncode is not None else exit_code(self.pid)
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the process and its children."""
         signal_group(self.pid, number)
 
     def release(self) -> None:
-        """Kill the rest of the group, unregister it, and reap the process.
+        """Kill the rest of the process group, unregister it, and reap the process.
 
         One that cannot be killed, because it runs as another user or waits for a disk, is left behind.
         """
@@ -199,7 +197,7 @@ class ProcessGroup:
 
 
 def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> None:
-    """End processes with their groups: SIGTERM, and SIGKILL after some seconds; reap the processes."""
+    """End processes with their groups by SIGTERM, after `grace` seconds by SIGKILL, and reap them."""
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
     pause = _SHORTEST_LOOK

@@ -28,7 +28,7 @@ MARKER = "PFLOW_RUN_MARKER"
 
 
 def marked_processes(marker: str) -> list[int]:
-    """Return the ids of a dead host's processes: those whose environment has a marker that begins so."""
+    """Return the ids of the processes that a dead host left: a marker in their environment begins so."""
     wanted = f"{MARKER}={marker}".encode()
     found = []
     try:
@@ -79,7 +79,7 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def watch(lifeline: int, host_pid: int) -> dict[int, float]:
-    """Track the groups that the host registers until the host is gone; return those that remain.
+    """Track the groups that the host registers with the reaper; once it is gone, return those that remain.
 
     The value of each is its time to end after SIGTERM, in seconds.
 

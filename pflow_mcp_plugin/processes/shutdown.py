@@ -1,4 +1,4 @@
-"""The end of a process: by itself, when asked, killed, or killed for using too much memory."""
+"""Waits for a process to exit, asks it to or kills it, also for using too much memory (asyncio)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.2
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Run something to its end, however often the task is cancelled meanwhile."""
+    """Await a shutdown to its end, however often the task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -35,7 +35,7 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """The end of a process: waits for it, and brings it about if necessary."""
+    """The end of a child process: waits for it to exit, or brings that about."""
 
     def __init__(self, process: ProcessGroup) -> None:
         self.exit_code: int | None = None  # None unless it ended by itself
@@ -43,12 +43,12 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Record that a shutdown begins: a later exit code of the process is of our making."""
+        """Record that a shutdown begins, so that a later exit code of the process is of our own making."""
         self.exit_code = self._process.returncode
         self._expected = True
 
     async def reached(self, seconds: float) -> bool:
-        """Wait for the process to shut down, and return whether it did in time."""
+        """Wait for the process to exit; return whether it did so in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await _ended(self._process)
@@ -59,7 +59,7 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL."""
+        """Wait for the process to exit by itself, then send SIGTERM to its group, then SIGKILL."""
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
             await self.reached(after_sigterm)
@@ -68,7 +68,7 @@ class ProcessEnd:
 
 
 async def _ended(process: ProcessGroup) -> None:
-    """Wait until a process has shut down, without reaping it, as asyncio's child watchers would.
+    """Wait until a process has exited, without reaping it, as asyncio's child watchers would.
 
     Its group id could then be reused while children of the server are still in the group.
     """
@@ -92,7 +92,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Wait until the processes of a group exceed a memory limit, then kill them.
+    """Kill the processes of a group as soon as they exceed a memory limit.
 
     They get no time to exit by themselves, in which they could use much more.
     """

@@ -1,4 +1,4 @@
-"""What differs between operating systems: watching processes and pipes, and what /proc says of processes."""
+"""System calls that differ between operating systems: about processes, their memory, and pipes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MIB = 1 << 20
 
 
 def has_process_groups() -> bool:
-    """Whether processes can be watched and ended as groups on this system."""
+    """Whether this operating system can watch and end processes as groups."""
     # Windows has neither, macOS the first since Python 3.13.
     return hasattr(os, "waitid") and hasattr(os, "killpg")
 
 
 def exit_code(pid: int) -> int | None:
-    """Return the exit code of a child, the negative signal number if it was killed, None while it runs.
+    """Return the exit code of a child, minus the signal if it was killed, None while it runs.
 
     This does not reap the process: its id cannot be reused until that is done.
     """
@@ -31,7 +31,7 @@ def exit_code(pid: int) -> int | None:
 
 
 def descriptor_of(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None if the system has none."""
+    """Return a descriptor that becomes readable when a process ends; None if the system offers none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):  # not on Linux, or not permitted
@@ -39,7 +39,7 @@ def descriptor_of(pid: int) -> int | None:
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; return whether there is one with a process to send it to."""
+    """Send a signal to a process group; return whether the system found any process in it."""
     try:
         os.killpg(group, number)
     except (AttributeError, ProcessLookupError, PermissionError):  # macOS denies them to a group of zombies
@@ -48,7 +48,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def enlarge_pipe(pipe: IO[bytes] | None, size: int) -> None:
-    """Let a pipe hold this many bytes, if the system allows it."""
+    """Let a pipe hold this many bytes, if the operating system allows it."""
     try:
         import fcntl
 
@@ -58,7 +58,7 @@ def enlarge_pipe(pipe: IO[bytes] | None, size: int) -> None:
 
 
 def unread_bytes(pipe: IO[bytes]) -> int | None:
-    """Return the number of unread bytes in a pipe, None if unknown."""
+    """Return the number of unread bytes in a pipe, None if the operating system does not tell."""
     if sys.platform != "linux" or pipe.closed:
         return None
     import fcntl
@@ -81,7 +81,7 @@ def high_pipe(lowest: int) -> tuple[int, int]:
 
 
 class _Process(NamedTuple):
-    """A process, its ancestry, and its resident pages."""
+    """A process in /proc, with its ancestry and its resident pages."""
 
     is_zombie: bool
     parent: int
@@ -91,23 +91,23 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return the resident memory of a process group in MiB, None if it cannot be determined."""
+    """Return the resident memory of a process group in MiB, None where the system does not tell it."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
 def is_memory_known() -> bool:
-    """Whether the platform tells how much memory processes use."""
+    """Whether this operating system tells how much memory processes use."""
     return os.getpid() in _processes()
 
 
 def has_members(group: int) -> bool:
-    """Whether a group has more than zombies, which nobody may be there to reap; true if unknown."""
+    """Whether a process group has more than zombies, which nobody may reap; true if unknown."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return the processes of a server, and their resident memory in MiB.
+    """Return the processes of a server, as /proc lists them, and their resident memory in MiB.
 
     Those are the ones in the session that its process leads, and their descendants, which may be in a
     session of their own. Memory that processes share counts for each of them.
@@ -126,7 +126,7 @@ def _mib(processes: Iterable[_Process]) -> float:
 
 
 def _processes() -> dict[int, _Process]:
-    """Return all processes by id; none where there is no /proc."""
+    """Return all processes in /proc by id; none on a system without it."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - twice as fast, and this runs several times a second
     except OSError:

@@ -1,4 +1,4 @@
-"""Masks configured values, and redacts known secrets from strings and JSON values.
+"""The redactor: masks configured values, and replaces known secrets in text and JSON values.
 
 `mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
 from text that comes from elsewhere.
@@ -27,7 +27,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return the redactor's `****` for a configured value; one that consists of references is kept.
+    """Return the `****` that masks a configured value; a value that consists of references is kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other
@@ -43,7 +43,7 @@ def mask(value: str) -> str:
 
 
 class Redactor:
-    """Replaces secret values by `***`; values may be added at any time, from any thread.
+    """Redacts known secrets as `***`; more may be added at any time, from any thread.
 
     A secret is found in every form in which programs write it: see `secret_forms`. Text is redacted first
     and cut afterwards. Where that is not possible, the cut is marked by `...`: the part of a secret beside
@@ -59,18 +59,16 @@ class Redactor:
         return type(self), (tuple(self._secrets),)
 
     def add(self, values: Iterable[str]) -> None:
-        """Redact these values from now on."""
+        """Redact these secrets from now on."""
         wanted = {value for value in values if len(value) >= SHORTEST}
         with self._lock:
             self._secrets |= wanted
 
     @property
     def known(self) -> frozenset[str]:
-        """The values that are redacted now."""
         return self._secrets
 
     def text(self, text: str) -> str:
-        """Return a string with the secrets redacted."""
         forms = self._forms()
         if forms is None or len(text) < SHORTEST:
             return text
@@ -81,12 +79,12 @@ class Redactor:
         return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
 
     def piece(self, text: str) -> str:
-        """Return a piece of a longer text with the secrets redacted, also those that are cut at its ends."""
+        """Return a piece of a longer text, redacted; so are secrets that are cut at its ends."""
         shown, forms = self.text(text), self._forms()
         return shown if forms is None else _without(shown, forms.cut_parts(shown, outer=True))
 
     def pieces(self, texts: Iterable[str]) -> list[str]:
-        """Return consecutive pieces of a text, redacted; a secret may be split over two of them."""
+        """Return consecutive pieces of a text, redacted; a secret may be split between two of them."""
         shown, forms = list(texts), self._forms()
         if forms is None:
             return shown
@@ -102,12 +100,12 @@ class Redactor:
         return [self.piece(text) for text in shown]
 
     def shortened(self, text: str, limit: int) -> str:
-        """Redact a text, then cut it to `limit` characters and a note of how many there were."""
+        """Return a text redacted, and then cut to `limit` characters with a note of how many there were."""
         shown = self.piece(text)
         return shown if len(shown) <= limit else f"{shown[:limit]}... ({len(shown):,} characters in all)"
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with the secrets redacted from its strings and keys.
+        """Return a JSON value with the secrets in its strings and keys redacted.
 
         Every string is taken as a piece of a longer text. A number that equals a secret is redacted as
         well; other numbers stay as they are.
@@ -128,12 +126,11 @@ class Redactor:
         return REDACTED if _is_number(value) and repr(value) in self._secrets else value
 
     def strings_of(self, items: Sequence[Any]) -> list[Any]:
-        """Return the items of a list with its strings redacted, as consecutive pieces of a text."""
+        """Return a list with its strings redacted, as consecutive pieces of a text."""
         strings = iter(self.pieces(item for item in items if isinstance(item, str)))
         return [next(strings) if isinstance(item, str) else item for item in items]
 
     def _forms(self) -> SecretForms | None:
-        """Return the forms of the secrets, None if there are no secrets."""
         if not self._secrets:
             return None
         from pflow_mcp_plugin.redaction.secret_forms import forms_of
@@ -142,7 +139,7 @@ class Redactor:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield the strings of a JSON value, and its numbers as strings; those of a list in their order."""
+    """Yield the strings to redact in a JSON value, numbers included; those of a list in order."""
     left = [value]
     while left:
         item = left.pop()
@@ -158,12 +155,12 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a number that can be written in full."""
+    """Whether a value to redact is a number that can be written in full."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -(2**63) < value < 2**63
 
 
 def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:
-    """Return a text with these parts of it, which are in order, redacted."""
+    """Return a text with these parts of it redacted, which are in order."""
     kept, after = [], 0
     for begin, end in parts:
         kept += [text[after:begin], REDACTED]

@@ -68,7 +68,7 @@ Form = tuple[str, str]
 
 
 class SecretForms:
-    """The forms of a set of secrets; `reach` is the length of the longest."""
+    """The forms of a set of secrets, as programs write them; `reach` is the length of the longest."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self._anchors = _anchors(secrets)
@@ -82,7 +82,7 @@ class SecretForms:
         """What a cut may leave at the beginning or the end of a text."""
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        """Return whether a secret, or a part of one beside a cut, may be in some of these texts."""
+        """Whether a form of a secret, or part of one beside a cut, may be in some of these texts."""
         # This is much faster than to look at each text; it may be wrong in saying that there is one.
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
@@ -96,14 +96,14 @@ class SecretForms:
         )
 
     def pattern(self, text: str) -> re.Pattern[str] | None:
-        """Return the expression for the secrets that a text may contain, None if it contains none."""
+        """Return the expression for the forms of secrets that a text may contain, None if none."""
         if len(text) < self._shortest:
             return None
         found = [forms for anchor, forms in self._anchors.items() if anchor in text]
         return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
 
     def escaped_parts(self, text: str) -> list[Span]:
-        """Return the parts of a text that are secrets of which letters or digits are escaped, in order."""
+        """Return the parts of a text that are secrets with escaped letters or digits, in order."""
         # No program has to escape these, and none of the patterns expects it, so such a text is decoded.
         found: list[Span] = []
         for run in _ESCAPED_RUN.finditer(text) if may_be_escaped(text) else ():
@@ -123,7 +123,7 @@ class SecretForms:
         return found
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
-        """Yield the parts of a secret's forms beside a cut, which is marked by `...` or `…`, in order.
+        """Yield the parts of secrets that a cut in a text leaves beside its `...` or `…`, in order.
 
         With `outer`, the text as a whole may have been cut out of a longer one.
         """
@@ -175,13 +175,13 @@ def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
 
 
 def may_be_escaped(text: str) -> bool:
-    """Return whether a text has escaped letters or digits."""
+    """Whether a text has escaped letters or digits, in which a secret could be spelled."""
     begins = ("%", "\\", "&#", "&amp;#")
     return any(map(text.__contains__, begins)) and _ESCAPED_WORD.search(text) is not None
 
 
 def _unescaped(text: str) -> tuple[str, list[int]]:
-    """Return a text without escapes, and where each of its characters begins; the last place is its end."""
+    """Return a text with the escapes of a secret decoded, and where each character begins; then its end."""
     plain: list[str] = []
     places: list[int] = []
     at = 0
@@ -199,7 +199,7 @@ def _unescaped(text: str) -> tuple[str, list[int]]:
 
 
 def _begun_within(form: str, text: str) -> int:
-    """Return how many characters at the beginning of a text are the end of a form that was cut."""
+    """Return how many characters at the start of a text are the end of a secret's form that was cut."""
     end = min(len(form) - 1, len(text))
     while (found := text.rfind(form[-LEAST_PART:], 0, end)) >= 0:
         end = found + LEAST_PART
@@ -210,7 +210,7 @@ def _begun_within(form: str, text: str) -> int:
 
 
 def _anchors(secrets: Iterable[str]) -> dict[str, list[Form]]:
-    """Return the forms by strings that each of them contains, those of the longest secrets first."""
+    """Return the forms of secrets by their anchors, those of the longest secrets first."""
     anchors: dict[str, list[Form]] = {}
     for secret in sorted(secrets, key=lambda secret: (-len(secret), secret)):
         anchors.setdefault(_longest_word(secret), []).append((secret, ""))
@@ -227,13 +227,13 @@ def _longest_word(text: str) -> str:
 
 @cache
 def _character(character: str) -> str:
-    """Return a pattern for one character in every form."""
+    """Return a pattern for every form in which a character of a secret may be written."""
     spellings = _spellings(character)
     return spellings[0] if len(spellings) == 1 else f"(?:{'|'.join(spellings)})"
 
 
 def _spellings(character: str) -> Sequence[str]:
-    """Return a pattern for each way to escape or encode a character; each begins with a literal."""
+    """Return a pattern for each escape or encoding of a secret's character; each begins with a literal."""
     if _WORD.fullmatch(character):
         return (character,)
     raw, code = character.encode("utf-8", "surrogatepass"), ord(character)
@@ -253,12 +253,12 @@ def _spellings(character: str) -> Sequence[str]:
 
 
 def _hex(digits: str) -> str:
-    """Return a pattern for hexadecimal digits in either case."""
+    """Return a pattern for hexadecimal digits of a secret's form, in either case."""
     return "".join(digit if digit.isdigit() else f"[{digit}{digit.upper()}]" for digit in digits)
 
 
 def _base64_forms(secret: str) -> Iterator[str]:
-    """Yield the base64 of a secret, standard and for URLs, wherever it begins in what is encoded."""
+    """Yield the base64 forms of a secret, standard and for URLs, wherever it begins in what is encoded."""
     # These are the characters that depend on the secret alone: its neighbours are encoded into the others.
     raw = secret.encode("utf-8", "surrogatepass")
     for encode in (b64encode, urlsafe_b64encode):

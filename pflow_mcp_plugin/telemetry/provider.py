@@ -1,4 +1,4 @@
-"""The tracer provider of OpenTelemetry: whether one is set, and setting one up from the environment."""
+"""Whether an OpenTelemetry tracer provider is set, and setting one up from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 def tracer() -> Tracer | None:
-    """Return the tracer of this package; None if OpenTelemetry is not in use.
+    """Return the OpenTelemetry tracer of this package, None if no tracer provider is in use.
 
     It is in use once a tracer provider is set: by the program, by `opentelemetry-instrument`, or here, if
     the environment names an exporter or an endpoint and the extra `[otel]` is installed.
@@ -42,14 +42,14 @@ def _version() -> str:
 
 
 def _is_set() -> bool:
-    """Whether the tracer provider is a real one, not the placeholder that records nothing."""
+    """Whether a real tracer provider is set, not the placeholder that records nothing."""
     from opentelemetry import trace
 
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
 def _is_requested() -> bool:
-    """Whether the environment asks for traces, as the specification of OpenTelemetry says."""
+    """Whether the environment asks for a tracer provider, by the variables of OpenTelemetry."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = os.environ.get(_EXPORTER, "")
@@ -80,7 +80,7 @@ def _set_up() -> bool:
 
 
 def _exporter(name: str) -> SpanExporter | None:
-    """Return the exporter that a variable of OpenTelemetry names, None for one that is not offered here."""
+    """Return the span exporter for the tracer provider that a variable names, None if it is not offered."""
     if name.strip() == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 

@@ -1,4 +1,4 @@
-"""The spans of this package: one for a run, one for each tool call."""
+"""The OpenTelemetry spans of this package: one for a run, one for each tool call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NETWORK = {"stdio": "pipe", "pipe": "pipe", "uds": "unix"}
 
 @contextmanager
 def run_span(run: Run) -> Iterator[None]:
-    """Trace a run: its span is current in this thread until the run ends.
+    """Trace a run by a span, which is current in this thread until the run ends.
 
     Its parent is the current span, or else the one that the origin of the run names.
     """
@@ -50,7 +50,7 @@ def run_span(run: Run) -> Iterator[None]:
 
 @contextmanager
 def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult], None]]:
-    """Trace a tool call, by the OpenTelemetry conventions for MCP; yield what records its result.
+    """Trace a tool call by a span that follows OpenTelemetry's conventions for MCP; yield its recorder.
 
     Its parent is the current span. The span is current inside the block, so the request names it.
     """
@@ -97,7 +97,7 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
 
 
 def carried_context() -> contextvars.Context:
-    """Return the context for work that another thread does for this one: only the current span.
+    """Return the context for work in another thread, which carries nothing but the current span.
 
     Nothing else that a program keeps in context variables reaches that thread: what a run opens there
     outlives the call. Baggage is left behind too: it may be meant for pflow alone, not for servers.
@@ -112,7 +112,7 @@ def carried_context() -> contextvars.Context:
 
 @contextmanager
 def _failure_recorded(span: Span) -> Iterator[None]:
-    """Record the kind of an error. Its message is left out: it may quote what a server said."""
+    """Record the kind of an error in a span, not its message, which may quote what a server said."""
     from opentelemetry.trace import StatusCode
 
     try:

@@ -19,7 +19,7 @@ _UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
 
 
 def seconds_in(text: str) -> float:
-    """Return the seconds of a time of at most a year as people type it; ValueError says what is wrong."""
+    """Return the seconds in a duration as people type it, at most a year; ValueError says what is wrong."""
     match = re.fullmatch(DURATION, text)
     if match is None:
         raise ValueError(f"{text!r} is not a time such as 90s, 15m, 1h or 2d")
@@ -54,12 +54,12 @@ def duration_text(milliseconds: float) -> str:
 
 
 def running_text(seconds: float) -> str:
-    """Return the duration so far of what runs, such as `0.4 s`: its unit stays for a minute."""
+    """Return the duration so far of what still runs, such as `0.4 s`; its unit stays for a minute."""
     return f"{seconds:.1f} s" if seconds < _MINUTE else duration_text(seconds * 1_000)
 
 
 def age_text(moment: datetime | str, now: datetime | None = None) -> str:
-    """Return how long ago a moment was, such as `2 min ago`; its date if that is more than 30 days."""
+    """Return how long ago a moment was, such as `2 min ago`; its date after more than 30 days."""
     from datetime import UTC, datetime
 
     try:

@@ -1,4 +1,4 @@
-"""Lines about what happens now, drawn again and again at the bottom of a terminal, below those that stay."""
+"""Live lines at the bottom of a terminal, redrawn to show what happens now, below the lines that stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USUAL_ROWS = 24
 
 
 class LiveLines:
-    """Draws what happens now, and writes lines that stay above it; safe to use from any thread.
+    """Draws live lines about what happens now, and writes the lines that stay above them; thread-safe.
 
     While nothing is written, the cursor stands in the first of the drawn lines, behind the spinner. So all of
     them can be erased from there, also after the terminal was made narrower, or `^C` was typed.
@@ -52,29 +52,29 @@ class LiveLines:
 
     @property
     def columns(self) -> int | None:
-        """The width of a line that stays; None if lines are not cut."""
+        """The width of a line that stays above the live lines; None if lines are not cut."""
         return self._columns()
 
     def start(self) -> None:
-        """Begin to draw what happens now, if the cursor can be moved."""
+        """Begin to draw the live lines, if the cursor can be moved."""
         if self._moves:
             threading.Thread(target=self._draw_often, name="live lines", daemon=True).start()
 
     def keep(self, parts: Iterable[Part], *, whole: bool = False) -> None:
-        """Write a line that stays, above what happens now."""
+        """Write a line that stays, above the live lines."""
         with self.lock:
             line = line_of(parts, None if whole else self._columns(), coloured=self._coloured)
             self._write(f"{self._erased()}{line}\n")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let something else be written to the terminal: what happens now is erased, and drawn again."""
+        """Erase the live lines while something else writes to the terminal, and draw them again."""
         with self.lock:
             self._write(self._erased())
             yield
 
     def close(self) -> None:
-        """Stop drawing, and leave the terminal as it was."""
+        """Stop drawing live lines, and leave the terminal as it was."""
         self._over.set()
         with self.lock:
             self._write(self._erased())
@@ -131,7 +131,7 @@ def live_lines(
 
 
 def spinner() -> str:
-    """Return the sign that turns beside what happens now."""
+    """Return the current sign of the spinner in the live lines."""
     return _SPINNER[int(time.monotonic() / _TICK) % len(_SPINNER)]
 
 

@@ -1,4 +1,4 @@
-"""How text looks on a terminal: the colours of states, and whether to use any."""
+"""How text looks on a terminal: its width, colours and line breaks, and whether to use colours at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
-    """Return the number of cells that printable text takes on a terminal."""
+    """Return the number of terminal cells that printable text takes."""
     if _is_plain(text):
         return len(text)
     from wcwidth import wcswidth
@@ -21,20 +21,20 @@ def text_width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text that takes at most `room` cells; if something is left out, it ends with an ellipsis."""
+    """Return text cut to `room` terminal cells, with an ellipsis if something is left out."""
     if text_width(text) <= room:
         return text
     return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
-    """Return text filled up with spaces to `room` cells."""
+    """Return text filled up with spaces to `room` terminal cells."""
     space = " " * (room - text_width(text))
     return space + text if right else text + space
 
 
 def wrapped(text: str, room: int) -> str:
-    """Return text for people with its long lines broken at spaces; what follows a break is indented.
+    """Return text with lines too long for a terminal broken at spaces; further lines are indented.
 
     It stands below the text after a mark such as `->`, or after a label in a column of labels.
 
@@ -45,7 +45,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def folded(text: str, room: int) -> list[str]:
-    """Return the words of text as lines of at most `room` cells; words that are longer are broken."""
+    """Return text as lines of at most `room` terminal cells, in which even long words are broken."""
     lines = [""]
     for word in text.split():
         rest = word
@@ -74,7 +74,7 @@ def _beginning(text: str, room: int) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether every character takes one cell: Latin letters, and the ellipsis of what was cut."""
+    """Whether every character takes one terminal cell: Latin letters, and the ellipsis of what was cut."""
     return text.isascii() or max(text.replace(ELLIPSIS, ""), default="") < _FIRST_COMBINING
 
 
@@ -106,12 +106,12 @@ _USUAL_COLUMNS = 80
 
 
 def styled(text: str, look: Look, *, coloured: bool) -> str:
-    """Return printable text with the terminal codes of its look, unless there are to be no colours."""
+    """Return text with the terminal codes for its colour, unless there are to be no colours."""
     return f"\x1b[{_CODES[look]}m{text}\x1b[0m" if coloured and look and text else text
 
 
 def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
-    """Return parts as one line of a terminal."""
+    """Return styled parts as one line of a terminal, cut to `room` cells."""
     shown = []
     left = room
     for text, look in parts:
@@ -125,17 +125,17 @@ def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
 
 
 def moves_cursor(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the terminal can move its cursor: not if `TERM` is `dumb` or missing."""
+    """Whether the terminal can move its cursor: not if `TERM` is `dumb` or missing."""
     return os.name == "nt" or environment.get("TERM", "dumb") not in ("", "dumb")
 
 
 def wants_colours(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether to use colours on a terminal: not if `NO_COLOR` is set, or `TERM` is `dumb`."""
+    """Whether to use colours on a terminal: not if `NO_COLOR` is set, or `TERM` is `dumb`."""
     return not environment.get("NO_COLOR") and moves_cursor(environment)
 
 
 def columns_of(stream: IO[str] | None) -> int:
-    """Return the width of a terminal in cells: that of `COLUMNS` if set, else what the terminal says."""
+    """Return the width of a terminal in cells: `COLUMNS` if that is set, else what the terminal says."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked):
         return int(asked)

@@ -1,4 +1,4 @@
-r"""Text for people to read, with everything escaped that could steer a terminal or hide in it.
+"""Printable text for people: what could steer a terminal or hide in text is escaped.
 
 Hidden are control characters (the escape sequences of terminals begin with one), the controls of writing
 direction, tag characters, and all that Unicode calls ignorable: zero-width characters, fillers, variation
@@ -53,7 +53,7 @@ _NEAR = 64
 
 
 def printable(text: str) -> str:
-    r"""Return text for people: what is hidden in it is escaped as in JSON, such as `\u001b`.
+    r"""Return printable text for people: hidden characters are escaped as in JSON, such as `\u001b`.
 
     A JSON document stays one and means the same.
     """
@@ -65,7 +65,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return text for people in one line: tabs, line ends and all else that is not printable is escaped too.
+    r"""Return printable text in one line: tabs, line ends and all that is not printable is escaped.
 
     These are `\n`, spaces other than the usual one, and characters that Unicode does not assign.
     """
@@ -81,22 +81,22 @@ def one_line(text: str) -> str:
 
 
 def abbreviated(text: str, most: int) -> str:
-    """Return text of at most `most` characters; dots at its end say that something is left out."""
+    """Return text cut to `most` characters; dots at its end say that something is left out."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def continued(text: str) -> str:
-    """Return text with a bar before its further lines, which might pass for lines of pflow's own."""
+    """Return text for people with a bar before its further lines, which might pass for pflow's own."""
     return text.replace("\n", "\n  | ")
 
 
 def barred_lines(text: str) -> list[str]:
-    """Return the lines of a text from elsewhere for people, those after the first with a bar, as above."""
+    """Return the lines of a text from elsewhere for people, with a bar before all but the first."""
     return "\n| ".join(text.splitlines()).split("\n") if text else []
 
 
 def escape(char: str) -> str:
-    r"""Return a character as JSON may write it, such as `\u001b`; astral ones as a pair of surrogates."""
+    r"""Return a hidden character escaped as in JSON, such as `\u001b`; astral ones as two surrogates."""
     code = ord(char)
     if code <= 0xFFFF:
         return _ESCAPES.get(char, f"\\u{code:04x}")
@@ -105,7 +105,7 @@ def escape(char: str) -> str:
 
 
 def hidden_places(text: str) -> Iterator[int]:
-    """Yield the positions of the characters that `printable` escapes."""
+    """Yield the positions of the hidden characters in a text, which `printable` escapes."""
     if text.isascii() and text.isprintable():
         return
     for found in _pattern(_CANDIDATES).finditer(text):
@@ -114,12 +114,12 @@ def hidden_places(text: str) -> Iterator[int]:
 
 
 def runs_right_to_left(text: str) -> bool:
-    """Return whether text has letters of a script that runs from right to left."""
+    """Whether text has letters of a script that runs from right to left."""
     return not text.isascii() and _pattern(_RIGHT_TO_LEFT).search(text) is not None
 
 
 def _belongs(text: str, place: int) -> bool:
-    """Return whether a character that is hidden elsewhere belongs where it stands."""
+    """Whether a usually hidden character belongs where it stands, such as a joiner inside an emoji."""
     if text[place] in _MARKS:
         near = text[max(place - _NEAR, 0) : place + _NEAR]
         return runs_right_to_left(near) and text[place + 1 : place + 2] not in set(_MARKS)
@@ -128,5 +128,5 @@ def _belongs(text: str, place: int) -> bool:
 
 @cache
 def _pattern(source: str) -> re.Pattern[str]:
-    """Compile a pattern when it is first needed: most programs print none of these characters."""
+    """Compile a pattern for hidden characters on first use: most programs print none of them."""
     return re.compile(source)

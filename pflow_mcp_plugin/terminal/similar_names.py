@@ -1,4 +1,4 @@
-"""Names that may be meant by one that is unknown."""
+"""Known names similar to an unknown one, for suggestions such as `Did you mean ...?`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _FAR_BEHIND = 0.3
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return a suggestion: the names closest to `name`, else `otherwise`."""
+    """Return a suggestion of the known names that are similar to an unknown one, else `otherwise`."""
     close = closest(name, known, cutoff)
     return f"Did you mean {' or '.join(close)}?" if close else otherwise
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """Return at most three names that may be meant: those that begin with it, or similar ones."""
+    """Return at most three known names for an unknown one: those that begin with it, or similar ones."""
     from difflib import SequenceMatcher, get_close_matches
 
     names = list(known)
@@ -30,6 +30,6 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
 
 
 def first_meant(step: str) -> str:
-    """Return the first name that a step such as `Did you mean a or b?` suggests, else an empty string."""
+    """Return the first similar name in a suggestion such as `Did you mean a or b?`; empty if none."""
     found = re.fullmatch(r"Did you mean (\S+?)(?: or .*)?\?", step)
     return found[1] if found else ""

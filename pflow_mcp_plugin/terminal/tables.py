@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns, cut to fit a terminal; elsewhere only long prose is cut."""
+"""Tables in reports for people: aligned columns, cut to fit a terminal; elsewhere only long prose is cut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROSE = 120
 
 
 class Column(NamedTuple):
-    """A column of a table; if none has a title, the table has no line of headings."""
+    """A column of a table for people; without any title, the table has no line of headings."""
 
     title: str = ""
     whole: bool = False  # not cut as long as others can be, as for names that people type or copy
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 class Table:
-    """A table in the text of a report; every row is one line, and hidden characters are escaped.
+    """A table for people in a report; every row is one line, and hidden characters are escaped.
 
     `below` has lines under a row, by its number from 0; `indent` is the number of spaces before each line.
     """
@@ -56,7 +56,7 @@ class Table:
         self.indent = indent
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
-        """Return the table as lines."""
+        """Return the table as text for a terminal of this width."""
         cells = [
             [_part(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
         ]
@@ -85,7 +85,7 @@ class Table:
         return "\n".join(lines)
 
     def _fitted(self, natural: Sequence[int], width: int) -> list[int]:
-        """Return the width of each column in a line; 0 for one that is left out.
+        """Return the width of each column of a table; 0 for one that is left out.
 
         What can be spared goes before another column is cut too short to be read; only where nothing else
         is left, columns that should be whole are cut too.
@@ -110,7 +110,7 @@ class Table:
         return fitted or widths
 
     def _broken(self, row: Sequence[Part], widths: Sequence[int]) -> list[list[Part]]:
-        """Return the cells of a row as those of its lines, as many for each: 1 unless a column is broken."""
+        """Return the cells of a table's row as those of its lines: one line unless a column is broken."""
         broken = [
             folded(text, room) if column.broken and room else [text]
             for (text, _), column, room in zip(row, self.columns, widths, strict=True)
@@ -137,7 +137,7 @@ def _lines(text: str, width: int | None) -> list[str]:
 
 
 def _narrowed(natural: Sequence[int], places: Sequence[int], width: int, least: int) -> list[int] | None:
-    """Return the width of each column after cutting the widest of some; None if that is not enough."""
+    """Return the widths of a table's columns after cutting the widest of some; None if that is not enough."""
     widths = list(natural)
     while (excess := sum(it + _BETWEEN for it in widths if it) - _BETWEEN - width) > 0:
         able = [place for place in places if widths[place] > least]

@@ -1,4 +1,4 @@
-"""A fake server for tests: its tools run in the test, and clients start it as a program of its own."""
+"""A fake MCP server for tests: its tools run in the test, though clients start it as a program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _END_SECONDS = 5
 
 
 class FakeServer:
-    """A fake server: real processes, pipes and messages, with tools that are functions of the test.
+    """A fake MCP server for tests: real processes, pipes and messages; its tools are the test's functions.
 
     The program in `table` relays its stdin and stdout to this process, where the SDK answers. A context
     manager; every client gets a session of its own, and all share the answers.
@@ -66,11 +66,11 @@ class FakeServer:
 
     @property
     def table(self) -> dict[str, Any]:
-        """The server's table for the config file: the command that starts it."""
+        """The config table of the fake server, with the command that starts it."""
         return {"command": sys.executable, "args": ["-I", pipe_relay.__file__, str(self._folder / "server")]}
 
     def close(self) -> None:
-        """End all sessions; its program cannot be started any more. Safe to call twice."""
+        """End all sessions of the fake server, which cannot be started any more. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

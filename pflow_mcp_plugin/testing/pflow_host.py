@@ -1,4 +1,4 @@
-"""pflow in a test: an embedded host with a temporary home, and the check that a preset starts in it."""
+"""pflow in a test: a host with a temporary home, and the check that a preset's server starts in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pflow_mcp_plugin.types import ServerInfo, ServerPreset
 
 
 class PflowHost:
-    """pflow for a test, with every installed plugin; `open_pflow_host` opens it.
+    """pflow in a test, with every installed plugin; `open_pflow_host` opens it.
 
     Args:
         host: The embedded host.
@@ -53,7 +53,7 @@ class PflowHost:
         self._closing = closing
 
     def register(self, plugin: object, name: str = "") -> None:
-        """Register with the test's host a plugin that is not installed: a module or an object with hooks.
+        """Register a plugin that is not installed with the test's host: a module or an object with hooks.
 
         Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
         the hooks that begin with `pflow_mcp_` are called.
@@ -61,7 +61,7 @@ class PflowHost:
         self.host.plugins.manager.register(plugin, name or None)
 
     def add(self, name: str, table: Mapping[str, Any]) -> None:
-        """Configure a server; nothing is started.
+        """Configure a server in the test's host; nothing is started.
 
         Args:
             name: Its name.
@@ -75,7 +75,7 @@ class PflowHost:
     def add_preset(
         self, preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, name: str = ""
     ) -> str:
-        """Configure the server of a preset as `pflow mcp add` does; nothing is started.
+        """Configure the server of a preset in the test's host, as `pflow mcp add` does; nothing is started.
 
         Args:
             preset: A preset, or the name of one that an installed plugin offers.
@@ -125,14 +125,14 @@ class PflowHost:
         return self.nodes()
 
     def serve(self, name: str, tools: Iterable[ToolLike]) -> FakeServer:
-        """Start a fake server, configure and sync it; it is closed with this host."""
+        """Start a fake server, configure and sync it in the test's host; it is closed with the host."""
         server = self._closing.enter_context(FakeServer(tools, name=name))
         self.add(name, server.table)
         self.sync(name)
         return server
 
     def stub(self, name: str, tools: Iterable[ToolLike]) -> ToolAnswers:
-        """Register the tools of a server as nodes without having the server.
+        """Register tools as nodes of a server that the test's host does not have.
 
         Calls are answered through the hook `pflow_mcp_call_tool`; everything before and after is real: the
         check of arguments, the hooks of other plugins, the outputs and the actions of nodes.
@@ -160,7 +160,7 @@ class PflowHost:
         return answers
 
     def nodes(self) -> tuple[str, ...]:
-        """Return the node types of all tools that the test's host has, sorted."""
+        """Return the node types of all tools in the test's host, sorted."""
         return tuple(entry.node for entry in self.host.registry.entries("mcp-"))
 
     def run(self, workflow: JSONObject | str | Path, inputs: Mapping[str, object] | None = None) -> Outcome:
@@ -192,7 +192,7 @@ class PflowHost:
 
 @contextmanager
 def open_pflow_host(home: Path) -> Iterator[PflowHost]:
-    """Open pflow in a folder of its own, which is `$PFLOW_HOME` meanwhile; close it at the end.
+    """Open pflow for a test in a folder that is `$PFLOW_HOME` meanwhile; close it at the end.
 
     Args:
         home: The folder, which need not exist.
@@ -220,7 +220,7 @@ def _home(home: Path) -> Iterator[None]:
 def assert_preset_starts(
     preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, host: PflowHost | None = None
 ) -> tuple[str, ...]:
-    """Check that the server of a preset starts and lists its tools.
+    """Assert in a test that the server of a preset starts and lists its tools.
 
     Args:
         preset: A preset, or the name of one that an installed plugin offers: this checks the entry point too.
@@ -269,6 +269,6 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
 
 
 def _failure(what: str, error: PflowError, warnings: Sequence[Problem] = ()) -> AssertionError:
-    """Return the failure of a test: what happened, what was reported on the way, the next steps."""
+    """Return the failure of a preset's test: what happened, what was reported before, what to do."""
     steps = [f"-> {step}" for step in error.suggestions]
     return AssertionError("\n  ".join([f"{what}: {error}", *map(str, warnings), *steps]))

@@ -1,4 +1,4 @@
-"""The program that a fake server is started with: passes messages between its pipes and the test.
+"""The program by which clients start a fake server: it relays messages between its pipes and the test.
 
 Arguments: the path of the socket on which the test listens. It imports the standard library only, so
 that it starts at once.
@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 
 
 def main(path: str) -> int:
-    """Relay until the client or the test closes its end; return the exit code."""
+    """Relay between the client's pipes and the test until one of them closes; return the exit code."""
     with socket.socket(socket.AF_UNIX) as test:
         try:
             test.connect(path)
@@ -30,7 +30,7 @@ def main(path: str) -> int:
 
 
 def _send(test: socket.socket) -> None:
-    """Pass on what the client writes, and that it has closed its end."""
+    """Relay what the client writes to the test, and that it has closed its end."""
     while chunk := os.read(0, _CHUNK):
         test.sendall(chunk)
     test.shutdown(socket.SHUT_WR)

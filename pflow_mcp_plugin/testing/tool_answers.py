@@ -1,4 +1,4 @@
-"""Tools in a test: as it writes them down, what they answer, and the calls that were made."""
+"""The tools of a server in a test: how a test declares them, what they answer, which calls they got."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 
 
 class ToolFailure(Exception):
-    """What a tool declared as a Python function raises to report a failure; also given as an answer."""
+    """A failure that a tool of a test reports: raised by its function, or given as its answer."""
 
 
 def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
-    """Return a tool from what a test wrote down, and what answers its calls; None if the test sets answers.
+    """Return a tool as a test declares it, with the function that answers; None if the test gives answers.
 
     A function's schema comes from its annotations.
 
@@ -58,7 +58,7 @@ def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
 
 
 def read_tools(path: str | Path) -> tuple[Tool, ...]:
-    """Return the tools in a JSON file: an answer to `tools/list`, or the tool file of a synced server.
+    """Return the tools for a test from a JSON file: an answer to `tools/list`, or a server's tool file.
 
     Raises:
         OSError: The file cannot be read.
@@ -73,7 +73,7 @@ def read_tools(path: str | Path) -> tuple[Tool, ...]:
 
 
 async def _call(made: Any, arguments: dict[str, Any]) -> CallResult:
-    """Call the function of an SDK tool as a server would: arguments validated, the result converted."""
+    """Answer a call by a test's function as a server would: arguments validated, result converted."""
     from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 
@@ -98,7 +98,7 @@ async def _call(made: Any, arguments: dict[str, Any]) -> CallResult:
 
 
 class ToolAnswers:
-    """The answers of a server's tools in a test, and the calls that were made. Safe to use from any thread.
+    """What the tools of a server answer in a test, and the calls that were made. Thread-safe.
 
     Args:
         tools: Functions, which answer their calls themselves; or `Tool` objects and tools in the JSON form
@@ -143,15 +143,15 @@ class ToolAnswers:
             self._answers[tool] = deque(answers)
 
     def arguments(self, tool: str) -> list[JSONObject]:
-        """Return the arguments of every call that a tool had to answer, in order."""
+        """Return the arguments of every call that a tool answered in a test, in order."""
         return [call.arguments for call in [*self.calls] if call.tool == tool]
 
     def count(self, tool: str = "") -> int:
-        """Return how many calls a tool had to answer; without a name, all tools together."""
+        """Return how many calls a tool answered in a test; without a name, those of all tools."""
         return len(self.arguments(tool)) if tool else len(self.calls)
 
     def answer(self, call: ToolCall) -> CallResult:
-        """Keep a call and return its answer.
+        """Record a call in a test and return its answer.
 
         Raises:
             Exception: The answer is an exception, or the function raises one.
