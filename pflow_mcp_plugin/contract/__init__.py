@@ -78,7 +78,7 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """Import on first use what not every program needs: creating these classes would slow each start."""
+        """Return a class of the contract that few programs need: creating it would slow each start."""
         for module, names in _LATER.items():
             if name in names.split():
                 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A plugin's contributions to the command line."""
+"""The commands that a plugin contributes to any host's command line, and the reports that they return."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Report(ByFields):
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
-        """Return the text: lines for people are made printable, data is unaltered.
+        """Return the report's text for the host to print: made printable for people, data unaltered.
 
         Args:
             width: The width of the terminal, which tables are fitted to; None for none.

@@ -1,4 +1,4 @@
-"""A plugin's contributions to the registry of nodes."""
+"""The entries that a plugin contributes to any host's registry: what describes a node, and its source."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing"
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A parameter or an output in an entry's interface.
+    """A parameter or an output of a node, in the interface of its entry.
 
     Attributes:
         key: Its name; also its key in the shared store.
@@ -76,32 +76,32 @@ class Field:
 
     @property
     def is_code(self) -> bool:
-        """Whether an interface's field is run: then its value comes from the workflow's author alone."""
+        """Whether a field of an entry is code that is run, so that only the workflow's author may set it."""
         return self.shell_line or self.source_code
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives of the `type` of an interface's field."""
+        """The alternatives in the `type` of an entry's field."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
     def has_default(self) -> bool:
-        """Whether the schema of an interface's field names a default."""
+        """Whether the schema of an entry's field names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     @property
     def needs_value(self) -> bool:
-        """Whether an interface's field must be given a value: it is required and has no default."""
+        """Whether an entry's field must be given a value: it is required and has no default."""
         return self.required and not self.has_default
 
     @property
     def choices(self) -> tuple[JSON, ...]:
-        """The values that the schema of an interface's field allows; empty if it does not list them."""
+        """The values that the schema of an entry's field allows; empty if it does not list them."""
         listed = self.schema.get("enum") if isinstance(self.schema, Mapping) else None
         return tuple(listed) if isinstance(listed, list) else ()
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of an interface's field: `key`, `type`, and everything else that is set."""
+        """Return the JSON form of an entry's field: `key`, `type`, and everything else that is set."""
         data: dict[str, JSON] = {"key": self.key, "type": self.type}
         data |= {name: value for name in ("required", "description") if (value := getattr(self, name))}
         data |= {} if self.schema is None else {"schema": self.schema}
@@ -109,13 +109,13 @@ class Field:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
-        """Build a field of an entry's interface from its JSON form; unknown keys are ignored."""
+        """Return the field of an entry from its JSON form; unknown keys are ignored."""
         return cls(**{name: data[name] for name in _FIELD_KEYS if name in data})
 
 
 @attrs.frozen(kw_only=True)
 class Interface:
-    """The interface in an entry: the parameters, outputs and actions of a node.
+    """The parameters, outputs and actions of a node, as its entry declares them to hosts.
 
     Attributes:
         params: Every parameter that it takes.
@@ -157,17 +157,17 @@ class Interface:
 
     @property
     def fields(self) -> Mapping[str, Field]:
-        """Every parameter of the interface by its key, with the hidden ones."""
+        """Every parameter in an entry's interface by its key, the hidden ones included."""
         return {field.key: field for field in (*self.params, *self.hidden)}
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The `inputs` of the interface, and the hidden parameters, which are read likewise."""
+        """The `inputs` in an entry's interface, and its hidden parameters, which are read likewise."""
         return tuple(dict.fromkeys((*self.inputs, *(field.key for field in self.hidden))))
 
     @property
     def result_key(self) -> str:
-        """The key of the output that stands for all; empty if none does.
+        """The key of the output that stands for all in an entry's interface; empty if none does.
 
         It is `result` of the interface, else the output named `result`, else the only output.
         """
@@ -176,7 +176,7 @@ class Interface:
         return named or (keys[0] if len(keys) == 1 else "")
 
     def piped_key(self, given: Container[str]) -> str:
-        """Return the parameter of the interface that takes what is piped into a node; empty if none does.
+        """Return the parameter in an entry's interface that takes what is piped in; empty if none does.
 
         It is the only required parameter for text that has no value yet, else `piped` of the interface. Code
         and command lines for a shell are never taken from a pipe.
@@ -191,7 +191,7 @@ class Interface:
         return "" if self.piped in given else self.piped
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the interface as an entry's JSON form contains it."""
+        """Return the interface as the JSON form of an entry contains it."""
         data: dict[str, JSON] = {
             "inputs": list(self.inputs),
             "params": [field.to_dict() for field in self.params],
@@ -203,7 +203,7 @@ class Interface:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Interface:
-        """Build an entry's interface from its JSON form."""
+        """Return the interface of an entry from its JSON form."""
         plain = ("inputs", "actions", "open", "open_outputs", "result", "piped")
         known: dict[str, Any] = {name: data[name] for name in plain if name in data}
         for part in ("params", "outputs"):
@@ -234,7 +234,7 @@ class Recipe:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """An entry, which describes one node type to the registry.
+    """The entry by which a plugin describes one node type to any host's registry.
 
     Attributes:
         node: The node type, as workflows name it.
@@ -308,7 +308,7 @@ class Entry:
 
     @property
     def runs_code(self) -> bool:
-        """Whether the entry's node runs programs or code that its params name."""
+        """Whether the entry's node runs programs or code from its params."""
         return self.may_run_code or any(field.is_code for field in self.interface.params)
 
     @withheld.validator
@@ -336,7 +336,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return what lists for agents say of the entry: its params and outputs with their types only."""
+        """Return what lists for agents show of an entry: params and outputs with their types only."""
         params = self.interface.params
         return {
             "node": self.node,
@@ -347,7 +347,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """Build an entry from its JSON form; other keys go to `extra`."""
+        """Return an entry from its JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
         known["verify"] = Recipe(**found) if (found := data.get("verify")) else None
@@ -371,7 +371,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 @attrs.frozen(kw_only=True)
 class NodeUse:
-    """One use of an entry's node in a workflow, as far as it is known before the run.
+    """One use of an entry's node in a workflow, as a host shows it to the node's source before the run.
 
     Attributes:
         entry: The entry of the node.
@@ -414,7 +414,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Build the sketch of a whole entry."""
+        """Return the sketch of a whole entry."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -427,7 +427,7 @@ class Sketch:
 
 
 class Node(Protocol):
-    """Any plugin's node, contributed by an entry: an instance of its class, such as a `pocketflow.Node`.
+    """What a host runs for an entry of any plugin: an object such as a `pocketflow.Node`.
 
     A host instantiates the class without arguments, passes it its params (those of the workflow with
     templates resolved, those that plugins injected, and its own id as `__node_id__`) and runs it
@@ -438,11 +438,11 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Any plugin's node, contributed by an entry: store its params."""
+        """Store the params that a host gives to any plugin's node."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Any plugin's node, contributed by an entry: do its work.
+        """Do the work of any plugin's node.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,

@@ -1,4 +1,4 @@
-"""The hooks that a host calls.
+"""The hooks that any host calls and plugins implement.
 
 pluggy project name `pflow`; a distribution names its plugin under the entry-point group `pflow`::
 

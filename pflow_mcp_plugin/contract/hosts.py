@@ -1,4 +1,4 @@
-"""The handle on a host that every hook receives.
+"""The handle on a host that every hook of a plugin receives: its folders, settings, traces and other parts.
 
 A host extends `Host`, `Registry` and `Run`, and `Runner`, `Settings`, `Library` and `Traces` if it
 has such a part. Members that a later 1.x adds to these classes have a default, so that a host written
@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The type of the rules for the hosts that servers and nodes are reached at: the table `[network]`.
+    """The rules, from any host's table `[network]`, for the hosts that servers and nodes may be reached at.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -80,37 +80,37 @@ class Host(ABC):
     @property
     @abstractmethod
     def hook(self) -> pluggy.HookRelay:
-        """The host's hooks, for plugins that specify hooks of their own."""
+        """The hooks of any host, for plugins that specify hooks of their own."""
 
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The host's registry."""
+        """The registry of any host."""
 
     @property
     def runner(self) -> Runner | None:
-        """The host's runner; None if the host cannot run workflows."""
+        """The runner that a host offers to plugins; None if it cannot run workflows."""
         return None
 
     @property
     def settings(self) -> Settings | None:
-        """The host's settings; None if the host saves none."""
+        """The settings that a host offers to plugins; None if it saves none."""
         return None
 
     @property
     def library(self) -> Library | None:
-        """The host's library; None if the host saves no workflows."""
+        """The library that a host offers to plugins; None if it saves no workflows."""
         return None
 
     @property
     def traces(self) -> Traces | None:
-        """The host's traces; None if the host writes none."""
+        """The traces that a host offers to plugins; None if it writes none."""
         return None
 
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it in the library, in its normal form.
+        """Check a workflow and save it in the host's library, in its normal form.
 
         Args:
             workflow: The workflow as loaded.
@@ -141,7 +141,7 @@ class Host(ABC):
         return self.library.save(name, normal, description), problems
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Run nodes as typed on a command line, each with its flags, `then` between them.
+        """Run nodes in any host as typed on a command line, each with its flags, `then` between them.
 
         The required text of a node that no flag sets is the result of the node before, or what is piped in.
         The words may also ask for the help of a node, or to save or print the chain as a workflow: what they
@@ -162,7 +162,7 @@ class Host(ABC):
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Return what may stand at the cursor of a line for `run_chain`; nothing by default.
+        """Return what may stand at the cursor of a line for the host's `run_chain`; nothing by default.
 
         It starts no server and asks nobody: it is called while somebody types.
 
@@ -174,17 +174,17 @@ class Host(ABC):
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Show a warning to the user, once for each message until a run has ended."""
+        """Show a plugin's warning to the host's user, once for each message until a run has ended."""
 
     def run_ended(self) -> None:
-        """Let messages be shown again that were reported until the end of a run.
+        """Let the host show messages again that plugins reported until the end of a run.
 
         The runner calls it. Does nothing by default.
         """
         return
 
     def refresh(self, source: str) -> None:
-        """Rebuild what is derived from a node source, such as an index, after its entries changed.
+        """Rebuild what the host derived from a node source, such as an index, after its entries changed.
 
         Does nothing by default.
         """
@@ -192,28 +192,28 @@ class Host(ABC):
 
 
 class Settings(ABC):
-    """Base class of a host's settings: the user's saved keys and values, e.g. tokens."""
+    """Base class of the settings that a host offers to plugins: the user's saved keys and values."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:
-        """Return a value, or None if it is not set."""
+        """Return the value of a setting in any host, or None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Return every key, with a word for where its value is stored, such as `file`.
+        """Return every key in the host's settings, with a word for where its value is stored, as `file`.
 
         Empty by default: the host does not list its settings.
         """
         return {}
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a setting is saved, changed or deleted.
+        """Return a text that changes when any of the host's settings is saved, changed or deleted.
 
         Empty by default: the host cannot tell without reading them.
         """
         return ""
 
     def set(self, key: str, value: str) -> None:
-        """Save a value.
+        """Save a value in the host's settings.
 
         Raises:
             PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
@@ -222,24 +222,24 @@ class Settings(ABC):
         raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
 
     def plain(self) -> Collection[str]:
-        """Return the keys whose values the user marked as not secret; by default none."""
+        """Return the keys in the host's settings that the user marked as not secret; by default none."""
         return ()
 
     def unset(self, key: str) -> bool:
-        """Delete a value; return whether it was set. By default, False."""
+        """Delete a value from the host's settings; return whether it was set. By default, False."""
         return False
 
 
 class Traces(ABC):
-    """Base class of a host's traces of earlier runs."""
+    """Base class of the traces of earlier runs that a host offers to plugins."""
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
-        """Return the trace files, newest first."""
+        """Return the trace files of any host, newest first."""
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Return the trace of a run, by its id, the beginning of one, or `latest`.
+        """Return any host's trace of a run, by its id, the beginning of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.
@@ -251,7 +251,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return the `run_id`, `owner`, `success`, `error`, `steps` and more of one.
+        """Return a host's trace: its `run_id`, `owner`, `success`, `error`, `steps` and more.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

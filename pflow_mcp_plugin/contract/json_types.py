@@ -1,4 +1,4 @@
-"""JSON values that cross the contract: their types in annotations, and the names of their types."""
+"""The types of JSON values in the contract's annotations, and what the types of values are called."""
 
 from __future__ import annotations
 

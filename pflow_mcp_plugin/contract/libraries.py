@@ -1,4 +1,4 @@
-"""The workflows that a host keeps, and what it finds for a task in words."""
+"""A library of saved workflows as any host offers it, and what a host finds for a task in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """A match that any host found for a task: a node type or a saved workflow.
+    """What any host found to match a task: a node type or a saved workflow.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """What any host found for a task in words.
+    """All that any host found for a task in words.
 
     Attributes:
         matches: The matches, best first.
@@ -51,7 +51,7 @@ class Discovery(Generic[Found]):
     note: str = attrs.field(default="", validator=text)
 
     def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
-        """Return what any host found in JSON form: each item with its `confidence` and `reason`.
+        """Return what any host found for a task as JSON: each item with its `confidence` and `reason`.
 
         Args:
             to_dict: Returns the JSON form of an item.
@@ -63,7 +63,7 @@ class Discovery(Generic[Found]):
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:
-    """Return the share of search words that occur in a text, and which ones, as a reason."""
+    """Return the share of a task's words that occur in a text, and which ones, as the reason of a `Match`."""
     wanted = dict.fromkeys(words.lower().split())
     found = [word for word in wanted if word in where.lower()]
     return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""
@@ -71,7 +71,7 @@ def share_of_words(words: str, where: str) -> tuple[float, str]:
 
 @attrs.frozen(kw_only=True)
 class SavedWorkflow:
-    """A saved workflow, as a library describes it.
+    """A saved workflow, as the library of any host describes it.
 
     Attributes:
         name: Its name in the library.
@@ -94,20 +94,20 @@ class SavedWorkflow:
     problem: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of the description, for lists."""
+        """Return a library's description of a saved workflow as JSON, for lists."""
         return {**attrs.asdict(self, recurse=False), "path": str(self.path)}
 
 
 class Library(ABC):
-    """Base class of a host's library of saved workflows."""
+    """Base class of the library in which a host saves workflows."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Return the names of the saved workflows, sorted."""
+        """Return the names of the workflows in any host's library, sorted."""
 
     @abstractmethod
     def get(self, name: str, version: int | None = None) -> JSONObject:
-        """Return a saved workflow as JSON, by default its current version.
+        """Return a workflow from any host's library as JSON, by default its current version.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
@@ -115,14 +115,14 @@ class Library(ABC):
 
     @abstractmethod
     def describe(self, name: str) -> SavedWorkflow:
-        """Return a saved workflow's name, description, version, file and time.
+        """Return how any host's library describes a saved workflow: version, file, time and more.
 
         Raises:
             PflowError: As for `get`.
         """
 
     def saved(self, pattern: str = "") -> Sequence[SavedWorkflow]:
-        """Describe the saved workflows, sorted by name; broken ones with their problem.
+        """Return the descriptions of the workflows in the host's library by name; broken ones have a problem.
 
         Args:
             pattern: Only those whose name or description contains it, in any case.
@@ -138,7 +138,7 @@ class Library(ABC):
         return found
 
     def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
-        """Return the saved workflows that do what a task in words asks for, best first.
+        """Return the workflows in the host's library that do what a task asks for, best first.
 
         By default, those that contain words of the task, with their share as confidence.
         """
@@ -150,12 +150,12 @@ class Library(ABC):
         return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a workflow is saved, changed or deleted."""
+        """Return a text that changes when a workflow in the host's library is saved, changed or deleted."""
         return repr([(saved.name, saved.version, saved.saved) for saved in self.saved()])
 
     @abstractmethod
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Save a workflow under a name; the one it replaces is kept as an older version.
+        """Save a workflow in any host's library; the one it replaces is kept as an older version.
 
         Args:
             name: Its name in the library.
@@ -168,7 +168,7 @@ class Library(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a workflow with all its versions.
+        """Delete a workflow from any host's library, with all its versions.
 
         Raises:
             PflowError: Kind `not_found`.

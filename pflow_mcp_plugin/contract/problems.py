@@ -1,4 +1,4 @@
-"""Findings and failures, in the form that every host shows."""
+"""Findings (`Problem`) and failures (`PflowError`) that hosts and plugins exchange and hosts show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RAN = ("ran", "not ran", "unknown")
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Problem(ByFields):
-    """A problem found before anything ran, or a warning during a run.
+    """A finding that a plugin or host reports: a mistake before anything ran, or a warning during a run.
 
     Attributes:
         message: What is wrong, in one sentence that names the thing concerned.
@@ -54,7 +54,7 @@ class Problem(ByFields):
     column: int = 0
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return the problem's fields that are not empty, for `--json`."""
+        """Return the fields of a finding that are not empty, for `--json`."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Problem(ByFields):
 
 
 class PortableError(Exception):
-    """Base class of a host's failures: `pickle` and `copy` rebuild them with all their fields.
+    """Base class of failures that `pickle` and `copy` rebuild with all their fields.
 
     By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
     result from another process, `multiprocessing.Pool` then waits forever.
@@ -77,7 +77,7 @@ class PortableError(Exception):
 
 
 def described(error: BaseException) -> str:
-    """Describe an exception in a problem: its class, and its message unless that cannot be formatted.
+    """Return an exception in words for a problem: its class, and its message if that can be formatted.
 
     Raises:
         KeyboardInterrupt: The user interrupted the formatting.
@@ -93,7 +93,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an exception is a KeyboardInterrupt, is caused by one, or groups one."""
+    """Return whether a failure is a KeyboardInterrupt, is caused by one, or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -110,12 +110,12 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
-    """Return an exception without its fields."""
+    """Return a copied or unpickled failure before its fields are set."""
     return kind.__new__(kind, *args)
 
 
 class PflowError(PortableError):
-    """A failure that is shown to the user as it stands, without a traceback.
+    """A failure that plugins and hosts raise, and that a user sees as it stands, without a traceback.
 
     The host acts on the fields `kind`, `action`, `ran`, `retryable` and `retry_after`; `details` are
     for people and programs to read. Subclass it only where somebody catches the subclass.
@@ -170,11 +170,11 @@ class PflowError(PortableError):
 
     @property
     def exit_code(self) -> int:
-        """The exit code with which any host reports the failure, see `EXIT_CODES`."""
+        """The exit code with which any host reports the failure; see `EXIT_CODES`."""
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the failure in the form that every host shows, with its problems and outcome, if known."""
+        """Return the failure as every host shows it in JSON, with its problems and outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
             details |= {"action": self.action, "ran": self.ran, "retryable": self.retryable}
@@ -191,17 +191,17 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return an error at a path of a config, in the file `source`; `suggestion` is the next step."""
+    """Return a `Problem` of severity `error` at a path in a config file, `source`, with the next step."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a warning at a path of a config, or about what else `source` names."""
+    """Return a `Problem` of severity `warning` at a path of a config, or about what else `source` names."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
-    """Return those problems that stop a command, without the warnings."""
+    """Return the problems that stop a command, without the warnings."""
     return [problem for problem in problems if problem.severity == "error"]
 
 

@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""The progress of a run, as a host reports it to whoever started the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract.validators import text
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a run has come.
+    """The progress of a run in any host: how many of its nodes have ended.
 
     Attributes:
         done: The number of node executions that have ended.

@@ -1,4 +1,4 @@
-"""What a program passes to a run that it starts: its origin, and a control; and what it gets: the outcome."""
+"""What a program gives any host for a run that it requests (origin, options, control), and the outcome."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Closeable(Protocol):
-    """An object that a plugin keeps between runs."""
+    """An object that a `Keeper` keeps between the runs that one caller requests."""
 
     def close(self) -> object:
-        """Free what it holds as soon as no run uses it; must not raise. It may still be used afterwards."""
+        """Free what a kept object holds once no run uses it; must not raise. It may still be used later."""
         ...
 
 
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Closeable)
 
 
 class Keeper:
-    """Keeps what plugins need again in further runs of one caller; safe to use from any thread.
+    """Keeps what plugins need again in further runs that one caller requests; safe to use from any thread.
 
     Whoever starts the runs of a caller makes it, and closes it when no more are to come.
     """
@@ -41,7 +41,7 @@ class Keeper:
         self._closed = False
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return the object that is kept under a key, a plugin's own, and make it if there is none."""
+        """Return what is kept for a caller's runs under a plugin's own key; make it if there is none."""
         with self._lock:
             if key in self._kept:
                 return cast("T", self._kept[key])
@@ -51,7 +51,7 @@ class Keeper:
             return made
 
     def close(self) -> None:
-        """Close everything that is kept; safe to call twice."""
+        """Close everything that is kept for a caller's runs; safe to call twice."""
         with self._lock:
             self._closed = True
             kept = list(self._kept.values())
@@ -61,7 +61,7 @@ class Keeper:
 
 @attrs.frozen(kw_only=True)
 class RunOrigin:
-    """Where a run in any host comes from, if another program asked for it.
+    """Who requested a run in any host, and through what; by default the user.
 
     Attributes:
         owner: Who asked for it, such as the subject of a token; empty for the user. The trace records it.
@@ -102,7 +102,7 @@ _AT_LEAST_NONE = attrs.validators.optional(attrs.validators.ge(0))
 
 @attrs.frozen(kw_only=True)
 class RunOptions:
-    """How the user wants runs to be made in any host, wherever they begin.
+    """The options with which a user requests runs in any host, wherever they begin.
 
     Attributes:
         trust_readonly: Nodes that claim to only read are believed.
@@ -139,7 +139,7 @@ USUAL_OPTIONS = RunOptions()
 
 
 class RunControl:
-    """Follows and cancels one run in any host; safe to use from any thread.
+    """Follows and cancels one run that was requested of any host; safe to use from any thread.
 
     Args:
         on_progress: Called with each step of the run's progress, from the thread that makes it.
@@ -154,21 +154,21 @@ class RunControl:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The secret values of the run, to be redacted from its trace and wherever its outputs are shown."""
+        """The secret values of a requested run, to be redacted wherever it is shown or recorded."""
         return self._secrets
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Add secret values: the caller does so before the run, the host during it."""
+        """Add secret values of a requested run: its caller does so before it, the host during it."""
         with self._lock:
             self._secrets |= frozenset(values)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run has been cancelled."""
+        """Whether the requested run has been cancelled."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Cancel the run: its nodes are stopped, what it opened is closed, and it ends as interrupted."""
+        """Cancel the requested run: nodes are stopped, what it opened is closed, it ends as interrupted."""
         with self._lock:
             self._cancelled.set()
             stops, self._stops = self._stops, []
@@ -176,7 +176,7 @@ class RunControl:
             stop()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop`, which must not raise, when the run is cancelled; at once if it already is."""
+        """Call `stop`, which must not raise, when the requested run is cancelled, or at once if it was."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
@@ -184,18 +184,18 @@ class RunControl:
         stop()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the run is cancelled, for at most this many seconds; return whether it is."""
+        """Wait at most `seconds` until the requested run is cancelled; return whether it is."""
         return self._cancelled.wait(seconds)
 
     def report(self, progress: Progress) -> None:
-        """Report progress to whoever started the run; the host calls it."""
+        """Report progress to whoever requested the run; the host calls it."""
         if self._on_progress is not None:
             self._on_progress(progress)
 
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """What somebody has decided about a step of a run that is resumed.
+    """What somebody decided about a step of a run whose resumption is requested.
 
     Attributes:
         choice: It was `done`, with this result; it was `not done`, so it is run; `skip` it as if its
@@ -216,7 +216,7 @@ def _itself(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """The outcome of a run, as any host returns it.
+    """The outcome of a requested run, as any host returns it.
 
     Attributes:
         success: Whether it ended without an unrouted failure.

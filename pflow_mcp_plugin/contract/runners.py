@@ -1,4 +1,4 @@
-"""What checks and runs workflows in a host, and how a single node ended."""
+"""A runner as any host offers it: it checks and runs workflows, or a single node."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 
 class Runner(ABC):
-    """Base class of a host's runner, which checks and runs workflows."""
+    """Base class of the runner of a host, which checks and runs workflows."""
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Return every problem of a workflow; nothing runs."""
+        """Return every problem that any host finds in a workflow; nothing runs."""
 
     @abstractmethod
     def run(
@@ -43,7 +43,7 @@ class Runner(ABC):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Run a workflow to its end.
+        """Run a workflow in any host to its end.
 
         Args:
             workflow: The workflow as loaded; the host normalises it.
@@ -66,7 +66,7 @@ class Runner(ABC):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Go on with a run that failed or was killed, where it ended; by default, no run can be resumed.
+        """Go on with a run that failed or was killed, where it ended; by default, a host can resume none.
 
         Args:
             run_id: The run.
@@ -82,7 +82,7 @@ class Runner(ABC):
         raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
-        """Return a runner whose runs and checks have these options; by default, only the usual ones.
+        """Return a host's runner whose runs and checks have these options; by default, only the usual ones.
 
         Args:
             options: What the user asked for.
@@ -102,7 +102,7 @@ class Runner(ABC):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> NodeOutcome:
-        """Run a single node and describe what it wrote; by default, without structure.
+        """Run a single node in any host and describe what it wrote; by default, without structure.
 
         Args:
             node_type: The node type, or an alias.
@@ -119,7 +119,7 @@ class Runner(ABC):
         return NodeOutcome(node=node_type, outcome=outcome)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow; by default, JSON only.
+        """Return a workflow parsed from its text in a form that the host reads; by default, JSON only.
 
         Args:
             content: The text.
@@ -137,7 +137,7 @@ class Runner(ABC):
         return workflow
 
     def read_file(self, path: Path) -> JSONObject:
-        """Read a workflow from its file, whole: what it refers to beside it is included.
+        """Return a workflow from its file as a host reads it, with what it refers to beside it.
 
         Args:
             path: The file.
@@ -151,15 +151,15 @@ class Runner(ABC):
             raise PflowError(f"{path} cannot be read: {error}", kind="not_found") from error
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Return a workflow in its normal form; by default, the same workflow."""
+        """Return a workflow in the normal form of the host; by default, the same workflow."""
         return workflow
 
     def schema(self) -> JSONObject:
-        """Return the JSON Schema of its workflows; by default, of any object."""
+        """Return the JSON Schema of the workflows that a host runs; by default, that of any object."""
         return {"type": "object"}
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Return the inputs and outputs of a valid workflow, with their types.
+        """Return the inputs and outputs of a workflow that is valid for the host, with their types.
 
         By default the inputs have the types that the workflow declares, and its outputs any type.
 
@@ -187,7 +187,7 @@ def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
 
 
 def _escaped(value: JSON) -> JSON:
-    """Return a value in which no text is a template."""
+    """Return a param for a runner's single node in which no text is a template."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
@@ -197,7 +197,7 @@ def _escaped(value: JSON) -> JSON:
 
 @attrs.frozen(kw_only=True)
 class ValuePath:
-    """A path inside a value that a node wrote, as any host describes it.
+    """A path inside a value that a single node wrote, as any host's runner describes it.
 
     Attributes:
         path: The path as a template spells it after the node's id: `result.items[0].name`.
@@ -212,7 +212,7 @@ class ValuePath:
 
 @attrs.frozen(kw_only=True)
 class NodeOutcome:
-    """The outcome of running a single node in any host.
+    """The outcome of running a single node by any host's runner.
 
     Attributes:
         node: The node type that ran, also if it was named by an alias.

@@ -1,4 +1,4 @@
-"""A run of a workflow, as nodes and plugins see it."""
+"""A run of a workflow in any host, as plugins and nodes see it from inside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True, eq=False)
 class NodeRef:
-    """A compiled workflow's node, as any host hands it to plugins. It holds its host: it cannot be pickled.
+    """A node of a compiled workflow, as any host hands it to plugins. It holds its host: no pickling.
 
     Attributes:
         id: The node's id in the workflow.
@@ -73,7 +73,7 @@ class LockCheck:
 
 
 class RunStep:
-    """A step of a run whose effects its host records; by default, the host records nothing.
+    """A step of a run in any host, which may record its effects; by default, it records nothing.
 
     Attributes:
         run: What records it; steps with the same one can be recorded together.
@@ -82,7 +82,7 @@ class RunStep:
     run: object = None
 
     def sending(self, *others: RunStep) -> None:
-        """Record that the step is about to act, before it does; blocks until that is on the disk.
+        """Record that a plugin's step is about to act, before it does; blocks until that is on the disk.
 
         After a crash, a step that was recorded so and never ended is not run again until somebody has said
         whether it happened. So call it as late as possible, and again before each repetition.
@@ -96,7 +96,7 @@ class RunStep:
         return
 
     def idempotency_key(self) -> str:
-        """Return the key to send in the `idempotency_argument` of the node's entry; empty by default.
+        """Return the key that a plugin's node sends in its `idempotency_argument`; empty by default.
 
         It is recorded by `sending`, and is the same in each repetition, also after a crash and an edit of the
         workflow. It is the string that the node was given as its param, if there is one. A node that gets the
@@ -106,7 +106,7 @@ class RunStep:
 
 
 class Run(ABC):
-    """Base class of a host's run of a workflow; a node reaches it as `shared["__run__"]`.
+    """Base class of a run in any host, as plugins get it; a node reaches it as `shared["__run__"]`.
 
     Attributes:
         run_id: Unique; names the trace.
@@ -129,14 +129,14 @@ class Run(ABC):
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values from the run's trace, logs and errors."""
+        """Let any host redact these values from the run's trace, logs and errors."""
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped it; by default, False."""
+        """Return whether the user has stopped the run; by default, False."""
         return False
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when the run is cancelled from another thread; by default, never.
+        """Call a plugin's `stop` when the run is cancelled from another thread; by default, never.
 
         Args:
             stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
@@ -145,7 +145,7 @@ class Run(ABC):
         return
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Use the result of an earlier run for a node only if `state` returned the same then.
+        """Let a host reuse a node's result of an earlier run only if `state` returned the same then.
 
         Does nothing by default, as in a host that keeps no results.
 
@@ -166,11 +166,11 @@ class Run(ABC):
         return None
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add JSON values to the node's step in the trace; does nothing by default."""
+        """Add a plugin's JSON values to a node's step in the trace of the run; does nothing by default."""
         return
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name a file wherever the run shows a string shortened; does nothing by default.
+        """Name the file behind a string that the host may show shortened; does nothing by default.
 
         Args:
             value: The string, as it is among the outputs of a node.
@@ -179,7 +179,7 @@ class Run(ABC):
         return
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Tell the run that something begins which nodes wait for, such as the start of a program.
+        """Tell the host that a plugin begins what nodes of the run wait for, such as the start of a program.
 
         Does nothing by default. A host that shows or records it keeps its time apart from that of the nodes.
 
@@ -196,7 +196,7 @@ class Run(ABC):
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Report how far a node has come; does nothing by default.
+        """Tell the host of a run how far a plugin's node has come; does nothing by default.
 
         Args:
             node_id: The node that runs.

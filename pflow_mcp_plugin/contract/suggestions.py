@@ -1,4 +1,4 @@
-"""What a command suggests for the cursor of a shell."""
+"""The words that a plugin's command suggests to a shell that completes a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract.validators import one_of, text
 
 @attrs.frozen(kw_only=True)
 class Suggestion:
-    """A word, or the beginning of one, that a command suggests for the cursor of a shell.
+    """A word, or the beginning of one, that a plugin's command suggests for the cursor of a shell.
 
     Attributes:
         value: The whole word.

@@ -1,4 +1,4 @@
-"""Validators for the values that cross the contract; each names the field and the rejected value.
+"""attrs validators for the classes of the contract; each names the field and the rejected value.
 
 And `ByFields`, the base of those that every command makes.
 """
@@ -12,7 +12,7 @@ import attrs
 
 
 class ByFields:
-    """Base of classes that are made at each start: their objects are compared and shown by their fields.
+    """Base of the contract's classes that are made at each start; their objects are compared by their fields.
 
     They are `attrs.frozen(eq=False, repr=False)`: methods for each class take a third of the time it takes.
     """
@@ -55,28 +55,28 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 
 
 def is_reserved(key: object) -> bool:
-    """Return whether a key is for host and plugins alone: it begins and ends with two underscores."""
+    """Return whether a key is reserved for host and plugins: it begins and ends with two underscores."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")
 
 
 def one_of(*allowed: str) -> Validator:
-    """Return a validator that accepts these strings only."""
+    """Return an attrs validator that accepts these strings only."""
     return _accepting(f"one of {', '.join(allowed)}", lambda value: value in allowed)
 
 
 def each_of(*allowed: str) -> Validator:
-    """Return a validator that accepts lists of these strings only."""
+    """Return an attrs validator that accepts lists of these strings only."""
     return _accepting(f"a list of {', '.join(allowed)}", lambda value: set(value) <= set(allowed))
 
 
 def is_a(*kinds: Any) -> Validator:
-    """Return a validator that accepts objects of these classes only."""
+    """Return an attrs validator that accepts objects of these classes only."""
     named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
     return _accepting(named, lambda value: isinstance(value, kinds))
 
 
 def each(kind: type) -> Validator:
-    """Return a validator that accepts an iterable of objects of one class."""
+    """Return an attrs validator that accepts an iterable of objects of one class."""
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: Iterable[object]) -> None:
         for item in value:
@@ -87,7 +87,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Converter of an iterable to a tuple; it rejects a string, which would become its letters.
+    """Return an iterable as a tuple (an attrs converter), unless it is a string, which would become letters.
 
     Raises:
         TypeError: It is a string, or not iterable.

@@ -1,4 +1,4 @@
-"""What a host does with plugins (their nodes, commands and config) and with saved workflows."""
+"""Conformance checks: what a host does with plugins (their nodes, commands, config) and saved workflows."""
 
 from __future__ import annotations
 

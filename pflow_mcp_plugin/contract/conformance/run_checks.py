@@ -1,4 +1,4 @@
-"""What a host does in a run: injected parameters, values, contexts, failures and secrets."""
+"""Conformance checks: what a host does in a run with injected parameters, contexts, failures and secrets."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def a_failure_shows_what_each_node_had_written(trial: Trial) -> None:
 
 
 def _unless_without_runner(check: Check) -> Check:
-    """Let a check pass for a host that cannot run anything."""
+    """Let a run check pass for a host that cannot run anything."""
 
     @wraps(check)
     def checked(trial: Trial) -> None:

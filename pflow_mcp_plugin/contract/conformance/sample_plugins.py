@@ -18,10 +18,10 @@ SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - not a real secret
 
 
 class Recite:
-    """A sample node that records its params and behaves as they say."""
+    """A sample plugin's node, which records its params and behaves as they say."""
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params of the sample node."""
+        """Keep the params of the sample plugin's node."""
         self._params = dict(params)
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
@@ -42,7 +42,7 @@ class Recite:
 
 
 class Poems(NodeSource):
-    """A sample source of one node, `poem-recite`, with the alias `poem-RECITE`.
+    """A sample plugin's source of one node, `poem-recite`, with the alias `poem-RECITE`.
 
     Its node may not run if it is `withheld`, and every use of it is wrong if it is `unfit`.
     """
@@ -104,7 +104,7 @@ class Poems(NodeSource):
 
 
 class _Orate:
-    """A command, without a parser."""
+    """A sample plugin's command, without a parser."""
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Report:
         host: Host = extra["obj"]

@@ -1,4 +1,4 @@
-"""The host on trial, as the conformance checks see it."""
+"""The host on trial in a conformance check, and the assertions that several checks share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Check = Callable[[Trial], None]
 
 
 def node(node_id: str = "one", node_type: str = "poem-recite", **params: JSON) -> dict[str, JSON]:
-    """Return a workflow's node, for the assertions that several conformance checks share."""
+    """Return a node of a workflow for the host on trial."""
     return {"id": node_id, "type": node_type, "params": params}
 
 
@@ -71,18 +71,18 @@ def runner_of(subject: Subject) -> Runner:
 
 
 def run_nodes(subject: Subject, *nodes: JSONObject, **inputs: object) -> Outcome:
-    """Run these nodes, for the assertions that several conformance checks share; inputs have any type."""
+    """Run a workflow of these nodes in the host on trial; its inputs may have any type."""
     declared = {name: {"type": "any"} for name in inputs}
     return runner_of(subject).run({"nodes": list(nodes), "inputs": declared}, inputs, name="conformance")
 
 
 def refusal(subject: Subject, *nodes: JSONObject) -> PflowError:
-    """Assert that the host refuses a workflow before anything has run; return the error."""
+    """Assert that the host on trial refuses a workflow before anything has run; return the error."""
     return raised(lambda: run_nodes(subject, *nodes))
 
 
 def raised(call: Callable[[], object]) -> PflowError:
-    """Assert that a call raises what it should; return the error."""
+    """Assert that a call of the host on trial raises what it should; return the error."""
     try:
         returned = call()
     except PflowError as error:
@@ -91,6 +91,6 @@ def raised(call: Callable[[], object]) -> PflowError:
 
 
 def assert_named(text: str, *names: str) -> None:
-    """Assert that each of these names occurs in a string."""
+    """Assert that what the host on trial says names each of these."""
     for name in names:
         assert name in text, f"{name!r} is not named in {text!r}"
