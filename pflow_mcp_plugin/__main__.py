@@ -1,4 +1,4 @@
-"""The program: `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin` all start here."""
+"""The program behind `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`, which all start here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run the program, however it was started, with fewer garbage collections; return the exit code."""
+    """Run the `pflow` program, however it was started; return its exit code.
+
+    Garbage is collected less often than by default, which would slow it.
+    """
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
@@ -38,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run the program behind `pflow`, `pflow-mcp` and `python -m`; return the code to exit with.
+    """Run the `pflow` program and return the code with which its process should exit.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

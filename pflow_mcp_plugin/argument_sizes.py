@@ -1,4 +1,4 @@
-"""Names the argument or variable that is too long for the system to start a program with (E2BIG)."""
+"""Which argument or variable is too long for the system to start a program with (E2BIG)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OVERHEAD = 9
 
 
 def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
-    """Return which string is too long or, if none is by itself, which group has the most bytes.
+    """Return which argument or variable is too long or, if none is, which group of them has most bytes.
 
     The strings have the names that a message gives them, such as `env.TOKEN` in the group `env`.
     """

@@ -38,7 +38,7 @@ _AT_ONCE = 64
 
 
 class Session:
-    """Connections that calls share, from any thread, until the session is closed.
+    """Connections that Python's calls of tools share, from any thread, until the session is closed.
 
     A server is started by the first call that needs it. In another process, forked or spawned, a session
     opens connections of its own.
@@ -156,7 +156,7 @@ class Session:
             )
 
     def _begin_again(self) -> None:
-        """In a forked child: forget what belongs to the parent."""
+        """Forget in a forked child the session's connections, which belong to the parent."""
         self._lock = threading.Lock()
         self._closing, self._runtime, self._threads = ExitStack(), None, None
 
@@ -182,7 +182,7 @@ def session() -> Session:
 
 
 def call(server: str, tool: str, /, **arguments: Any) -> JSON:
-    """Call a tool once and return its result, over the connection of the open session, if there is one.
+    """Call a tool once and return its result, over the open session's connection if there is one.
 
     Args:
         server: The server's name in the config.
@@ -257,7 +257,7 @@ async def call_async(server: str, tool: str, /, **arguments: Any) -> JSON:
 
 @contextmanager
 def current_runtime() -> Iterator[Runtime]:
-    """Yield what makes calls here: that of the open session, else one for these calls alone."""
+    """Yield what makes calls from Python here: that of the open session, or one for these calls alone."""
     shared = _current()
     if shared is not None:
         yield shared.runtime()
@@ -267,6 +267,6 @@ def current_runtime() -> Iterator[Runtime]:
 
 
 def _current() -> Session | None:
-    """Return the session of this thread or task, else the one that was opened last in the process."""
+    """Return the session of this thread or task, else the one opened last in the process."""
     own = _own.get()
     return own if own is not None else _open[-1] if _open else None

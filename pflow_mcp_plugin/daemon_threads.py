@@ -1,4 +1,4 @@
-"""Threads that nothing waits for: they run what may block, such as the keyring, a node or a child process."""
+"""Daemon threads, which nothing waits for at exit: they run what may block, such as the keyring or a node."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ class Threads(Executor):
         self._idle = threading.Semaphore(0)
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
-        """Run a function on one of the daemon threads.
-
-        It sees the context variables of the caller, as if it ran here.
-        """
+        """Run a function on a daemon thread, with the caller's context variables."""
         future: Future[Made] = Future()
         context = copy_context()
         self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
@@ -77,7 +74,7 @@ class Threads(Executor):
         self._threads.discard(threading.current_thread())
 
     def _next(self) -> _Work | None:
-        """Return the next work, None if the thread has to end."""
+        """Return the next work for a daemon thread, None if the thread has to end."""
         with suppress(Empty):
             return self._work.get_nowait()
         self._idle.release()
@@ -91,7 +88,7 @@ class Threads(Executor):
 async def in_daemon_thread(
     function: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs
 ) -> Made:
-    """Return what a function returns that runs in a daemon thread of its own.
+    """Run a blocking function in a daemon thread of its own, and return what it returns.
 
     A loop that ends waits for the threads of `asyncio.to_thread`, and so does the program.
     """

@@ -1,4 +1,4 @@
-"""The error tree of the MCP side.
+"""The tree of errors of the MCP side, from `McpError` down.
 
 Every error names the server, the tool where there is one, the phase in which it happened, its
 cause, whether the call ran, whether it may be sent again, and the next step. There are few
@@ -33,7 +33,7 @@ _CODE_ACTIONS: Mapping[object, str] = {-32001: "timeout", -32002: "resource_miss
 
 
 class Where(NamedTuple):
-    """Where an error happened: server, tool and phase.
+    """Where an `McpError` happened: server, tool and phase.
 
     Attributes:
         server: The server's configured name.
@@ -118,7 +118,7 @@ class CallFailed(McpError):
     """The branch of the error tree for a call that returned no result, or could not be made."""
 
     def __str__(self) -> str:
-        """Return the message; behind its first line stand tool and server, unless it names them."""
+        """Return the message of a failed call; its first line names tool and server in any case."""
         import re
 
         first, *rest = super().__str__().split("\n")

@@ -1,4 +1,4 @@
-"""The values exchanged with a server: a launch, a list of tools, a call and its result.
+"""What is exchanged with a server: a launch, a list of tools, a call and its result.
 
 They are passed between the rooms of the MCP side, and to plugins of this plugin. Commands that
 talk to no server do not load this module.
@@ -41,7 +41,7 @@ class Blanks:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Next steps for the user after a failed exchange with a server, about variables that were empty."""
+        """The next steps after a failed exchange with a server, about variables that were empty."""
         return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
 
@@ -56,7 +56,7 @@ def _report_to_nobody(secrets: Iterable[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """The server of an exchange, every `${VAR}` expanded: ready to be started or reached.
+    """The launch of a server for an exchange, with every `${VAR}` expanded: ready to be started or reached.
 
     Attributes:
         server: The config with expanded values.
@@ -97,7 +97,6 @@ class Launch:
 
     @property
     def blanks(self) -> Blanks:
-        """The variables of `env` that have no value in this exchange."""
         return Blanks(unset=self.unset, empty=self.empty)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The special parameters that name the tool of a node, since all tools share the class `MCPNode`."""
+"""The special parameters injected into a node of `MCPNode` to name its tool, as all tools share the class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRA = "__mcp_extra__"
 
 
 def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
-    """Return the parameters to inject: `__mcp_server__` and `__mcp_tool__`; None for others' nodes.
+    """Return the parameters to inject into a node: `__mcp_server__`, `__mcp_tool__`; None for others' nodes.
 
     With an entry that takes any params, `__mcp_extra__` is among them.
 

@@ -1,4 +1,4 @@
-"""Names of servers, tools and nodes.
+"""The names of servers, tools and nodes: how one is made from the other.
 
 Rule: `mcp-{server}-{tool}`, the tool lower-cased, each run outside `[a-z0-9]` one `-`, ends
 stripped. Tools that would share a name each get a suffix derived from their server and raw name.
@@ -22,22 +22,22 @@ def is_server_name(name: str) -> bool:
 
 
 def server_name(text: str) -> str:
-    """Name a server after `text`: lower case, other characters as `-`."""
+    """Return a name for a server, made from a text: lower case, other characters as `-`."""
     return slug(text) or "server-" + _digest(text)
 
 
 def slug(text: str) -> str:
-    """Return `text` as a name: lower case, each run outside `[a-z0-9]` one `-`, ends stripped, or empty."""
+    """Return a text as part of a name: lower case, each run outside `[a-z0-9]` one `-`, ends stripped."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def node_name(server: str, tool: str) -> str:
-    """Name the node of a tool, before name collisions are resolved."""
+    """Return the name of a tool's node, before name collisions are resolved."""
     return f"{PREFIX}{server}-{tool_part(tool)}"
 
 
 def tool_part(tool: str) -> str:
-    """Return the part of a node's name that stands for the tool, before collisions are resolved."""
+    """Return the tool's part of a node's name, before name collisions are resolved."""
     return slug(tool) or "tool-" + _digest(tool)
 
 
@@ -46,7 +46,7 @@ def node_names(
     renamed: Mapping[tuple[str, str], str] | None = None,
     unapproved: Container[tuple[str, str]] = (),
 ) -> dict[tuple[str, str], str]:
-    """Return the names of the nodes of tools, so that no two tools share a node type.
+    """Return the names of the nodes of all tools, no two of which share a name.
 
     Tools are `(server, raw tool name)` pairs of all servers; `renamed` has other words for raw names. Tools
     that would share a name each get a suffix: the first hex digits of sha256 over server, NUL and tool. Those
@@ -91,7 +91,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
 
 
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
-    """Split a node's name into those of server and tool; the longest configured server name wins.
+    """Return the server's and the tool's name in that of a node; the longest configured server wins.
 
     None if it does not begin with `mcp-` and the name of a configured server.
     """

@@ -1,4 +1,4 @@
-"""Every registered tool as a separate class, for workflows written in Python.
+"""A Python class for every registered tool, for workflows written in Python.
 
     from pocketflow import Flow
     from pflow_mcp_plugin.nodes import McpFilesystemReadTextFileNode, McpDemoWordCountNode, session
@@ -72,13 +72,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params beside those that the node was made with; a `Flow` adds only what neither has."""
+        """Set params beside those a tool's node was made with; a `Flow` adds only what neither has."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         super().set_params({**self._given, **params, **tool})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the outputs of a node imported from `nodes`; raise a failure that its flow does not route.
+        """Write the outputs of a tool's node; raise a failure that its flow in Python does not route.
 
         Args:
             shared: The shared store of the flow.
@@ -100,7 +100,7 @@ class ToolNode(MCPNode):
 
 
 def class_for(node_type: str) -> type[ToolNode]:
-    """Return the class that a workflow in Python imports for a tool's node, such as `mcp-github-search-code`.
+    """Return the class that Python imports for a tool's node, such as `mcp-github-search-code`.
 
     Raises:
         ImportError: The node does not exist; the message has the reason, similar names and the next step.
@@ -137,7 +137,7 @@ def _source() -> ToolSource:
 
 @cache
 def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
-    """Return the class of an entry given as JSON, which lacks the hidden params.
+    """Return the Python class of a tool from its entry as JSON, which lacks the hidden params.
 
     It is cached, so that equal entries share a class.
     """

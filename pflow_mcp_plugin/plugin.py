@@ -1,4 +1,4 @@
-"""The entry point of the plugin: thin hook implementations with lazy imports."""
+"""The plugin that hosts load from its entry point: thin hook implementations with lazy imports."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _PLACES = {
 
 @hookimpl
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
-    """Offer the hooks for presets and around a call."""
+    """Add the plugin's own hooks: for presets and around a call."""
     from pflow_mcp_plugin import mcp_hookspecs
 
     manager.add_hookspecs(mcp_hookspecs)
@@ -92,7 +92,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Keep the host of the plugin, for nodes that are used outside a run."""
+    """Keep the host that configures the plugin, for nodes that are used outside a run."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)
@@ -100,7 +100,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """As the plugin's hook for the end of pflow, forget the host."""
+    """Forget the host that configured the plugin, as it ends."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)
@@ -129,7 +129,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 
 @hookimpl
 def pflow_register_commands(host: Host) -> Iterable[Command]:
-    """Contribute `pflow mcp ...`, and its older spellings below `pflow registry`."""
+    """Contribute the plugin's commands: `pflow mcp ...`, and older spellings below `pflow registry`."""
     for name, text in _COMMANDS.items():
         own = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.{_PLACES.get(name, f'{own}:{own}')}"
@@ -149,7 +149,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 
 @hookimpl
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
-    """Check the server config."""
+    """Check the config of the plugin: that of all servers."""
     from pathlib import Path
 
     from pflow_mcp_plugin.config import locations
@@ -187,7 +187,7 @@ def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the plugin's run context: a traced run's span, and the connections of one that uses tools.
+    """Contribute the plugin's context of a run: its span, and connections if it uses tools.
 
     Nodes of the host that connect to anything find the rules of `[network]` in the run.
     """
@@ -209,7 +209,7 @@ def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
 
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
-    """Put a `Runtime` into the run, and start immediately the servers that are certain to be needed."""
+    """Put the plugin's `Runtime` into a run, and start at once the servers that it will certainly need."""
     from pflow_mcp_plugin.execution.call_hooks import note_progress
     from pflow_mcp_plugin.execution.runtime import open_runtime
 
@@ -246,7 +246,7 @@ def _network_rules(paths: Paths) -> NetworkRules:
 
 
 def _configured(paths: Paths) -> Iterator[str]:
-    """Yield the names of the configured servers; the config is read when the first name is requested."""
+    """Yield the configured servers for the plugin's hooks; the config is read at the first name."""
     from pflow_mcp_plugin.discovery.servers import servers
 
     yield from servers(paths).store.names()

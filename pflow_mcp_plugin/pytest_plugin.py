@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `pflow_host`. Every pytest that can import this package loads it.
+"""The pytest plugin with the fixture `pflow_host`; every pytest that can import this package loads it.
 
 Only this module needs pytest, which brings it along; all else is imported when the fixture is used.
 """

@@ -1,4 +1,4 @@
-"""Workflows written in Python; programs from `pflow workflow export-python` import this stable module.
+"""`Script`, a workflow written in Python; programs from `pflow workflow export-python` import it from here.
 
 from pflow_mcp_plugin.script import Script
 """

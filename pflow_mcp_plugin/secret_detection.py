@@ -1,4 +1,4 @@
-"""Detects which parts of a server's config are secrets, by their names and positions.
+"""Detection of secrets in a server's config, by names and positions.
 
 What has the shape of a token is a secret, too: see `token_shapes`. These are heuristics that prefer to
 mask too much: a missed secret is shown only to the user who wrote it. References are more reliable:
@@ -52,12 +52,12 @@ _LONE_USER = r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.
 
 
 def is_secret(name: str) -> bool:
-    """Detect by its name whether a variable, header, option or query parameter contains a secret."""
+    """Whether a variable, header, option or query parameter contains a secret, by its name."""
     return _SECRET.search(name) is not None and re.search(_ABOUT_ONE, name) is None
 
 
 def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Detect the arguments that contain a secret: yield `(index, start)`, where the secret begins.
+    """Yield the command-line arguments that contain a secret, as index and start of the secret.
 
     The forms are `--token=SECRET`, `--token SECRET`, `API_KEY=SECRET` and `Authorization: SECRET`.
     """
@@ -70,7 +70,7 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def in_urls(text: str) -> Iterator[str]:
-    """Detect the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`."""
+    """Yield the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`."""
     # A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
     found = re.finditer(_USER_INFO, text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
@@ -79,12 +79,12 @@ def in_urls(text: str) -> Iterator[str]:
 
 
 def in_queries(text: str) -> Iterator[tuple[int, int]]:
-    """Detect the secret values in URL queries: yield start and end of each."""
+    """Yield the secret values in URL queries, as start and end of each."""
     yield from (found.span("value") for found in _QUERY.finditer(text) if is_secret(found["name"]))
 
 
 def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
-    """Detect the secrets in a structured text: in JSON, in connection strings, in keys of many lines.
+    """Yield the secrets detected in structured text: JSON, connection strings, keys of many lines.
 
     References must have been replaced by their values. `is_secret_whole` says that the text is known to be a
     secret, so that its parts are secrets, too.
@@ -107,7 +107,7 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
 
 
 def _in_pairs(text: str) -> Iterator[str]:
-    """Yield the secret values in a text such as `Server=h;Password=SECRET`, as far as they may extend."""
+    """Yield the secrets in a connection string such as `Server=h;Password=SECRET`, at their longest."""
     at = 0
     for _ in range(_MOST_PAIRS):
         found = re.compile(_PAIR).search(text, at)
@@ -127,7 +127,7 @@ def _in_pairs(text: str) -> Iterator[str]:
 
 
 def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
-    """Yield the secret values in JSON text: those under telling names, and random ones in a secret."""
+    """Yield the secrets in JSON text: values under telling names, and random ones in a secret."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return
     import json
@@ -156,7 +156,7 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
 
 
 def _decoded(text: str) -> str:
-    """Return what a text is the base64 of, an empty string if it is not."""
+    """Return the text of which a possible secret is the base64; empty if it is not base64."""
     import binascii
     from base64 import b64decode
 
@@ -234,7 +234,7 @@ string that is part of it. The first of two that overlap counts."""
 
 
 class Token(NamedTuple):
-    """A token in a text."""
+    """A secret that a text contains, detected by the shape of a token."""
 
     variable: str  # the usual name of a variable for it
     start: int
@@ -242,7 +242,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """Return what has the shape of a token in a text, in order; tokens do not overlap."""
+    """Return the secrets in a text that have the shape of a token, in order; they do not overlap."""
     found: list[Token] = []
     for variable, anchor, pattern in _SHAPES:
         if anchor in text:  # most patterns are never compiled

@@ -1,4 +1,4 @@
-"""A ready-made server, as the author of a preset describes it.
+"""The classes for a preset, a ready-made server as its author describes it.
 
 Authors import these classes from `pflow_mcp_plugin.types`. Wrong values are rejected at construction,
 with a message that names the field.
@@ -39,7 +39,7 @@ besides the first word, and an example."""
 
 @attrs.frozen(kw_only=True)
 class PresetInput:
-    """A value that a preset needs from its user; `${name}` stands for it in the launch.
+    """An input of a preset, which its user gives a value; `${name}` stands for it in the launch.
 
     Attributes:
         name: A variable name, such as `folder` or `GITHUB_TOKEN`.
@@ -75,13 +75,13 @@ class PresetInput:
             raise _wrong(self, "default", f"{self.default!r} is not one of {', '.join(self.choices)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of one input of a `ServerPreset`."""
+        """Return a preset's input in JSON form."""
         return {**attrs.asdict(self), "choices": list(self.choices)}
 
 
 @attrs.frozen(kw_only=True)
 class ServerPreset:
-    """A ready-made server that `pflow mcp add NAME` adds; `pflow_mcp_presets` offers it.
+    """A preset: a ready-made server that `pflow mcp add NAME` adds; `pflow_mcp_presets` offers it.
 
     Strings of the launch may contain `${input}` references to declared inputs and to nothing else.
     A package that a runner such as npx, uvx or docker downloads needs its exact version, so that everyone
@@ -149,12 +149,12 @@ class ServerPreset:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that the runner of a `ServerPreset` downloads, with versions; empty without one."""
+        """The packages that the runner of a preset downloads, with versions; empty without a runner."""
         runner = _program(self.command)
         return tuple(_packages(runner, self.args)) if runner in _PACKAGES else ()
 
     def launch_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the strings that a `ServerPreset` is launched with, each with a field such as `args[1]`."""
+        """Yield the strings that a preset's server is launched with, each with its field, as `args[1]`."""
         yield "command", self.command
         yield "url", self.url
         yield from ((f"args[{index}]", value) for index, value in enumerate(self.args))
@@ -258,7 +258,7 @@ def _check_secrets(preset: ServerPreset) -> _Found:
 
 
 def _packages(runner: str, args: Sequence[str]) -> list[str]:
-    """Return the packages that a runner's arguments name, or the image."""
+    """Return the packages, or the image, that the arguments of a preset's runner name."""
     exact, options, _ = _PACKAGES[runner]
     if exact is _IMAGE:
         return [word for word in args if exact.fullmatch(word)][:1]

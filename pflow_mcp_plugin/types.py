@@ -1,4 +1,4 @@
-"""A server's config, its tools and description, and presets: values that the rooms of the MCP side share."""
+"""Types that the rooms of the MCP side share: a server's config, its tools and description, and presets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Method = Literal["tools/call", "resources/read"]
 
 
 class ToolFilter(NamedTuple):
-    """The type of a filter in a server's config: globs over raw tool names. An empty `allow` allows all.
+    """The filter of tools in a server's config: globs over raw names. An empty `allow` allows all.
 
     Attributes:
         allow: Tools that match one of these become nodes.
@@ -48,14 +48,14 @@ class ToolFilter(NamedTuple):
     deny: tuple[str, ...] = ()
 
     def allows(self, tool: str) -> bool:
-        """Whether a tool, by its raw name, becomes a node."""
+        """Whether the filter in a server's config lets a tool become a node, by its raw name."""
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Server(ByFields):
-    """The type of a configured server: checked, with defaults filled in.
+    """A configured server, the type that all rooms share: checked, with defaults filled in.
 
     Times are in seconds. Values may hold `${VAR}` references until they are expanded.
 
@@ -136,18 +136,18 @@ class Server(ByFields):
 
     @property
     def owner(self) -> str:
-        """What the server is called in messages."""
+        """What messages call a configured server."""
         return f"server {self.name}"
 
     @property
     def is_remote(self) -> bool:
-        """Whether the server is reached over HTTP; all other transports use lines."""
+        """Whether a configured server is reached over HTTP; all other transports use lines."""
         return self.transport in ("http", "sse")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Tool(ByFields):
-    """The type of a tool, as its server described it.
+    """A tool as its server described it, the type that all rooms share.
 
     Attributes:
         name: The raw name.
@@ -176,13 +176,13 @@ class Tool(ByFields):
 
 
 def plain_version(version: str) -> str:
-    """Return the type of text that a server calls its version, empty if it could say more than a number."""
+    """Return what a server says is its version, empty if it could say more than a number."""
     return version if re.fullmatch(_VERSION, version) else ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ServerInfo(ByFields):
-    """The type of a connected server's description of itself.
+    """What a connected server says about itself, the type that all rooms share.
 
     Attributes:
         name: Its own name, empty if it sends none.
@@ -202,13 +202,13 @@ class ServerInfo(ByFields):
 
     @property
     def plain_version(self) -> str:
-        """The version if it looks like one, else empty: models read it, and no one approves it."""
+        """The server's version if it looks like one, else empty: models read it, and no one approves it."""
         return plain_version(self.version)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolRecord(ByFields):
-    """The type of a tool of the last sync, with the data needed to call it.
+    """A tool of the last sync with the data to call it, the type that all rooms share.
 
     Attributes:
         server: The server's name.
@@ -239,7 +239,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the tool differs from the version that was approved."""
+        """Whether the tool of a record differs from the version that was approved."""
         return self.is_approved and self.found is not self.tool
 
 

@@ -1,4 +1,4 @@
-"""The syntax of references in config values.
+"""The syntax of references to variables in config values, such as `${NAME:-default}`.
 
 `${NAME}` stands for a variable, `${NAME:-default}` for a variable or, when it is unset or empty,
 for the default; `$${` is a literal `${`. A lone `$` is literal. References do not nest, and
@@ -21,14 +21,14 @@ _PREFIXED = rf"\$\{{env:({_NAME})\}}"
 
 
 class VariableReference(NamedTuple):
-    """A reference to a variable in a config value."""
+    """A `${NAME}` or `${NAME:-default}` in a config value."""
 
     name: str
     default: str | None = None  # used when the variable is unset or empty
 
 
 def is_variable(name: str) -> bool:
-    """Whether a reference may name this variable."""
+    """Whether a variable of this name can be referred to as `${NAME}`."""
     return re.fullmatch(_NAME, name) is not None
 
 
@@ -52,12 +52,12 @@ def within(value: object) -> Iterator[VariableReference]:
 
 
 def malformed(text: str) -> str:
-    """Return the start of a value's first malformed reference, an empty string if all are well formed."""
+    """Return the start of the first malformed `${...}` in a config value; empty if all are well formed."""
     return next((piece["malformed"] for piece in _PIECE.finditer(text) if piece["malformed"]), "")
 
 
 def remedy(piece: str) -> str:
-    """Return what to write instead of a malformed reference."""
+    """Return what to write instead of a malformed `${...}`."""
     prefixed = re.fullmatch(_PREFIXED, piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"
@@ -67,7 +67,7 @@ def remedy(piece: str) -> str:
 
 
 def substitute(text: str, value: Callable[[VariableReference], str]) -> str:
-    """Substitute a value for each reference in a string, in one pass."""
+    """Return a config value with each `${...}` replaced by what `value` returns for it, in one pass."""
 
     def replacement(piece: re.Match[str]) -> str:
         if piece["name"]:

@@ -27,7 +27,7 @@ _MACHINE_ID = Path("/etc/machine-id")
 
 
 def identifier(host: Host, name: str) -> str:
-    """Return the identifier of a workflow in a chain: a hash of this machine, the library and the name.
+    """Return the identifier of a workflow in a chain of calls: a hash of machine, library and name.
 
     A workflow that is not in the library is named by its resolved file, or by another unique name.
     """
@@ -44,7 +44,7 @@ def identifier(host: Host, name: str) -> str:
 
 
 def below(run: Run) -> tuple[str, ...]:
-    """Return the chain for the calls of a run: the workflows above it, and its own."""
+    """Return the chain of workflows that the calls of a run pass on: those above it, and its own."""
     name, library = run.workflow.name, run.host.library
     is_saved = library is not None and name in library.names()
     # Another call cannot name a workflow that is not saved, so its identifier is unique to the run.
@@ -52,7 +52,7 @@ def below(run: Run) -> tuple[str, ...]:
 
 
 def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
-    """Return the chain in the `_meta` of a call, empty if there is none.
+    """Return the chain of workflows in the `_meta` of a call, empty if there is none.
 
     Raises `PflowError` if it is malformed, or too long for one more workflow.
     """
@@ -69,7 +69,7 @@ def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
 
 
 def require_no_circle(host: Host, above: Sequence[str], name: str) -> None:
-    """Refuse a saved workflow that is in the chain above itself: it calls itself, directly or not."""
+    """Refuse a saved workflow that is in the chain above itself, as it calls itself, directly or not."""
     own = identifier(host, name)
     if own not in above:
         return

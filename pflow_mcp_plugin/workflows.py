@@ -1,4 +1,4 @@
-"""Workflows run from Python, and runs that failed or were killed resumed.
+"""Runs workflows from Python, and resumes runs that failed or were killed.
 
 from pflow_mcp_plugin.workflows import NOT_DONE, done, resume, run_workflow
 """
@@ -25,12 +25,12 @@ FORGET = Decision(choice="forget")
 
 
 def done(result: JSON = None) -> Decision:
-    """Return the decision that a step happened, with what it returned."""
+    """Return the decision, for `resume` from Python, that a step happened, with what it returned."""
     return Decision(choice="done", result=result)
 
 
 def answer(value: str) -> Decision:
-    """Return the answer to a node that asks, and at which the run stopped."""
+    """Return the decision, for `resume` from Python, that answers the node at which the run stopped."""
     return Decision(choice="answer", result=value)
 
 
@@ -41,7 +41,7 @@ def run_workflow(
     options: RunOptions = USUAL_OPTIONS,
     control: RunControl | None = None,
 ) -> Outcome:
-    """Run a workflow to its end, as `pflow run` does, and return its outcome.
+    """Run a workflow from Python as `pflow run` does, to its end, and return its outcome.
 
     Args:
         workflow: The name of a saved workflow, a file, or the workflow itself.
@@ -74,7 +74,7 @@ def resume(
     options: RunOptions = USUAL_OPTIONS,
     control: RunControl | None = None,
 ) -> Outcome:
-    """Go on with a run that failed or was killed, as `pflow resume` does, and return its outcome.
+    """Go on from Python with a run that failed or was killed, as `pflow resume` does; return its outcome.
 
     Args:
         run_id: The run; the last one that did not end well if it is empty.

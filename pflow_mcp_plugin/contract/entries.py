@@ -357,7 +357,10 @@ class Entry:
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`, which remains the same object when it is copied or pickled."""
+    """The type of `UNKNOWN`, which stands in a `NodeUse` for a value that only the run knows.
+
+    Copied or pickled, it remains the same object.
+    """
 
     UNKNOWN = "unknown"
 
