@@ -267,6 +267,5 @@ def current_runtime() -> Iterator[Runtime]:
 
 
 def _current() -> Session | None:
-    """Return the session of this thread or task, else the one opened last in the process."""
     own = _own.get()
     return own if own is not None else _open[-1] if _open else None

@@ -107,7 +107,6 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
 
 
 def _in_pairs(text: str) -> Iterator[str]:
-    """Yield the secrets in a connection string such as `Server=h;Password=SECRET`, at their longest."""
     at = 0
     for _ in range(_MOST_PAIRS):
         found = re.compile(_PAIR).search(text, at)
@@ -127,7 +126,6 @@ def _in_pairs(text: str) -> Iterator[str]:
 
 
 def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
-    """Yield the secrets in JSON text: values under telling names, and random ones in a secret."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return
     import json
@@ -156,7 +154,6 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
 
 
 def _decoded(text: str) -> str:
-    """Return the text of which a possible secret is the base64; empty if it is not base64."""
     import binascii
     from base64 import b64decode
 

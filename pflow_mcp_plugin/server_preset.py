@@ -258,7 +258,6 @@ def _check_secrets(preset: ServerPreset) -> _Found:
 
 
 def _packages(runner: str, args: Sequence[str]) -> list[str]:
-    """Return the packages, or the image, that the arguments of a preset's runner name."""
     exact, options, _ = _PACKAGES[runner]
     if exact is _IMAGE:
         return [word for word in args if exact.fullmatch(word)][:1]

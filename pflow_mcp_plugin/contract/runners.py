@@ -187,7 +187,6 @@ def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
 
 
 def _escaped(value: JSON) -> JSON:
-    """Return a param for a runner's single node in which no text is a template."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):

@@ -44,7 +44,6 @@ class CallHooks:
 
     @property
     def may_answer(self) -> bool:
-        """Whether any plugin has a hook that may answer calls, or observe them."""
         return bool(self._implementations(ANSWER))
 
     @property

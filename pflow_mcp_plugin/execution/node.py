@@ -72,11 +72,9 @@ class MCPNode(Node):
         self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
-        """Return the job of the `MCPNode`; its arguments are gathered later, when the tool is known."""
         return Job(params=self.params, shared=shared, run=shared.get("__run__"))
 
     def exec(self, prep_res: Job) -> ToolResult:
-        """Call the tool of the `MCPNode` and read its answer; `exec_fallback` takes a failure."""
         params, run = prep_res.params, prep_res.run
         server, tool = params.get("__mcp_server__"), params.get("__mcp_tool__")
         if not (server and tool):
@@ -107,13 +105,11 @@ class MCPNode(Node):
             return result
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
-        """Return a `PflowError` of the `MCPNode`, for its `post`; raise any other exception."""
         if isinstance(exc, PflowError):
             return exc
         raise exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the outputs of the `MCPNode`, or its error, into the shared store; return the action."""
         if isinstance(exec_res, PflowError):
             shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
@@ -129,7 +125,6 @@ class MCPNode(Node):
         return "default"
 
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
-        """Return the runtime of the run, or else one for the call of this node alone."""
         shared = run.resources.get(RESOURCE) if run else None
         return open_runtime(run) if shared is None else nullcontext(shared)
 

@@ -97,7 +97,6 @@ def read(
 
 
 def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
-    """Return a tool's structured result without a lone `{"result": ...}`, and its top-level properties."""
     if not isinstance(structured, Mapping):
         return structured, {}
     wrapped = list(structured) == ["result"] if form.wrapped is None else form.wrapped
@@ -206,7 +205,6 @@ class _ContentReader:
             return [error.message]
 
     def _beside(self, block: JSONObject) -> JSON:
-        """Return a content block beside a structured result; a text, or a malformed block, as it is."""
         text = block.get("text")
         if block.get("type") == "text" and isinstance(text, str):
             return text
@@ -318,7 +316,6 @@ def _is_json_of(text: JSON, *values: JSON) -> bool:
 
 
 def _decoded(text: str) -> JSON:
-    """Return a text of a tool's result decoded if it is a JSON object or array, otherwise unchanged."""
     stripped = text.strip()
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return text
@@ -331,7 +328,6 @@ def _decoded(text: str) -> JSON:
 
 
 def _parts(value: JSON) -> Iterator[JSON]:
-    """Yield a tool's result and everything inside it, in order."""
     left = [value]
     while left:
         part = left.pop()

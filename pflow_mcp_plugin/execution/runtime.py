@@ -77,7 +77,6 @@ class Target:
 
     @property
     def idempotency_argument(self) -> str:
-        """The argument of a resolved tool that takes an idempotency key; empty if it has none."""
         if self.record is None:
             return self.launch.server.idempotency_argument.get(self.tool, "")
         return idempotency_argument(self.record, self.launch.server)
@@ -100,7 +99,6 @@ class Target:
 
     @property
     def inline_limit(self) -> int:
-        """The bytes above which a string in a result of the resolved tool also goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
@@ -144,7 +142,6 @@ class Runtime:
         self._cancelled = False
 
     def prepare(self, server: str) -> None:
-        """Start a server in the background that tool nodes of the run will need."""
         self._pool.prepare(self._launch(server))
 
     def launch_key(self, server: str) -> str:
@@ -287,7 +284,6 @@ class Runtime:
         return ready
 
     def resource_target(self, server: str) -> Target:
-        """Return the target that reads the resources of a server, even if a tool has the same name."""
         ready = self._launch(server)
         record = self._catalog.resource_reader(server)
         if record is None:

@@ -48,7 +48,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self._pools: dict[object, httpcore2.AsyncConnectionPool] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request over a checked connection, which is kept for further ones."""
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101 - it belongs to an AsyncClient
         url = request.url
         place = (url.raw_scheme, url.raw_host, url.port)
@@ -160,7 +159,6 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Look a host up, check its addresses and connect to the first that answers."""
 
         async def connected(address: str) -> httpcore2.AsyncNetworkStream:
             return await httpcore2.AnyIOBackend().connect_tcp(

@@ -48,8 +48,7 @@ class Endpoint(Protocol):
         """What messages about egress call the endpoint, such as `server files`."""
 
     @property
-    def url(self) -> str:
-        """The endpoint's own URL, expanded."""
+    def url(self) -> str: ...
 
     @property
     def network(self) -> NetworkRules: ...
@@ -215,7 +214,6 @@ def _own_host(endpoint: Endpoint) -> str:
 
 
 def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:
-    """Return the first entry of `allow` or `deny` for egress that matches a host or its address, or `""`."""
     from fnmatch import fnmatchcase
 
     addresses = [] if address is None else [address, *reached(address)]

@@ -54,7 +54,6 @@ class PresetCollection:
         raise PflowError(f"No preset is named {name}", suggestions=tuple(steps), kind="not_found")
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
-        """Return the presets in which every word occurs, sorted by name."""
         texts = {
             name: " ".join((name, it.preset.title, it.preset.description, *it.preset.packages)).lower()
             for name, it in self.offered.items()

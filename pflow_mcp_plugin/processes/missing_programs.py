@@ -89,7 +89,6 @@ def remedy(command: str, *, ask_shell: bool = True) -> str:
 
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the folders into which nvm, Homebrew and others put programs, with the tool; newest first."""
     nvm = _root("NVM_DIR", home / ".nvm")
     yield from (("nvm", folder) for folder in _versions(nvm, "versions/node/*/bin"))
     fnm = (home / ".local/share/fnm", home / ".fnm", home / "Library/Application Support/fnm")
@@ -118,7 +117,6 @@ def _versions(root: Path, pattern: str) -> list[Path]:
 
 
 def _from_login_shell(command: str) -> str:
-    """Return where the user's login shell finds a program that is missing from PATH; empty if nowhere."""
     shell = os.environ.get("SHELL", "")
     if PurePath(shell).name not in _SHELLS or not os.access(shell, os.X_OK):
         return ""

@@ -86,7 +86,6 @@ class Reaper:
             os.close(reading)
 
     def register(self, group: int, seconds: float | None = None) -> None:
-        """Let the reaper end a process group if this process dies."""
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
@@ -167,7 +166,6 @@ class ProcessGroup:
 
     @property
     def pid(self) -> int:
-        """The id of the process, which is that of its process group too, as it leads its session."""
         return self.popen.pid
 
     @property

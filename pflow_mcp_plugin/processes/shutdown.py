@@ -48,7 +48,6 @@ class ProcessEnd:
         self._expected = True
 
     async def reached(self, seconds: float) -> bool:
-        """Wait for the process to exit; return whether it did so in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await _ended(self._process)

@@ -126,7 +126,6 @@ def _mib(processes: Iterable[_Process]) -> float:
 
 
 def _processes() -> dict[int, _Process]:
-    """Return all processes in /proc by id; none on a system without it."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - twice as fast, and this runs several times a second
     except OSError:

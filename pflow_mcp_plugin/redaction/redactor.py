@@ -59,7 +59,6 @@ class Redactor:
         return type(self), (tuple(self._secrets),)
 
     def add(self, values: Iterable[str]) -> None:
-        """Redact these secrets from now on."""
         wanted = {value for value in values if len(value) >= SHORTEST}
         with self._lock:
             self._secrets |= wanted
@@ -126,7 +125,6 @@ class Redactor:
         return REDACTED if _is_number(value) and repr(value) in self._secrets else value
 
     def strings_of(self, items: Sequence[Any]) -> list[Any]:
-        """Return a list with its strings redacted, as consecutive pieces of a text."""
         strings = iter(self.pieces(item for item in items if isinstance(item, str)))
         return [next(strings) if isinstance(item, str) else item for item in items]
 
@@ -139,7 +137,6 @@ class Redactor:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield the strings to redact in a JSON value, numbers included; those of a list in order."""
     left = [value]
     while left:
         item = left.pop()
@@ -155,12 +152,10 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value to redact is a number that can be written in full."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -(2**63) < value < 2**63
 
 
 def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:
-    """Return a text with these parts of it redacted, which are in order."""
     kept, after = [], 0
     for begin, end in parts:
         kept += [text[after:begin], REDACTED]

@@ -96,14 +96,12 @@ class SecretForms:
         )
 
     def pattern(self, text: str) -> re.Pattern[str] | None:
-        """Return the expression for the forms of secrets that a text may contain, None if none."""
         if len(text) < self._shortest:
             return None
         found = [forms for anchor, forms in self._anchors.items() if anchor in text]
         return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
 
     def escaped_parts(self, text: str) -> list[Span]:
-        """Return the parts of a text that are secrets with escaped letters or digits, in order."""
         # No program has to escape these, and none of the patterns expects it, so such a text is decoded.
         found: list[Span] = []
         for run in _ESCAPED_RUN.finditer(text) if may_be_escaped(text) else ():
@@ -227,7 +225,6 @@ def _longest_word(text: str) -> str:
 
 @cache
 def _character(character: str) -> str:
-    """Return a pattern for every form in which a character of a secret may be written."""
     spellings = _spellings(character)
     return spellings[0] if len(spellings) == 1 else f"(?:{'|'.join(spellings)})"
 
@@ -253,7 +250,6 @@ def _spellings(character: str) -> Sequence[str]:
 
 
 def _hex(digits: str) -> str:
-    """Return a pattern for hexadecimal digits of a secret's form, in either case."""
     return "".join(digit if digit.isdigit() else f"[{digit}{digit.upper()}]" for digit in digits)
 
 

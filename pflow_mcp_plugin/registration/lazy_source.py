@@ -50,7 +50,6 @@ class LazyToolSource(NodeSource):
 
     @property
     def files(self) -> dict[Path, str]:  # type: ignore[override]  # computed when asked
-        """The files behind the lazy node source with their roles, for `config path`."""
         found = {
             server_file(self._paths): "servers",
             tool_folder(self._paths): "tools of synced servers",

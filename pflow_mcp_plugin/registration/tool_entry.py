@@ -134,7 +134,6 @@ def interface(tool: Tool) -> Interface:
 
 
 def _without_need(interface: Interface, key: str) -> Interface:
-    """Return the interface of a tool's entry in which this param may be left out."""
 
     def free(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         return tuple(attrs.evolve(it, required=False) if it.key == key else it for it in fields)
@@ -205,7 +204,6 @@ def _outputs(schema: JSON) -> Iterator[Field]:
 
 
 def _open_outputs(schema: JSON) -> bool | None:
-    """Whether a tool's result may have outputs that its entry does not name; see `Interface`."""
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
     if schema is None or (whole is not schema and declaration(schema).more):

@@ -62,7 +62,6 @@ class ToolSource:
         yield from (sketch(record) for record, _ in self._live())
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield the synced tools that are nodes, of all servers or of this one."""
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
@@ -78,7 +77,6 @@ class ToolSource:
         ]
 
     def missing(self, node_type: str) -> Problem | None:
-        """Return why no synced tool has this node type, with the next step."""
         if not node_type.startswith(naming.PREFIX):
             return None
         found = naming.parse_node_type(node_type, self._store.names())
@@ -97,7 +95,6 @@ class ToolSource:
         return problem or self._no_tool(server, tool, near.node if near else "")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
-        """Return why a tool of a configured server is not a node, with the next step."""
         problem = self._unusable(server) or self._lacking(server, self._catalog.named(server, tool))
         if problem:
             return problem
@@ -116,7 +113,6 @@ class ToolSource:
                 yield problem
 
     def unsynced(self, server: str) -> Problem | None:
-        """Return the problem that no tools of a server are nodes as it was never synced, else None."""
         if self._catalog.head(server) is not None:
             return None
         corrupt = self._catalog.set_aside(server)
@@ -219,7 +215,6 @@ class ToolSource:
             return None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now, as `missing` explains."""
         try:
             server = self._store.get(name)
         except (CorruptFile, StoreError):
@@ -260,7 +255,6 @@ class ToolSource:
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
 
     def _nearest(self, server: str, tool: str) -> ToolRecord | None:
-        """Return the tool of a server that a misspelled name means: one like it, or that begins with it."""
         typed, prefix = naming.tool_part(tool), f"{naming.PREFIX}{server}-"
         parts: dict[str, ToolRecord] = {}
         for record in self.records(server):
@@ -293,7 +287,6 @@ class ToolSource:
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:
-    """Return the configured server most similar to the start of a node type; empty if none is."""
     words = rest.split("-")
     known = list(names)
     for length in range(len(words), 0, -1):

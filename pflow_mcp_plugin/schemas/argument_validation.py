@@ -53,7 +53,6 @@ class Violation:
 
     @property
     def argument(self) -> str:
-        """The path of the argument; empty if the violation concerns all of them together."""
         return "" if self.path == _WHOLE else self.path
 
     def __str__(self) -> str:
@@ -110,7 +109,6 @@ class Validator:
             return self._without_nulls(arguments, self._schema, _DEEPEST_NULL)
 
     def _without_nulls(self, value: Any, schema: JSON, depth: int) -> Any:
-        """Return an argument without nulls that mean "not given"; the same object if it has none."""
         if depth == 0 or not isinstance(value, dict | list) or not isinstance(schema, Mapping):
             return value
         if isinstance(value, list):
@@ -194,7 +192,6 @@ class _Budget:
 
 
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
-    """Return a function that validates arguments, given as JSON text, and yields errors of jsonschema."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -295,7 +292,6 @@ def _is_about_type(error: Any) -> bool:
 
 
 def _closest(error: Any) -> Any:
-    """Return the jsonschema error inside the alternative that an argument was most likely meant for."""
     from jsonschema.exceptions import best_match
 
     return best_match([error]) if error.context else error

@@ -94,7 +94,6 @@ class SchemaDocument:
         return {**moved, "$defs": {**(inner if isinstance(inner, dict) else {}), **found}} if found else part
 
     def _moved(self, part: Any, names: dict[str, str], found: dict[str, JSON], depth: int) -> Any:
-        """Return a part of a JSON Schema with its references moved to `$defs`, and their targets as well."""
         if depth == 0 or not isinstance(part, dict | list):
             return part
         if isinstance(part, list):
@@ -132,7 +131,6 @@ class SchemaDocument:
             self._guesses = True
 
     def takes_null(self, schema: JSON) -> bool:
-        """Whether a JSON Schema states that it accepts null."""
         return "None" in self.friendly(schema).split(" | ")
 
     def is_unset_by_null(self, schema: JSON) -> bool:
@@ -162,7 +160,6 @@ class SchemaDocument:
         return [*found, "None"] if schema.get("nullable") is True else found
 
     def _stated(self, schema: JSONObject) -> list[str]:
-        """Return the types that `type`, `const` or `enum` of a JSON Schema state."""
         stated = schema.get("type")
         names = stated if isinstance(stated, list) else [stated]
         if names and all(isinstance(name, str) for name in names):

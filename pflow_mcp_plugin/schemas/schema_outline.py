@@ -124,7 +124,6 @@ def _inside(document: SchemaDocument, schema: JSON, depth: int) -> Iterator[Inne
 
 
 def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]:
-    """Yield the schema and its parts that say something about the inside of values, for an outline."""
     waiting, seen = [schema], set[int]()
     for _ in range(_MOST):
         member = document.resolve(waiting.pop(0)) if waiting else None
@@ -208,7 +207,6 @@ class _Sampler:
 
 
 def _stated(schema: JSONObject) -> JSON:
-    """Return the sample value that a schema names itself: its constant, default, first choice or example."""
     for word in ("const", "default"):
         if schema.get(word) is not None:
             return schema[word]
@@ -221,7 +219,6 @@ def _stated(schema: JSONObject) -> JSON:
 
 
 def _text(schema: JSONObject) -> str:
-    """Return a sample text with the length and pattern that a schema asks for, if that is easy."""
     least, most, pattern = (schema.get(word) for word in ("minLength", "maxLength", "pattern"))
     text = str(_PLAIN["str"])
     if isinstance(pattern, str):
@@ -233,7 +230,6 @@ def _text(schema: JSONObject) -> str:
 
 
 def _number(schema: JSONObject, plain: JSON) -> JSON:
-    """Return a sample number within the bounds of a schema that is easy to read; other values as they are."""
     if not isinstance(plain, int | float) or isinstance(plain, bool):
         return plain
     least, above, most, below = (_bound(schema.get(word)) for word in _BOUNDS)

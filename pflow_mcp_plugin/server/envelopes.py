@@ -100,7 +100,6 @@ def _plain(value: object, above: tuple[int, ...]) -> Any:
 
 
 def _text(value: object) -> str:
-    """Return a string for an envelope that UTF-8 can encode, of any object."""
     try:
         text = hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
     except Exception:  # noqa: BLE001 - the object is a node's own: its `__str__` may raise anything
@@ -130,7 +129,6 @@ class KnownSecrets:
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def redactor(self, control: RunControl | None = None) -> Redactor:
-        """Return the redactor of an answer: for the secret settings, and the secrets of a run."""
         of_run = frozenset(telling(control.secrets)) if control else frozenset()
         return Redactor(self.saved() | of_run)
 

@@ -57,7 +57,6 @@ class PflowResources:
     """The MCP resources that a pflow server offers: a guide, the workflow schema, saved workflows, traces."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return the resources on offer: the two fixed ones, the saved workflows and the latest traces."""
         fixed = (
             _listed(GUIDE, "guide", "How to find, build, check, run and save workflows", "text/markdown"),
             _listed(SCHEMA, "workflow-schema", "The JSON Schema of workflows", "application/schema+json"),
@@ -77,7 +76,6 @@ class PflowResources:
         ]
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of an MCP resource on offer, or raise `PflowError` of kind `not_found`."""
         if uri == GUIDE:
             return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
@@ -96,7 +94,6 @@ class PflowResources:
 
 
 def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:
-    """Return the latest traces of the caller's own runs, to offer as resources."""
     traces = request.host.traces
     if traces is None:
         return []
@@ -164,7 +161,6 @@ class PflowPrompts:
         return [{"name": BUILD, "title": "Build a workflow", "description": description, "arguments": [task]}]
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return the prompt on offer, filled in for a task."""
         if name != BUILD:
             message = f"There is no prompt {shown(name)}"
             raise PflowError(message, kind="not_found", suggestions=(f"There is {BUILD}",))
@@ -210,7 +206,6 @@ class Offer:
         return (*self._own, *matching(self._saved(), self._patterns, read_only=self._read_only))
 
     def options(self) -> ServingOptions:
-        """Return the `ServingOptions` of the offer; the caller adds those of stdio or HTTP."""
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(

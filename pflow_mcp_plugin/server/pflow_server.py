@@ -205,7 +205,6 @@ class _Handlers:
         )
 
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
-        """Answer `tools/list` with every tool on one page."""
         if self._options.changes is not None:
             self._options.changes.seen(context)
         return complete(tools=[declaration(tool) for tool in self._offered()])
@@ -248,7 +247,6 @@ class _Handlers:
     def _answered(
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
     ) -> dict[str, Any]:
-        """Return the result of `tools/call`; runs in a worker thread."""
         try:
             arguments = params.arguments or {}
             check_arguments(tool, arguments)

@@ -216,7 +216,6 @@ def _declared(field: Field) -> dict[str, Any]:
 
 
 def _types(field: Field) -> list[str]:
-    """Return the JSON types of a workflow's input or output; empty if it may be anything."""
     types = [_NAMES.get(name, name) for name in field.types]
     return list(dict.fromkeys(types)) if FRIENDLY_NAMES.keys() >= set(types) else []
 

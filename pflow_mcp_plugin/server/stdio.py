@@ -342,7 +342,6 @@ class LineWriter:
             self._put(json.dumps(answer).encode() + b"\n")
 
     def _put(self, line: bytes) -> anyio.Event | None:
-        """Write a line to stdout, or leave it to the thread and return the event of its end."""
         if not self._count and len(line) <= select.PIPE_BUF and self._poll.poll(0):
             self._write(self._descriptor, line)
             return None

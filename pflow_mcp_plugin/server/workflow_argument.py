@@ -71,7 +71,6 @@ def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
 
 
 def _check_size(found: GivenWorkflow) -> None:
-    """Refuse a workflow from a client that is too deep or too large, before anything walks through it."""
     left: list[tuple[Any, int]] = [(found.workflow, 1)]
     count = 0
     while left:

@@ -50,13 +50,11 @@ class WorkflowTool(Tool):
 
     @property
     def declaration(self) -> types.Tool:
-        """The tool as the `tools/list` of one's own server returns it."""
         return _declared(self._served)
 
     async def call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Answer a `tools/call` of one's own server with the workflow's outputs or the failure."""
         named = params.model_copy(update={"name": self.name})  # it may be mounted under another name
         return types.CallToolResult.model_validate(await self._handle(context, named), by_name=False)
 

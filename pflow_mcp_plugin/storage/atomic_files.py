@@ -348,7 +348,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _make_like(descriptor: int, like: Path) -> None:
-    """Give a replacement file the owner, the extended attributes and the permissions of the old one."""
     wanted, own = like.stat(), os.fstat(descriptor)
     if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid):
         os.chown(descriptor, wanted.st_uid, wanted.st_gid)

@@ -30,7 +30,6 @@ class JsonStore(NamedTuple):
     report: Callable[[Problem], None] = lambda _: None
 
     def read(self) -> dict[str, JSON]:
-        """Return the object in the JSON file, `{}` if the file does not exist."""
         return self._load_or_begin(is_locked=False)
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
@@ -45,7 +44,6 @@ class JsonStore(NamedTuple):
             return data
 
     def _load_or_begin(self, *, is_locked: bool) -> dict[str, JSON]:
-        """Return the object in the JSON file; a corrupt one that can be rebuilt is moved aside."""
         try:
             return self._load()
         except CorruptFile as corrupt:

@@ -164,14 +164,12 @@ class _Wait:
         self._stopped = stopped
 
     def ready(self, descriptor: int, event: int) -> None:
-        """Wait until a pipe, terminal or device can be read or written."""
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(self.left(_NAP) * 1_000):
             pass
 
     def left(self, most: float) -> float:
-        """Return the seconds to wait for a pipe or device at once, or raise the error that time is up."""
         if self._stopped():
             raise InterruptedError(errno.EINTR, "the run was stopped")
         left = most if self._end is None else self._end - time.monotonic()
@@ -235,7 +233,6 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the folders and links through which a file's path leads, each with its status."""
     here, links = "/", 0
     rest = path.split("/")[::-1]
     yield here, os.lstat(here)
@@ -278,7 +275,6 @@ def _require_owner(place: str, status: os.stat_result) -> None:
 
 
 def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
-    """Refuse a file or folder that others may write, by its mode or access list, read from `handle`."""
     mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
     if status.st_mode & stat.S_IWOTH:
         raise _not_own(place, f"every user can write it ({mode})", "chmod go-w", status)
@@ -295,7 +291,6 @@ def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -
 
 
 def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
-    """Return the users and groups that an access list lets write, beside the file's owner."""
     try:
         content = os.getxattr(handle, _ACL)
     except (OSError, AttributeError):  # it has no access list, or the system knows none
@@ -339,7 +334,6 @@ def _is_unmapped(user: int) -> bool:
 
 
 def _not_own(place: str, reason: str, command: str, status: os.stat_result) -> StoreError:
-    """Return the error about a file that others could have changed; `command` mends it, with the path."""
     from shlex import quote
 
     what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"

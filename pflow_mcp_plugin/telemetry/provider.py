@@ -49,7 +49,6 @@ def _is_set() -> bool:
 
 
 def _is_requested() -> bool:
-    """Whether the environment asks for a tracer provider, by the variables of OpenTelemetry."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = os.environ.get(_EXPORTER, "")
@@ -57,7 +56,6 @@ def _is_requested() -> bool:
 
 
 def _set_up() -> bool:
-    """Set a tracer provider that sends spans where the environment says; return whether one is set."""
     with _lock:
         if _is_set():
             return True
@@ -80,7 +78,6 @@ def _set_up() -> bool:
 
 
 def _exporter(name: str) -> SpanExporter | None:
-    """Return the span exporter for the tracer provider that a variable names, None if it is not offered."""
     if name.strip() == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 

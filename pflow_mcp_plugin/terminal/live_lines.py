@@ -56,12 +56,10 @@ class LiveLines:
         return self._columns()
 
     def start(self) -> None:
-        """Begin to draw the live lines, if the cursor can be moved."""
         if self._moves:
             threading.Thread(target=self._draw_often, name="live lines", daemon=True).start()
 
     def keep(self, parts: Iterable[Part], *, whole: bool = False) -> None:
-        """Write a line that stays, above the live lines."""
         with self.lock:
             line = line_of(parts, None if whole else self._columns(), coloured=self._coloured)
             self._write(f"{self._erased()}{line}\n")
@@ -74,7 +72,6 @@ class LiveLines:
             yield
 
     def close(self) -> None:
-        """Stop drawing live lines, and leave the terminal as it was."""
         self._over.set()
         with self.lock:
             self._write(self._erased())

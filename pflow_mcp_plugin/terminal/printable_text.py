@@ -119,7 +119,6 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def _belongs(text: str, place: int) -> bool:
-    """Whether a usually hidden character belongs where it stands, such as a joiner inside an emoji."""
     if text[place] in _MARKS:
         near = text[max(place - _NEAR, 0) : place + _NEAR]
         return runs_right_to_left(near) and text[place + 1 : place + 2] not in set(_MARKS)

@@ -56,7 +56,6 @@ class Table:
         self.indent = indent
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
-        """Return the table as text for a terminal of this width."""
         cells = [
             [_part(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
         ]
@@ -137,7 +136,6 @@ def _lines(text: str, width: int | None) -> list[str]:
 
 
 def _narrowed(natural: Sequence[int], places: Sequence[int], width: int, least: int) -> list[int] | None:
-    """Return the widths of a table's columns after cutting the widest of some; None if that is not enough."""
     widths = list(natural)
     while (excess := sum(it + _BETWEEN for it in widths if it) - _BETWEEN - width) > 0:
         able = [place for place in places if widths[place] > least]

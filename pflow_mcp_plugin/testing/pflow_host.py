@@ -269,6 +269,5 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
 
 
 def _failure(what: str, error: PflowError, warnings: Sequence[Problem] = ()) -> AssertionError:
-    """Return the failure of a preset's test: what happened, what was reported before, what to do."""
     steps = [f"-> {step}" for step in error.suggestions]
     return AssertionError("\n  ".join([f"{what}: {error}", *map(str, warnings), *steps]))

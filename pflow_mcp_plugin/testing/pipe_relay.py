@@ -30,7 +30,6 @@ def main(path: str) -> int:
 
 
 def _send(test: socket.socket) -> None:
-    """Relay what the client writes to the test, and that it has closed its end."""
     while chunk := os.read(0, _CHUNK):
         test.sendall(chunk)
     test.shutdown(socket.SHUT_WR)

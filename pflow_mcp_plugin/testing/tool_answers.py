@@ -73,7 +73,6 @@ def read_tools(path: str | Path) -> tuple[Tool, ...]:
 
 
 async def _call(made: Any, arguments: dict[str, Any]) -> CallResult:
-    """Answer a call by a test's function as a server would: arguments validated, result converted."""
     from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 

@@ -131,7 +131,6 @@ def _identity(values: tuple[Any, ...]) -> JSONObject:
 
 
 def _hashed(written: JSONObject) -> JSONObject:
-    """Return a launch identity with a hash of all that stands in the place of a secret."""
     from pflow_mcp_plugin.config import display
 
     words = [*map(str, cast("Sequence[str]", written.get("args", ())))]
@@ -145,7 +144,6 @@ def _without_added(launch: JSONObject) -> JSONObject:
 
 
 def _kept(name: str, value: str) -> str:
-    """Return a variable's value for a launch identity, with a hash in place of a secret."""
     from pflow_mcp_plugin import secret_detection
     from pflow_mcp_plugin.config import display
 

@@ -57,7 +57,6 @@ class Pins:
         return None if content is None else _decode(path, content)
 
     def update(self, server: str, change: Callable[[Pinned | None], _Changed]) -> _Changed:
-        """Change the pins of a server under the lock of their file; return them as written."""
         path = self._path(server)
         with storage.locked(path):
             before = self.read(server)
@@ -158,7 +157,6 @@ class Comparison:
         return bool(self.launches or self.instructions or self.tools or self.new)
 
     def lines(self) -> Iterator[str]:
-        """Yield the differences from the pins as lines for a terminal; none if there is no difference."""
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             yield from (f"launch: changed, approved for {old}", f"  now {new}")

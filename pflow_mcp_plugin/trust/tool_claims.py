@@ -71,7 +71,6 @@ def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
 
 
 def _claims(record: ToolRecord, hint: str) -> bool:
-    """Whether a tool claims to be harmless, in its approved version and in the current one."""
     return all(_is_harmless(tool.annotations, hint) for tool in (record.tool, record.found))
 
 

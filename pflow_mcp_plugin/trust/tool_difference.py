@@ -59,7 +59,6 @@ class Difference:
     may_break: bool = False  # a use that was right before may be affected
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the difference in JSON form, with long values cut."""
         return {
             "field": self.field[:500],
             "what": self.what,
@@ -86,7 +85,6 @@ def text_difference(field: str, old: str, new: str) -> list[Difference]:
 
 
 def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
-    """Yield the differences between two JSON values of a tool, as deep as keys can be compared."""
     waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, _DEPTH)]
     found = 0
     while waiting and found < _MOST_FOUND:
@@ -165,7 +163,6 @@ def unmistakable(text: str) -> str:
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:
-    """Yield where two texts of a tool differ, each place with the words around it."""
     before, after = old.split(None, _MOST_WORDS), new.split(None, _MOST_WORDS)
     places = list(_places(before, after))
     if not places:
@@ -216,7 +213,6 @@ def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the start and end of a long text that differs, and how much was cut between them."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -238,7 +234,6 @@ class ChangedTool:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields in which the tool differs, such as `inputSchema.properties.title.type`."""
         return tuple(dict.fromkeys(each.field for each in self.differences))
 
 

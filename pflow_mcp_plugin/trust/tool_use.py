@@ -156,7 +156,6 @@ class _Results:
         return f"output {name}, which is read, was {was} and is now {now_is}"
 
     def _types(self, path: Path) -> set[str] | None:
-        """Return the types of a part of a tool's result, None if the output schema declares no such part."""
         schema = self._whole
         if schema is None:
             return None

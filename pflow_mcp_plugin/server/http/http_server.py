@@ -141,7 +141,6 @@ class Tls:
     key: Path | None = None
 
     def check(self) -> None:
-        """Refuse a certificate and key that cannot be read or do not belong together."""
         try:
             # An empty password: without one, OpenSSL would ask for that of an encrypted key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, lambda: "")

@@ -34,14 +34,12 @@ class ListeningAddress:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the HTTP server listens on all addresses of this machine."""
         try:
             return ip_address(self.host).is_unspecified
         except ValueError:
             return False
 
     def url(self, scheme: str = "http") -> str:
-        """Return the URL of the MCP endpoint at this listening address."""
         return f"{scheme}://{spelled(self.host)}:{self.port}{ENDPOINT}"
 
 

@@ -256,7 +256,6 @@ def valid_issuer(issuer: str) -> str:
 
 
 def _is_safe(url: str) -> bool:
-    """Whether an authorization server's URL is https, or http on this machine."""
     try:
         parts = urlsplit(url)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and not plain_http_host(url)
