@@ -38,7 +38,7 @@ _AT_ONCE = 64
 
 
 class Session:
-    """Connections that Python's calls of tools share, from any thread, until the session is closed.
+    """Connections that calls from Python share, in any thread, until the session is closed.
 
     A server is started by the first call that needs it. In another process, forked or spawned, a session
     opens connections of its own.
@@ -75,19 +75,19 @@ class Session:
         await asyncio.to_thread(self.close)
 
     def call(self, server: str, tool: str, /, **arguments: Any) -> JSON:
-        """Call a tool over the session's connection, once, and return its result; see the function `call`."""
+        """Call a tool from Python over the session's connection, once; see the function `call`."""
         return self.call_result(server, tool, **arguments).value
 
     def call_result(self, server: str, tool: str, /, **arguments: Any) -> ToolResult:
-        """Call a tool as `call` does, and return also what it answered beside its result."""
+        """Call a tool from Python over the session's connection; see the function `call_result`."""
         return called(self.runtime(), server, tool, arguments)
 
     def read_resource(self, server: str, uri: str) -> JSON:
-        """Read a resource over the session's connection, once; see the function `read_resource`."""
+        """Read a resource from Python over the session's connection, once; see `read_resource`."""
         return resource(self.runtime(), server, uri)
 
     async def call_async(self, server: str, tool: str, /, **arguments: Any) -> JSON:
-        """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels it."""
+        """Call a tool from Python without blocking the event loop; see the function `call_async`."""
         import asyncio
 
         begun: list[Future[Any]] = []
@@ -112,7 +112,7 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the session's servers; its running calls fail, and no more can be made. Safe to call twice."""
+        """End a session of calls from Python: its servers end, running calls fail. Safe to call twice."""
         with self._lock:
             self._closed = True
             closing, self._closing = self._closing, ExitStack()
@@ -127,7 +127,7 @@ class Session:
                 threads.shutdown(wait=False, cancel_futures=True)
 
     def runtime(self) -> Runtime:
-        """Return what makes the session's calls, opened at the first one in a process.
+        """Return what makes the calls of a session from Python, opened at the first one in a process.
 
         Raises:
             McpError: The session is closed.
@@ -177,12 +177,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def session() -> Session:
-    """Return a new session; inside its `with`, all calls use its connections, in every thread."""
+    """Return a new session for calls from Python: inside its `with`, all calls use its connections.
+
+    That holds in every thread.
+    """
     return Session()
 
 
 def call(server: str, tool: str, /, **arguments: Any) -> JSON:
-    """Call a tool once and return its result, over the open session's connection if there is one.
+    """Call a tool from Python, once, over the connection of the open session, if there is one.
 
     Args:
         server: The server's name in the config.
@@ -199,7 +202,7 @@ def call(server: str, tool: str, /, **arguments: Any) -> JSON:
 
 
 def call_result(server: str, tool: str, /, **arguments: Any) -> ToolResult:
-    """Call a tool as `call` does, and return also what it answered beside its result.
+    """Call a tool from Python, and return also what it answered beside its result.
 
     Args:
         server: The server's name in the config.
@@ -217,7 +220,7 @@ def call_result(server: str, tool: str, /, **arguments: Any) -> ToolResult:
 
 
 def read_resource(server: str, uri: str) -> JSON:
-    """Read a resource once, over the connection of the open session, if there is one.
+    """Read a resource from Python, once, over the connection of the open session, if there is one.
 
     Args:
         server: The server's name in the config.
@@ -238,7 +241,7 @@ def read_resource(server: str, uri: str) -> JSON:
 
 
 async def call_async(server: str, tool: str, /, **arguments: Any) -> JSON:
-    """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels the call.
+    """Call a tool from Python without blocking the event loop; cancelling the task cancels the call.
 
     Args:
         server: The server's name in the config.

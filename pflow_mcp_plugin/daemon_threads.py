@@ -47,7 +47,6 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as Executor has it
-        """Let the daemon threads end once their work is done; does not wait for them."""
         with suppress(Empty):
             while cancel_futures:
                 left = self._work.get_nowait()

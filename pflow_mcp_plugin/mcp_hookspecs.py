@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # loaded at every start, where the types are rarely needed
 
 @hookspec
 def pflow_mcp_presets(host: Host) -> Iterable[ServerPreset]:
-    """Offer ready-made servers, which users add by name: `pflow mcp add NAME`.
+    """Hook of this plugin for offering presets, which users add by name: `pflow mcp add NAME`.
 
     Called when presets are listed, shown or added, and by the sync of a server that was added from
     a preset; never when the program starts. Import the presets inside the function if there are many.
@@ -53,7 +53,7 @@ def pflow_mcp_presets(host: Host) -> Iterable[ServerPreset]:
 
 @hookspec
 def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
-    """Change a call before it is made, or veto it.
+    """Hook of this plugin for changing a tool call before it is made, or vetoing it.
 
     Called once for each call, after its arguments were validated. Implementations are called in
     plugin order; each receives the call as the previous one left it.
@@ -81,7 +81,7 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
 
 @hookspec(firstresult=True)
 def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
-    """Answer a call in place of its server, or watch it as a wrapper.
+    """Hook of this plugin for answering a tool call in place of its server, or watching it as a wrapper.
 
     Called once for each call; this plugin's own implementation comes last and calls the server.
 

@@ -17,7 +17,7 @@ _SUFFIXED = r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})"
 
 
 def is_server_name(name: str) -> bool:
-    """Whether `name` follows the rule for names of servers: `[a-z0-9-]+`."""
+    """Whether this can be the name of a server: `[a-z0-9-]+`."""
     return _SERVER.fullmatch(name) is not None
 
 

@@ -66,7 +66,6 @@ class PresetInput:
     choices: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
 
     def __attrs_post_init__(self) -> None:
-        """Check the fields against each other."""
         if not is_variable(self.name):
             raise _wrong(self, "name", f"must be letters, digits and _, got {self.name!r}")
         if self.secret and (self.default or self.choices or self.path):
@@ -141,7 +140,6 @@ class ServerPreset:
     manifest_hash: str = attrs.field(default="", validator=text)
 
     def __attrs_post_init__(self) -> None:
-        """Check the fields in themselves and against each other."""
         checks = _check_fields, _check_recipes, _check_reach, _check_references, _check_inputs, _check_secrets
         for check in checks:
             for field, reason in check(self):

@@ -136,7 +136,7 @@ class Server(ByFields):
 
     @property
     def owner(self) -> str:
-        """What messages call a configured server."""
+        """What messages call a configured server, such as `server files`."""
         return f"server {self.name}"
 
     @property

@@ -206,6 +206,6 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def problem_of(error: PflowError, **fields: Any) -> Problem:
-    """Return a failure as a problem with its first next step; `fields` replace or add some."""
+    """Return a `PflowError` as a `Problem` with its first next step; `fields` replace or add some."""
     step = next(iter(error.suggestions), "")
     return Problem(**{"message": error.message, "suggestion": step, "kind": error.kind, **fields})

@@ -101,7 +101,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Send an HTTP request and return the answer before its body is read; a redirect is not followed.
+    """Return the answer to a request over a checked connection, its body unread; redirects are not followed.
 
     httpx2 would take headers such as `X-API-Key` along to another host.
     """

@@ -227,7 +227,7 @@ def _matching(entries: Iterable[str], host: str, address: Address | None) -> str
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a URL's host is this machine, judged by its name or address alone."""
+    """Whether a host is this machine, by its name or address alone, as egress may look nothing up."""
     # Names below `.localhost` are loopback too (RFC 6761, section 6.3).
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):

@@ -44,7 +44,7 @@ def advise(server: Server, known: str = "") -> Problem | None:
 
 
 def _expanded(text: str) -> str:
-    """Return a value of a server's config with environment variables expanded; `KeyError` if one is unset."""
+    """Return a server's program or folder with environment variables expanded; `KeyError` if one is unset."""
 
     def value(reference: VariableReference) -> str:
         found = os.environ.get(reference.name)

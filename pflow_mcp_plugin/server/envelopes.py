@@ -191,12 +191,12 @@ LOCAL_READING = Claims(read_only=True, destructive=False, idempotent=True, open_
 def answer_schema(
     properties: JSONObject, required: Iterable[str] | None = None, **beside: JSONObject
 ) -> dict[str, Any]:
-    """Return the schema of both envelopes of a tool whose data is an object with these properties."""
+    """Return the schema of a tool's envelopes whose `data` is an object with these properties."""
     return output_schema(object_of(properties, required), **beside)
 
 
 def arguments_schema(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, which accepts no others, and no endless ones."""
+    """Return the input schema of a tool that pflow serves, which accepts nothing else and nothing endless."""
     bounded = {name: _bounded(schema) for name, schema in properties.items()}
     return {**object_of(bounded, required), "additionalProperties": False}
 
@@ -214,12 +214,12 @@ DISCOVERING = Claims(read_only=True, destructive=False, idempotent=True, open_wo
 
 
 def discovery_answer(found: Discovery[_Found], to_dict: Callable[[_Found], Mapping[str, JSON]]) -> JSONObject:
-    """Return the envelope of what was found; `to_dict` returns the JSON form of an item."""
+    """Return the envelope of what `*_discover` found; `to_dict` returns the JSON form of an item."""
     return success({"matches": found.to_list(to_dict), "ranked_by": found.ranked_by, "note": found.note})
 
 
 def discovery_schema(properties: JSONObject, required: Iterable[str]) -> dict[str, Any]:
-    """Return the schema of both envelopes of a tool that finds items with these properties."""
+    """Return the schema of the envelopes of a `*_discover` tool whose items have these properties."""
     confidence = {**NUMBER, "minimum": 0, "maximum": 1}
     match = object_of(
         {**properties, "confidence": confidence, "reason": TEXT}, (*required, "confidence", "reason")

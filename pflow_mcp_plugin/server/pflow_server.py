@@ -64,13 +64,13 @@ class Resources(Protocol):
     """The MCP resources that a pflow server serves; its methods run in a worker thread."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return the resources as on the wire: `uri`, `name`, `description`, `mimeType`."""
+        """Return the resources that pflow serves as on the wire: `uri`, `name`, `description`, `mimeType`."""
         ...
 
     def templates(self) -> Sequence[JSONObject]: ...
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a resource as on the wire: `uri`, `mimeType`, `text`."""
+        """Return the contents of a resource that pflow serves as on the wire: `uri`, `mimeType`, `text`."""
         ...
 
 
@@ -78,11 +78,11 @@ class Prompts(Protocol):
     """The MCP prompts that a pflow server serves; its methods run in a worker thread."""
 
     def prompts(self) -> Sequence[JSONObject]:
-        """Return the prompts as on the wire: `name`, `description`, `arguments`."""
+        """Return the prompts that pflow serves as on the wire: `name`, `description`, `arguments`."""
         ...
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return a prompt as on the wire: `description`, `messages`."""
+        """Return a prompt that pflow serves as on the wire: `description`, `messages`."""
         ...
 
 
@@ -210,7 +210,7 @@ class _Handlers:
         return complete(tools=[declaration(tool) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Answer `tools/call`; a failure of any kind is a result with `isError`, which an agent can read."""
+        """Answer a client's `tools/call`; any failure is a result with `isError`, for agents to read."""
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:

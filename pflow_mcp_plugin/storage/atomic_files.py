@@ -42,7 +42,7 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
-    """Return the content of a file of at most `most` bytes, None if it does not exist."""
+    """Return the content of a file, old or new but never half written; None if it does not exist."""
     try:
         return read_regular(path, most)
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def json_files_in(folder: Path) -> list[Path]:
-    """Return the JSON files in a folder, unsorted; empty if there is no folder."""
+    """Return the JSON files in a folder, not their locks or temporary files; empty without a folder."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def file_stamp(path: Path) -> tuple[int, ...]:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether other users may do anything with a file, by its permissions; not known on Windows."""
+    """Whether other users may do anything with a file, by its permissions; False on Windows."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & 0o077)
     except OSError:  # it does not exist, or its folder is not accessible
@@ -139,7 +139,7 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
-    """Replace a regular file that the user named, atomically if nothing but its content changes by that.
+    """Replace a regular file that the user named, atomically unless that changes more than its content.
 
     It keeps its permissions, its owner and its extended attributes, such as an access control list; a
     symlink stays, and its target is replaced. Where replacing it would change more, or is not allowed, the
@@ -167,7 +167,7 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
 
 
 def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int:
-    """Copy a regular file with its permissions and times; return its size.
+    """Atomically make a file a copy of another, with its permissions and times; return its size.
 
     Raises `NotRegular`, or `OSError` with the target unchanged. A symlink at the target is replaced.
     """
@@ -190,7 +190,7 @@ def temporary_name(target: Path) -> Path:
 def replaced_regular(
     path: Path, *, mode: int | None = None, durable: bool = True
 ) -> Iterator[Callable[[bytes], None]]:
-    """Replace a regular file that the user named by what is written piece by piece in the `with` block.
+    """Atomically replace a file that the user named by what the `with` block writes piece by piece.
 
     If the block raises, the old file stays. A file that is there keeps its permissions and its owner, and a
     symlink stays. Raises `NotRegular` or `OSError`.
@@ -207,7 +207,7 @@ def replaced_regular(
 
 
 def append_regular(path: Path, data: bytes) -> None:
-    """Add to the end of a regular file; if that fails (`OSError`), remove what was added."""
+    """Add all of this to the end of a file or, if that fails (`OSError`), nothing."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         before, written = os.fstat(descriptor).st_size, 0
@@ -223,7 +223,7 @@ def append_regular(path: Path, data: bytes) -> None:
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
-    """Write the old content of a file to `<name>.bak`, and return that path."""
+    """Write the old content of a file to `<name>.bak`, or `.bak-2` and so on, and return that path."""
     # A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
     for number in count(1):
         backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
@@ -286,7 +286,7 @@ def sweep(folder: Path, name: str = "") -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a corrupt file to `<name>.corrupt-<n>` and return its new path."""
+    """Rename a corrupt file to `<name>.corrupt-<n>`, so that a new one can be written; return that path."""
     target = _target(path)
     numbered = (target.with_name(f"{target.name}.corrupt-{number}") for number in count(1))
     try:
@@ -310,7 +310,7 @@ def _target(path: Path) -> Path:
 def _replacing(
     target: Path, mode: int | None, *, like: Path | None = None, durable: bool = True
 ) -> Iterator[int]:
-    """Replace a file by what is written to the descriptor; if the block raises, leave it unchanged."""
+    """Atomically replace a file by what is written to the descriptor; if the block raises, leave it."""
     temporary = temporary_name(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
@@ -362,7 +362,7 @@ def _make_like(descriptor: int, like: Path) -> None:
 
 
 def _write_over(path: Path, data: bytes, mode: int | None) -> None:
-    """Write into a file that is there; its content is unchanged if the disk has no room for the new one."""
+    """Write into a file that cannot be replaced atomically; without room on the disk, it is unchanged."""
     descriptor = open_regular(path, os.O_WRONLY)
     try:
         before = os.fstat(descriptor).st_size

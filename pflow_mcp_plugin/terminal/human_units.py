@@ -30,12 +30,12 @@ def seconds_in(text: str) -> float:
 
 
 def count_text(count: int, noun: str) -> str:
-    """Return a number of things, such as `1 tool` or `2,500 tools`; the plural of `noun` ends with `s`."""
+    """Return a count for people, such as `1 tool` or `2,500 tools`; the plural of `noun` ends with `s`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def duration_text(milliseconds: float) -> str:
-    """Return a duration such as `12 ms`, `4.7 s`, `2 min 5 s` or `3 h 20 min`."""
+    """Return a duration for people, such as `12 ms`, `4.7 s`, `2 min 5 s` or `3 h 20 min`."""
     seconds = milliseconds / 1_000
     if milliseconds < 1:
         return "0 ms" if milliseconds <= 0 else "<1 ms"
@@ -59,7 +59,7 @@ def running_text(seconds: float) -> str:
 
 
 def age_text(moment: datetime | str, now: datetime | None = None) -> str:
-    """Return how long ago a moment was, such as `2 min ago`; its date after more than 30 days."""
+    """Return how long ago a moment was for people, such as `2 min ago`; its date after more than 30 days."""
     from datetime import UTC, datetime
 
     try:

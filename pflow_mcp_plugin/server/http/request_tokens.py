@@ -289,7 +289,7 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 class _Unusable(Exception):
-    """The token of a request is refused; the message says why."""
+    """The JWT of a request is refused; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
