@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it in the host's library, in its normal form.
+        """Check a workflow and save it in any host's library, in its normal form.
 
         Args:
             workflow: The workflow as loaded.
@@ -196,24 +196,24 @@ class Settings(ABC):
 
     @abstractmethod
     def get(self, key: str) -> str | None:
-        """Return the value of a setting in any host, or None if it is not set."""
+        """Return a value from any host's settings, None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Return every key in the host's settings, with a word for where its value is stored, as `file`.
+        """Return every key in any host's settings, with a word for where its value is stored, as `file`.
 
         Empty by default: the host does not list its settings.
         """
         return {}
 
     def fingerprint(self) -> str:
-        """Return a text that changes when any of the host's settings is saved, changed or deleted.
+        """Return a text that changes when any host's settings change: one is saved, changed or deleted.
 
         Empty by default: the host cannot tell without reading them.
         """
         return ""
 
     def set(self, key: str, value: str) -> None:
-        """Save a value in the host's settings.
+        """Save a value in any host's settings.
 
         Raises:
             PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
@@ -222,11 +222,11 @@ class Settings(ABC):
         raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
 
     def plain(self) -> Collection[str]:
-        """Return the keys in the host's settings that the user marked as not secret; by default none."""
+        """Return the keys in any host's settings that the user marked as not secret; by default none."""
         return ()
 
     def unset(self, key: str) -> bool:
-        """Delete a value from the host's settings; return whether it was set. By default, False."""
+        """Delete a value from any host's settings; return whether it was set. By default, False."""
         return False
 
 
@@ -251,7 +251,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return a host's trace: its `run_id`, `owner`, `success`, `error`, `steps` and more.
+        """Return any host's trace of a run: its `run_id`, `owner`, `success`, `error`, `steps` and more.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

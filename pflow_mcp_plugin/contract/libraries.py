@@ -94,12 +94,12 @@ class SavedWorkflow:
     problem: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return a library's description of a saved workflow as JSON, for lists."""
+        """Return how any host's library describes a saved workflow in lists, as JSON."""
         return {**attrs.asdict(self, recurse=False), "path": str(self.path)}
 
 
 class Library(ABC):
-    """Base class of the library in which a host saves workflows."""
+    """Base class of any host's library of saved workflows."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
@@ -122,7 +122,7 @@ class Library(ABC):
         """
 
     def saved(self, pattern: str = "") -> Sequence[SavedWorkflow]:
-        """Return the descriptions of the workflows in the host's library by name; broken ones have a problem.
+        """Return what any host's library says of its workflows, by name; broken ones have a problem.
 
         Args:
             pattern: Only those whose name or description contains it, in any case.
@@ -138,7 +138,7 @@ class Library(ABC):
         return found
 
     def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
-        """Return the workflows in the host's library that do what a task asks for, best first.
+        """Return the workflows in any host's library that do what a task asks for, best first.
 
         By default, those that contain words of the task, with their share as confidence.
         """
@@ -150,7 +150,7 @@ class Library(ABC):
         return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a workflow in the host's library is saved, changed or deleted."""
+        """Return a text that changes when a workflow in any host's library is saved, changed or deleted."""
         return repr([(saved.name, saved.version, saved.saved) for saved in self.saved()])
 
     @abstractmethod

@@ -66,7 +66,7 @@ class Problem(ByFields):
 
 
 class PortableError(Exception):
-    """Base class of failures that `pickle` and `copy` rebuild with all their fields.
+    """Base class of `PflowError` and others that `pickle` and `copy` rebuild with all their fields.
 
     By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
     result from another process, `multiprocessing.Pool` then waits forever.
@@ -77,7 +77,7 @@ class PortableError(Exception):
 
 
 def described(error: BaseException) -> str:
-    """Return an exception in words for a problem: its class, and its message if that can be formatted.
+    """Return an exception as a `Problem` words it: its class, and its message if that can be formatted.
 
     Raises:
         KeyboardInterrupt: The user interrupted the formatting.
@@ -110,7 +110,6 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
-    """Return a copied or unpickled failure before its fields are set."""
     return kind.__new__(kind, *args)
 
 
@@ -201,7 +200,7 @@ def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -
 
 
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems that stop a command, without the warnings."""
+    """Return the problems of severity `error`, which stop a command, without the warnings."""
     return [problem for problem in problems if problem.severity == "error"]
 
 

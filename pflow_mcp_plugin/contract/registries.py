@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Registry(ABC):
-    """Base class of the registry of a host: every node type that is known, from all sources."""
+    """Base class of any host's registry: every node type that is known, from all sources."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry:
@@ -30,7 +30,7 @@ class Registry(ABC):
         """Yield the entries in any host's registry by name, only those whose name contains `pattern`."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias from the host's registry, None if it does not exist."""
+        """Return the entry of a node type or alias from any host's registry, None if it does not exist."""
         try:
             return self.get(node_type)
         except PflowError as error:
@@ -39,7 +39,7 @@ class Registry(ABC):
             return None
 
     def describe(self, node_types: Iterable[str]) -> list[Entry]:
-        """Return the entries of several node types or aliases from the host's registry, in this order.
+        """Return the entries of several node types or aliases from any host's registry, in this order.
 
         Raises:
             PflowError: Kind `not_found`: names every unknown one as `get` does, with a problem for each;
@@ -70,7 +70,7 @@ class Registry(ABC):
         )
 
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
-        """Return the entries in the host's registry that match, best first, each with its score.
+        """Return the entries in any host's registry that match, best first, each with its score.
 
         By default, the score is the share of the words that occur in the name or the description.
         """
@@ -81,14 +81,14 @@ class Registry(ABC):
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
     def count(self, words: str) -> int:
-        """Return how many entries `search` would find in the host's registry without a limit.
+        """Return how many entries `search` would find in any host's registry without a limit.
 
         By default, it searches without one.
         """
         return len(self.search(words, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Return the entries in the host's registry that a task in words needs, each complete.
+        """Return the entries in any host's registry that a task in words needs, each complete.
 
         By default, those of `search`, with the share of the words that they contain as confidence.
         """
@@ -101,7 +101,7 @@ class Registry(ABC):
         )
 
     def withhold_code(self, reason: Problem) -> None:
-        """Withhold every node in the host's registry that runs programs or code of a workflow's choice.
+        """Withhold every node in any host's registry that runs programs or code of a workflow's choice.
 
         From then on, until the process ends, their entries are `withheld`, so that nothing which uses them
         runs, and lists and searches leave them out.

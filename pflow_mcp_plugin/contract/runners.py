@@ -26,7 +26,7 @@ from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 
 class Runner(ABC):
-    """Base class of the runner of a host, which checks and runs workflows."""
+    """Base class of any host's runner, which checks and runs workflows."""
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
@@ -66,7 +66,7 @@ class Runner(ABC):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Go on with a run that failed or was killed, where it ended; by default, a host can resume none.
+        """Go on with a run in any host that failed or was killed; by default, no run can be resumed.
 
         Args:
             run_id: The run.
@@ -82,7 +82,7 @@ class Runner(ABC):
         raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
-        """Return a host's runner whose runs and checks have these options; by default, only the usual ones.
+        """Return any host's runner with these options for runs and checks; by default, with the usual ones.
 
         Args:
             options: What the user asked for.
@@ -119,7 +119,7 @@ class Runner(ABC):
         return NodeOutcome(node=node_type, outcome=outcome)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Return a workflow parsed from its text in a form that the host reads; by default, JSON only.
+        """Return a workflow parsed from text in a form that the host's runner reads; by default, JSON only.
 
         Args:
             content: The text.
@@ -137,7 +137,7 @@ class Runner(ABC):
         return workflow
 
     def read_file(self, path: Path) -> JSONObject:
-        """Return a workflow from its file as a host reads it, with what it refers to beside it.
+        """Return a workflow from its file as any host's runner reads it, with what it refers to beside it.
 
         Args:
             path: The file.
@@ -151,15 +151,15 @@ class Runner(ABC):
             raise PflowError(f"{path} cannot be read: {error}", kind="not_found") from error
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Return a workflow in the normal form of the host; by default, the same workflow."""
+        """Return a workflow in the normal form of any host's runner; by default, the same workflow."""
         return workflow
 
     def schema(self) -> JSONObject:
-        """Return the JSON Schema of the workflows that a host runs; by default, that of any object."""
+        """Return the JSON Schema of the workflows of any host's runner; by default, that of any object."""
         return {"type": "object"}
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Return the inputs and outputs of a workflow that is valid for the host, with their types.
+        """Return the inputs and outputs of a valid workflow with their types, as any host's runner does.
 
         By default the inputs have the types that the workflow declares, and its outputs any type.
 

@@ -132,7 +132,7 @@ class Run(ABC):
         """Let any host redact these values from the run's trace, logs and errors."""
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped the run; by default, False."""
+        """Return whether the user has stopped this run, in any host; by default, False."""
         return False
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
@@ -158,7 +158,7 @@ class Run(ABC):
         return
 
     def current_step(self) -> RunStep | None:
-        """Return the step that runs in this thread, for a node whose class sets `announces_sending`.
+        """Return this thread's step of the run, for a node whose class sets `announces_sending`.
 
         Such a node calls `sending` itself, just before it acts; one of any other class is recorded as acting
         from its beginning. None, as by default, if nothing is recorded.
@@ -170,7 +170,7 @@ class Run(ABC):
         return
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name the file behind a string that the host may show shortened; does nothing by default.
+        """Name the file behind a string that any host shows shortened in this run; does nothing by default.
 
         Args:
             value: The string, as it is among the outputs of a node.
