@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class ToolSource:
     """The node source of all tools: the results of the last syncs, filtered by the config.
 
-    Without `settings`, nothing can be asked about the use of entries.
+    Without `settings`, the values of variables that decide what is started are not known: a change of them
+    withholds no entry.
     """
 
     def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
