@@ -146,7 +146,7 @@ class EmbeddedHost(Host):
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
-        """Rebuild the host's node index; it is one for all sources, whichever changed."""
+        """Rebuild the embedded host's index of nodes, one for all plugins, whichever changed its source."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Let an interruption inside end in KeyboardInterrupt, whatever exception has replaced it."""
+    """Let an interruption of foreign code end in KeyboardInterrupt, whatever that code has made of it."""
     try:
         yield
     except BaseException as error:
@@ -31,7 +31,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Turn an exception back into KeyboardInterrupt if an interruption caused it.
+    """Turn what foreign code raised back into KeyboardInterrupt if an interruption caused it.
 
     Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
     as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, also in an exception
@@ -81,7 +81,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
+    """While entered, lets the first SIGTERM or SIGHUP interrupt foreign code, with KeyboardInterrupt.
 
     Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
     the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under

@@ -102,7 +102,7 @@ def own_distribution() -> Distribution | None:
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Whether the entry point of a console script names a module in this package."""
+    """Whether a script found among the installed entry points runs this package."""
     return script.module.partition(".")[0] == _PACKAGE
 
 
@@ -191,7 +191,7 @@ class Manager(pluggy.PluginManager):
 
 
 def create_manager() -> Manager:
-    """Return a pluggy manager that matches plugins against the contract's hook specs; it has none yet."""
+    """Return a manager to load plugins into one by one, which knows the hooks of the contract."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
     # Historic: pluggy calls it for each plugin that is registered later.
@@ -268,7 +268,7 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """The failure of a plugin, with its name and distribution, and how to upgrade or disable it.
+    """The error of a plugin that cannot be loaded or called, with how to upgrade or disable it.
 
     `doing` says what failed, as in "could not be loaded".
     """
@@ -285,14 +285,13 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return the plugin's failure as a warning, for when pflow goes on without that plugin."""
         return problem_of(self, severity="warning", source=self.source)
 
 
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Blame a plugin for what the block raises: it becomes `PluginFailed`, except `passing`.
+    """Call a plugin in the block: what it raises becomes `PluginFailed`, except `passing`.
 
     `doing` says what failed then, as in "could not be loaded".
     """

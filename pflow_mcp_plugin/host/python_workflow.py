@@ -199,12 +199,12 @@ class _Types(ChangedEntries):
         )
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return None: nodes of a script have only one form."""
+        """Return None: a node of a workflow written in Python has only one form."""
         return None
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parses a script's command line, and reports a mistake as pflow does."""
+    """Parses the command line of a workflow written in Python, and reports a mistake as pflow does."""
 
     def error(self, message: str) -> NoReturn:
         raise PflowError(message, suggestions=(f"See: python {self.prog} --help",), kind="usage")

@@ -118,7 +118,7 @@ def prune(state: Path, kept: Retention) -> Removed:
 
 
 def _remove_beyond(state: Path, runs: int) -> Removed:
-    """Remove the traces of all but the newest runs, with their artefacts."""
+    """Remove traces beyond the number of runs to keep, oldest first, and the artefacts beside them."""
     aged: list[tuple[float, Path]] = []
     with suppress(OSError):
         aged = sorted(((_modified(path), path) for path in (state / "traces").glob("*.json")), reverse=True)

@@ -107,7 +107,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """Return what is special about a traced step, in words: its case, skipped, cached, retried."""
+    """Return what is special about a step in a trace file, in words: its case, skipped, cached, retried."""
     details = _details(step)
     cache, batch = details.get("cache"), details.get("batch")
     words = [_route_words(step)]
@@ -121,7 +121,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def shown_type(node_type: object) -> str:
-    """Return the node type of a traced step as it is shown: `workflow` if one is written in the node."""
+    """Return the node type in a trace file as it is shown: `workflow` if one is written in the node."""
     text = str(node_type)
     return "workflow" if text.startswith("workflow:{") else text
 
@@ -132,7 +132,7 @@ def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
-    """Return the case that a traced step took, in words, or that it was skipped; else an empty string."""
+    """Return which way a step in a trace file took, in words: its case, or skipped; empty if neither."""
     branch = _details(step).get("branch")
     if isinstance(branch, Mapping) and step.get("error") is None:
         return f"case {branch.get('case')}"
@@ -140,14 +140,14 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Return the action of a traced step in words; empty for the usual one, and for what its route says."""
+    """Return the action of a step in a trace file, in words; empty if it is usual, or told by its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
 
 
 def is_skipped(step: Mapping[str, Any]) -> bool:
-    """Return whether a traced step did not run, as its condition was false."""
+    """Return whether a step in a trace file did not run, as its condition was false."""
     return "skipped" in _details(step)
 
 
@@ -162,7 +162,7 @@ class TracedStep:
 
     @property
     def name(self) -> str:
-        """How a traced step is named: its id, and the indexes of the items that it ran for."""
+        """The name of a step in a trace file: its id, and the indexes of the items that it ran for."""
         return f"{self.content.get('id')}{''.join(f'[{index}]' for index in self.items)}"
 
     @property
@@ -171,7 +171,7 @@ class TracedStep:
         return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
 
     def steps_for(self, item: JSONObject) -> list[TracedStep]:
-        """Return the steps of the workflow that the traced step ran for an item of its batch."""
+        """Return the steps in the trace file that a batch's workflow ran for an item."""
         lost: StepState = "handled" if item.get("error") is None else "failed"
         items = (*self.items, item.get("index"))
         return _traced(_objects(item.get("steps")), lost, self.depth + 1, items)
@@ -210,7 +210,7 @@ class TracedStep:
         return TracedStep(content=content, state=state, depth=self.depth + 1, items=items)
 
     def _written(self, index: JSON) -> JSONObject:
-        """Return what a traced batch wrote about an item; if the batch failed, only errors are known."""
+        """Return what the trace file has of a batch's output for an item; of a failed batch, an error."""
         outputs = self.content.get("outputs")
         listed = outputs.get("items") if isinstance(outputs, Mapping) else None
         entries = (*_objects(listed), *_objects(self.batch.get("errors")))
@@ -218,7 +218,7 @@ class TracedStep:
 
     @property
     def batch_items(self) -> list[JSONObject]:
-        """The items of the traced step's batch of which the trace has more than their times."""
+        """The items of a batch of which the trace file has more than their times."""
         return _objects(self.content.get("items"))
 
     def with_inner(self) -> Iterator[TracedStep]:
@@ -230,14 +230,14 @@ class TracedStep:
 
 
 def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
-    """Return the steps of a trace file, without those inside others."""
+    """Return the steps of an earlier run by its trace file, without those inside others."""
     return _traced(trace["steps"], "handled" if trace.get("success") else run_state(trace), 0, ())
 
 
 def _traced(
     steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
 ) -> list[TracedStep]:
-    """Return traced steps that follow one another; if the last of them failed, its state is `lost`."""
+    """Return steps of a trace file that follow one another; if the last one failed, its state is `lost`."""
     last = len(steps) - 1
     return [
         TracedStep(

@@ -236,23 +236,23 @@ def _forms(word: str) -> tuple[_Form, ...]:
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots of a task's word and of its synonyms."""
+    """Return the roots that fit a task's word: its own, and those of its synonyms."""
     return frozenset(form.root for form in _forms(word))
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words in what may fit a task, those inside names included."""
+    """Return the roots of all words of a text that may fit a task, those inside names included."""
     return frozenset(map(root, tokens(text)))
 
 
 def _asked(text: str) -> frozenset[str]:
-    """Return the roots of the words for which a task of this text would look."""
+    """Return the roots of the words that a task of this text has; what has the same ones fits best."""
     return frozenset(map(root, words(text)))
 
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
+    """Return a word without its endings, so that a verb fits the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
@@ -264,7 +264,7 @@ class NodeConfidence:
         self._rivals = [(rival.gist, [part.degree for part in fit.parts(rival)]) for rival in rivals]
 
     def judge(self, described: Described) -> tuple[float, str]:
-        """Return the confidence that a node is right for the task, from 0 to 1, and the reason in words."""
+        """Return how likely a node is right, by its fit and that of its rivals, and the reason in words."""
         # What is described in the same words is an equal of the node, such as one of a second such server.
         rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
         best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]
@@ -318,7 +318,7 @@ def match_workflows(
 
 
 def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
-    """Describe a saved workflow for a task to match, with the ids, types and purposes of its nodes."""
+    """Describe a saved workflow for its fit to a task, with the ids, types and purposes of its nodes."""
     texts = [
         text
         for node in map(table_of, list_of(workflow.get("nodes")))

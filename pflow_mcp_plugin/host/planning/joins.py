@@ -159,5 +159,5 @@ def names_place(key: str) -> bool:
 
 
 def template_name(key: str, otherwise: str) -> str:
-    """Turn the key of a parameter into a name that templates can contain; `otherwise` if nothing is left."""
+    """Turn a key or type into a name for the template of a join; `otherwise` if nothing is left."""
     return _UNNAMED.sub("_", key).strip("_-")[:_LONGEST_NAME] or otherwise

@@ -160,7 +160,7 @@ def _kind_asked(clause: str) -> str:
 
 
 def _kind_of(entry: Entry) -> str:
-    """Return what a node does, for an offline plan: by the first known verb in its name or description."""
+    """Return what a node does, as a plan without a model tells it: by verbs in its name and description."""
     name = _WORD.findall(split_name(entry.local_name or entry.node).lower())
     if not _ALWAYS_REMOVES.isdisjoint(name):
         return "remove"
@@ -181,7 +181,7 @@ def _may_do(node: str, asked: str) -> bool:
 
 @attrs.frozen
 class Value:
-    """A value in the words of a task to plan: a `text` is quoted, something goes to a `target`."""
+    """A value for a plan without a model, from the task: a `text` is quoted, a `target` gets something."""
 
     text: str
     shape: str
@@ -191,7 +191,7 @@ class Value:
         return self.shape in ("path", "target") and _TEXT_FILE.fullmatch(self.text) is not None
 
     def fits(self, field: Field, entry: Entry) -> bool:
-        """Return whether a parameter of a planned node takes values of this shape."""
+        """Return whether a plan without a model may give this value to a parameter."""
         if {"str", "any", "list"}.isdisjoint(type_names(field)) or is_reserved(field.key):
             return False
         if field.choices:
@@ -492,7 +492,7 @@ class _Reading:
 
 
 def _covers(entry: Entry, word: str) -> bool:
-    """Return whether a clause's word, or a synonym of it, is among the words of a node."""
+    """Return whether a node covers a word of a clause for an offline plan, itself or by a synonym."""
     return not meanings(word).isdisjoint(described(entry).roots)
 
 

@@ -106,7 +106,7 @@ def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:
-    """Return the `metadata` of a workflow that is planned now: the version, the time and the task."""
+    """Return the `metadata` that marks a workflow as a plan: the planner's version, the time and the task."""
     return {
         "planner_version": PLANNER_VERSION,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -147,14 +147,14 @@ class Origin:
         self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
 
     def foreign(self, text: str) -> str:
-        """Return the part of a planned string that only nodes' descriptions have; empty if there is none."""
+        """Return the part of a plan's text that descriptions of nodes have, but not the task; maybe empty."""
         literals = (part for part in parse(text[:_LONGEST]) if isinstance(part, str))
         lower = " ".join(literals).lower()  # without its templates
         place = next((found for found in self._places if found in lower), "")
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        """Return a planned workflow without prose and defaults that come only from descriptions of nodes."""
+        """Return a plan's workflow without the prose and defaults that only descriptions of nodes have."""
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
@@ -171,7 +171,7 @@ class Origin:
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
-        """Return whether a planned workflow may repeat a description: its addresses are all in the task."""
+        """Return whether a description may stand in a plan: the task has all its addresses."""
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
@@ -180,7 +180,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield the parameters of a plan whose values are not from the task: node, key and problem."""
+        """Yield what is wrong with a plan where a value is not from the task: node, key and problem."""
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():

@@ -170,7 +170,7 @@ _OFFLINE = "Plan without a model: --offline"
 
 
 class PlanModel:
-    """A model of the `llm` library that the planner asks; a request may take `seconds`.
+    """A language model whose answers the planner reads as JSON; a request may take `seconds`.
 
     Its key is looked up in the settings, unless the environment has it.
     """
@@ -193,7 +193,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Ask for an answer, a JSON object with `key`; a model that takes no schema has it in the prompt."""
+        """Return the answer to a planner's prompt, read as a JSON object with `key`, from any model."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)
@@ -241,7 +241,7 @@ class PlanModel:
             raise UnreadableAnswer(message, kind="validation") from error
 
     def _failure(self, error: BaseException) -> PflowError:
-        """Return why the planning model could not be asked, without its key."""
+        """Return the error of a model that gave the planner no answer, without its key."""
         status = http_status(error)
         known = turned_away(error)
         said = visible(
@@ -264,7 +264,7 @@ class PlanModel:
 
 
 def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
-    """Send a request to a model; return the text of its answer, and what the provider says about it."""
+    """Return what a model answered the planner, as text, and what the provider says about the answer."""
     response = request()
     try:
         text = response.text()

@@ -39,7 +39,7 @@ def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObj
 
 
 def workflow_schema(node_types: Sequence[str]) -> JSONObject:
-    """Return the schema of the answer to a workflow prompt, whose nodes are of these types."""
+    """Return the schema that goes with the prompt for a workflow whose nodes are of these types."""
     node = {
         "id": _described("Letters, digits, _ and -; different for each node."),
         "type": _one_of(node_types),
@@ -150,7 +150,7 @@ its type. Refer to outputs that the node declares.
 
 
 def visible(text: str, limit: int) -> str:
-    """Return foreign text for a prompt: on one line of at most `limit` characters, without invisible ones."""
+    """Return foreign text as the planner's prompts hold it: a visible line of at most `limit` characters."""
     # Cut before as well: a description may have megabytes.
     plain = "".join(" " if each in "\n\r\t" else each for each in text[: 4 * limit])
     shown = "".join(each for each in plain if unicodedata.category(each) not in _UNSEEN)
@@ -159,12 +159,12 @@ def visible(text: str, limit: int) -> str:
 
 
 def prose(text: JSON | None) -> str:
-    """Return what a prompted model wrote for people on one line; empty if it is no text."""
+    """Return a model's text for people on one line, as a prompt would show it; empty if it is no text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return what a prompted model answered without invisible characters; line breaks stay."""
+    """Return an answer with only the characters that prompts may hold, and its line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in _UNSEEN)
     if isinstance(value, dict):
@@ -200,7 +200,7 @@ def workflow_prompt(
 
 
 def with_schema(prompt: str, schema: JSONObject) -> str:
-    """Return the prompt for a model that takes no schema: the schema follows as text."""
+    """Return the planner's prompt with the schema of its answer as text, for a model that takes none."""
     return f"{prompt}\n\nThe answer must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
 
 

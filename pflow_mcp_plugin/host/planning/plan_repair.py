@@ -82,7 +82,7 @@ class PlanRepair:
                     self._declare(source, self._nodes[node_id], key)
 
     def map_lacking(self, may_pipe: Callable[[int, Field], bool] = lambda *_: True) -> None:
-        """Repair required parameters that lack a value by mapping outputs that fit to them.
+        """Repair required parameters that lack a value, by mappings.
 
         `may_pipe` tells whether a parameter of the node at a place may take the previous result whatever its
         name.
@@ -99,7 +99,7 @@ class PlanRepair:
                 self._use_input(node, field.key)
 
     def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
-        """Declare inputs for these parameters of a planned workflow, by index of the node and key.
+        """Repair these parameters by inputs that ask for their values; each is the node's index and the key.
 
         A command line stays: an input would be one word of it.
         """
@@ -109,7 +109,7 @@ class PlanRepair:
                 self._use_input(by_place[place], key)
 
     def used(self) -> set[str]:
-        """Return the ids of the nodes whose outputs other nodes of the planned workflow take."""
+        """Return the ids of the nodes in the repaired workflow whose outputs others take."""
         document = check_workflow(self.workflow, self._types).document
         sources = [text for it in document.mappings.values() for text in it.inputs.values()]
         params = [node.params for node in document.nodes]
@@ -158,7 +158,7 @@ class PlanRepair:
         return {"type": "list" if field.shell_line else kind, "description": self._description(node, key)}
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
-        """Set a parameter to a planned input named after it, shared by nodes that describe it alike."""
+        """Repair a parameter by an input named after it, which nodes that describe it alike share."""
         plain = template_name(key, "value")
         own = f"{template_name(node.id, 'node')}_{plain}"
         names = chain([plain, own], (f"{own}_{number}" for number in count(2)))
@@ -211,7 +211,7 @@ class PlanRepair:
         return [field for field in fields if field.needs_value and field.key not in there]
 
     def _source(self, node: NodeSpec, field: Field, *, may_pipe: bool) -> str:
-        """Return the output that can fill a parameter: what is piped in, else what fits by name or type."""
+        """Return the output to repair a lacking value with: what is piped in, else one by name or type."""
         entry = self._checked.entries[node.entry_key]
         if entry is None or self._writes_to(node, field.key):
             return ""

@@ -126,7 +126,7 @@ def described(entry: Entry) -> Described:
 
 
 class _Matching:
-    """Scores the nodes of the index for discovery, by words; each word is looked up once."""
+    """Finds, by words, the nodes that answer each need of a task; every word is looked up once."""
 
     def __init__(self, index: Index, weights: Weights) -> None:
         self._index = index
@@ -177,7 +177,7 @@ class _Matching:
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
-    """Choose repeatedly the node that adds most to what the clauses need; return each with what it added."""
+    """Choose the set of nodes found, one by one, by what each adds to the needs; return that for each."""
     # The higher `evenness` is, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]

@@ -63,7 +63,7 @@ class NodeRegistry(Registry):
 
     @shared_part
     def sources(self) -> list[Origin]:
-        """The node sources that the registry combines, of plugins and saved entries, by precedence."""
+        """The sources that the registry asks, by precedence: those of plugins, and the saved entries."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
@@ -105,7 +105,7 @@ class NodeRegistry(Registry):
         yield from sorted(filter(self._is_listed, found), key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what the registry's `entries` lists as rows, from the index instead of the sources."""
+        """Return the registry's nodes that match a pattern, as rows of its index instead of entries."""
         self._tell_lacking(pattern)
         return self._opened().rows(pattern)
 
@@ -136,7 +136,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what the registry's `discover` chooses from, with rows of the index.
+        """Return the nodes of the registry that `discover` chooses from, as rows of its index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -177,7 +177,7 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
     def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
-        """Ask the registry's sources what the nodes of a workflow need and this machine lacks."""
+        """Return what this machine lacks for uses of registered nodes, as the registry's sources say."""
         by_source: dict[str, list[NodeUse]] = {}
         for use in uses:
             by_source.setdefault(use.entry.source, []).append(use)
@@ -188,7 +188,7 @@ class NodeRegistry(Registry):
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Let the source of a registered node check its use; if the source fails, that is an error too."""
+        """Let the registry's source of a node check its use; a failure of the source is an error too."""
         origin = next((it for it in self.sources if it.name == use.entry.source), None)
         if origin is None:
             return []
@@ -198,7 +198,7 @@ class NodeRegistry(Registry):
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Let the registry's sources rewrite a node of an older shape; None if none knows that shape."""
+        """Ask the registry's sources for the present form of an older node; None if no source knows it."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
@@ -306,7 +306,7 @@ class NodeRegistry(Registry):
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Suggest the registry's node types that begin as typed on a command line.
+    """Return the registry's node types that begin so, as suggestions.
 
     If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
@@ -324,7 +324,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Group too many node types by stems: what goes up to the next hyphen, else is one letter longer."""
+    """Group too many of the registry's node types by stems: up to the next hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
@@ -345,7 +345,7 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check the registry's entries, with their classes; return how many there were, and every problem.
+    """Check entries of the node registry and their classes; return how many there are, and every problem.
 
     `names` are their node types, by default all or those of `source`.
     """
@@ -363,7 +363,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the registry's problems with entries for their check, as errors where an entry was left out.
+    """Yield problems that the node registry reported, as errors where it left an entry out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

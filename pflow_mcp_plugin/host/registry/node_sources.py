@@ -115,7 +115,7 @@ class Origin:
             return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
-        """Return the files and folders that the node source reads, each with its role."""
+        """Ask the node source which files and folders it reads; return each with its role."""
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
@@ -259,11 +259,11 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
 
 
 class Uninstalled(Problem):
-    """A warning about entries in `registry.json` that cannot run, as their module is not installed."""
+    """A warning of the source of saved nodes: some cannot run, as their module is not installed."""
 
 
 class SavedEntries(NodeSource):
-    """`registry.json` as a node source; the saved node types may have any name.
+    """The node source of saved entries, beside those of plugins: `registry.json`, its node types of any name.
 
     What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
     """
@@ -290,7 +290,7 @@ class SavedEntries(NodeSource):
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Put entries into `registry.json`, in JSON form by node type; those of other names stay."""
+        """Put nodes into the source of saved ones, in JSON form by node type; those of other names stay."""
 
         def change(data: dict[str, JSON]) -> None:
             data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
@@ -298,7 +298,7 @@ class SavedEntries(NodeSource):
         self.store.update(change)
 
     def check(self) -> None:
-        """Report the problems of the entries in `registry.json`, if it can be read."""
+        """Let the source of saved nodes report what is wrong with them, if it can be read."""
         with suppress(PflowError):
             self._load()
 
@@ -365,7 +365,7 @@ class SavedEntries(NodeSource):
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a saved entry's module is still installed, without importing anything."""
+    """Return whether the module of a node from the source of saved ones is installed, importing nothing."""
     # Not `importlib.util.find_spec`: it imports the parent packages.
     name, places = "", None
     for part in module.split("."):
@@ -388,7 +388,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a saved entry's JSON form; the older one has fields with `name`, and describes its interface."""
+    """Return a node of the source `registry.json` in the present form; older ones name fields by `name`."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
     interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs

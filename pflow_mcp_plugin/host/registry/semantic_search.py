@@ -137,7 +137,7 @@ class SemanticSearch:
 
     @shared_part
     def model(self) -> SentenceModel | None:
-        """The model for search by meaning, as `find_model` finds it; None if the user has or wants none."""
+        """The sentence model that ranks nodes by meaning; None if the user has or wants none."""
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
