@@ -137,7 +137,7 @@ def _of_item(
 def _announce_items(
     attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
 ) -> None:
-    """Tell the record of a resumed run which items the batch has, lest one be taken for one that is gone."""
+    """Before a batch's items run, name them to a resumed run's record, lest one pass for one that is gone."""
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return

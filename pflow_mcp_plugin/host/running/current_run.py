@@ -43,7 +43,7 @@ _LONGEST = 200
 
 
 class CurrentRun(Run):
-    """The embedded host's handle on its current run.
+    """The current run, as the handle that nodes and plugins get on it.
 
     `expected` is the number of nodes that run if each takes its default action. `control` receives the
     progress and can cancel the run; `watcher` shows it while it lasts. `run_id` is that of a resumed run.
@@ -94,7 +94,7 @@ class CurrentRun(Run):
 
     @property
     def began(self) -> str:
-        """When the run first began, in UTC (ISO 8601), by its id, which it keeps when it is resumed."""
+        """When the current run first began, in UTC (ISO 8601), by its id, which stays when it is resumed."""
         return datetime.fromisoformat(f"{self.run_id[:15].replace('-', 'T')}Z").isoformat()
 
     def cancelled(self) -> bool:
@@ -117,7 +117,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
+        """Let the current run be cancelled until the end of the `with` block; afterwards it is too late.
 
         Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
         """
@@ -138,7 +138,7 @@ class CurrentRun(Run):
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Return the states given to the run's `distinguish` for a node; raise PflowError if one fails."""
+        """Return the states that plugins gave the current run for a node; raise PflowError if one fails."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
@@ -182,7 +182,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
-        """Reserve threads of the run for a batch: as many as are wanted and left, perhaps none.
+        """Reserve threads of the current run: as many as are wanted and left, perhaps none.
 
         A batch that runs inside the items of another must not multiply its threads with theirs.
         """
@@ -212,7 +212,7 @@ class CurrentRun(Run):
             stop()
 
     def _tell(self, done: float, total: float | None, message: str) -> None:
-        """Report the run's progress to whoever started it, until they raise: that must not fail the run."""
+        """Tell whoever started the current run how far it has come, until they raise; it goes on then."""
         if not self._is_told:
             return
         shown = self.redactor.text(message)[:_LONGEST].strip()
@@ -226,7 +226,7 @@ class CurrentRun(Run):
 
 @attrs.define(eq=False, repr=False)
 class RunProgress:
-    """Counts the nodes that begin and end, of a run or inside one of its nodes; safe to use from any thread.
+    """How far the current run, or a node of it, has come: counts nodes that begin and end, in any thread.
 
     `expected` is the number of nodes that run if each takes its default action, 0 if unknown. `tell` gets how
     many have ended, with the share of the one that runs now, of how many, and a message.
@@ -250,7 +250,7 @@ class RunProgress:
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report the progress of a run: the nodes that have ended, and the share of the one that runs now."""
+        """Tell how far the current run has come: by the nodes that have ended, and a share of one more."""
         share = done / total if total and 0 <= done <= total else 0.0
         with self._lock:
             # Never back: parallel items report in any order, and listeners may insist on progress that grows.

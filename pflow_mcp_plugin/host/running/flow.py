@@ -283,7 +283,7 @@ class SubRun:
 
 
 def collect_outputs(attempts: Attempts) -> dict[str, object]:
-    """Return the outputs of a run: those declared, else what the last node wrote.
+    """Return the outputs of a flow that ran: those the workflow declares, else what its last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given. That a node ran and did not write what an output names is an error.

@@ -28,7 +28,7 @@ _LONGEST = 4_000
 
 
 def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attempts: Attempts) -> PlannedNode:
-    """Return a node `ask` that knows its run, and which steps may follow: it shows them with its question."""
+    """Return a node `ask` with what its question shows: the steps that may follow, with their arguments."""
     steps: list[dict[str, Any]] = [
         {"step": node.id, "type": node.ref.type, "params": _arguments(node, planned.id, attempts)}
         for node in following
@@ -70,7 +70,7 @@ def _answered(
     question: str,
     choices: Sequence[str],
 ) -> str:
-    """Ask, and return the answer to the question; without one, the run ends until it is given."""
+    """Ask the question, with the steps that follow it; return the answer, without which the run ends."""
     step = run.current_step()
     place = step.place if step else planned.ref.id
     shown = run.recorder.shown(list(steps))

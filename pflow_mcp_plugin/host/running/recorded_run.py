@@ -158,7 +158,7 @@ class RecordedRun:
             return key
 
     def refuse_unmatched(self, step: RecordedStep, params: Mapping[str, Any]) -> None:
-        """Raise if a step that may do harm could be a recorded one of the same type, renamed or changed."""
+        """Raise if the recorded run may have done this harmful step already, renamed or with other params."""
         unmatched = self.earlier.unmatched(step)
         if unmatched:
             step.shown = self.shown(params)
@@ -188,7 +188,7 @@ class RecordedRun:
         item: int | None = None,
         number: int | None = None,
     ) -> int | None:
-        """Put into the record what the trace shows of a step; return the entry's number, if it has one."""
+        """Record a step as the run goes on, as its trace shows it; return its number, if it has one."""
         record = self.record()
         if record is None:
             return None
@@ -216,7 +216,7 @@ class RecordedRun:
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
 
     def shown(self, params: Mapping[str, Any]) -> str:
-        """Return a step's params as its record shows them to people: as JSON text, shortened and redacted."""
+        """Return a step's params as the recorded run shows them: as JSON text, shortened and redacted."""
         given = {key: it for key, it in params.items() if not is_reserved(key)}
         text = _encode(self._recorder.sample(given))
         if len(text) > _LONGEST_SHOWN:
@@ -227,7 +227,7 @@ class RecordedRun:
         return self._redactor.text(text)
 
     def end(self, error: PflowError | None) -> list[RecordedStep]:
-        """End the record with the recorded run; return the steps that somebody has to decide about."""
+        """End the recorded run and its record; return the steps that somebody has to decide about."""
         record = self._record
         if record is None:
             return []
@@ -288,7 +288,7 @@ class StepOfRun(RunStep):
             raise self.run.refuse(refusal) from error
 
     def idempotency_key(self) -> str:
-        """Return the key to record with the step: of an earlier part of the run, the given or a new one."""
+        """Return the key that the recorded run sends with the step: the given, an earlier or a new one."""
         recorded = self.recorded
         takes_one = self.planned.ref.entry.idempotency_argument and self.given_key in (None, "")
         if takes_one and not recorded.key:
@@ -296,7 +296,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Return the earlier step that did the same, with its outputs written; None if this is to run."""
+        """Answer this step of the run if it was done before: return that one, outputs written; else None."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
@@ -321,7 +321,7 @@ class StepOfRun(RunStep):
         return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
     def call(self) -> None:
-        """Count a call that the step is going to make, and record it; raise if a limit does not allow it."""
+        """Count a call that this step of the recorded run will make; raise if a limit does not allow it."""
         entry = self.planned.ref.entry
         if self.planned.sub is not None or not is_call(entry):
             return
@@ -333,7 +333,7 @@ class StepOfRun(RunStep):
         self._is_counted = True
 
     def asks(self, question: PflowError) -> bool:
-        """Record that the step waits for an answer, without which the run ends; False if it has no record."""
+        """Record that the run ends here, to wait for an answer to its step; False if nothing is recorded."""
         record, recorded = self.run.record(), self.recorded
         if record is None:
             return False
@@ -394,12 +394,12 @@ class StepOfRun(RunStep):
 
 
 def runs_folder(host: Host) -> Path:
-    """Return the folder with the records of runs."""
+    """Return the folder of recorded runs."""
     return host.paths.state / "runs"
 
 
 def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
-    """Return the error of a recorded run that cannot go on before somebody has decided about steps."""
+    """Return the error for steps of a recorded run of which nobody knows whether they happened."""
     return PflowError(
         f"Nobody knows whether these steps happened: {_named(steps)}",
         details={"run_id": run_id, "undecided": [step.to_dict() for step in steps]},
@@ -409,7 +409,7 @@ def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
 
 
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
-    """Return the commands with which somebody decides about the open steps of a recorded run."""
+    """Return the commands by which somebody decides about steps that the recorded run left open."""
     one = steps[0].place
     return (
         f"If {one} happened: pflow resume {run_id} --assume-done {one}=RESULT",

@@ -21,7 +21,7 @@ and a number if another node was there.
 
 
 def complete_traces(runs: Path, traces: Path) -> None:
-    """Write the traces of runs that were killed, unless they are there.
+    """Write the traces of runs that were killed, from their records, unless they are there.
 
     A run that is going on holds its own record, and is left alone.
     """

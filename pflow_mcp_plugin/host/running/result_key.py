@@ -49,7 +49,7 @@ def exact_json(value: object, what: str) -> bytes:
 
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
-    """Yield the exact JSON of a value of any size, piece by piece."""
+    """Yield the exact JSON of a value for a key or a record, piece by piece, as it may be large."""
     # In one piece, a long text would be held several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
@@ -135,7 +135,7 @@ def result_key(
 
 
 def folder_now() -> str:
-    """Return the current folder, to which files in params are relative; empty if it was deleted."""
+    """Return the current folder, which is part of a result's key; empty if it was deleted."""
     with suppress(OSError):  # it was deleted
         return os.getcwd()  # noqa: PTH109 - no path is needed
     return ""

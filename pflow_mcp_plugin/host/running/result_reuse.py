@@ -71,7 +71,7 @@ class ResultReuse:
         return found
 
     def keep(self, key: str, action: str, outputs: JSONObject, inputs: object) -> None:
-        """Keep the result of a node for reuse, or raise NotKept; `inputs` are what the node was given."""
+        """Let later runs reuse a node's result, or raise NotKept; `inputs` are what the node was given."""
         text = exact_json(outputs, "an output")
         if len(text) > min(LARGEST, self._cache.limit // 2):
             raise NotKept("the result is too large")
@@ -173,7 +173,7 @@ class NodeReuse:
 
 
 def _code(planned: PlannedNode) -> str:
-    """Return the code that a result to reuse comes from: that of a node, and of all nodes in its workflow."""
+    """Return the code on which it depends whether results are reused: of a node, and all in its workflow."""
     own = code_of(planned.ref.entry)
     if planned.sub is None:
         return own

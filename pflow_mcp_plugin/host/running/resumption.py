@@ -216,7 +216,7 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
 
 
 def listed_runs(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield what `pflow resume --list` shows of each run, the newest first.
+    """Yield what is listed of each run that one may go on with, the newest first.
 
     Only records of runs that are going on or were killed are opened, the latter once.
     """

@@ -75,7 +75,7 @@ class RecordedStep:
 
     @property
     def undecided(self) -> bool:
-        """Whether somebody has to decide whether the recorded step happened, before it may be run again."""
+        """Whether the record leaves open if the step happened, so that somebody has to decide."""
         return not self.safe and not self.key and self.state in UNDECIDED
 
     @property
@@ -91,7 +91,7 @@ class RecordedStep:
 
 @attrs.frozen(kw_only=True)
 class TraceEntry:
-    """What the record keeps for the trace of one step, secrets redacted."""
+    """An entry of a run's record: what the trace shows of one step, secrets redacted."""
 
     number: int | None
     parent: int | None  # the number of the step inside which it ran
@@ -238,7 +238,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Return what the record has of a step's outputs; raise PflowError if that is lost."""
+        """Read from the record's file what a step returned; raise PflowError if that is lost."""
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
@@ -268,7 +268,7 @@ class RunRecord:
         self.ended(step, outputs)
 
     def put_entry(self, entry: TraceEntry) -> int:
-        """Record what the trace shows of a step, in place of what it showed before; return its number."""
+        """Write a step's row in the record, with what the trace shows of it; return the row's number."""
         text = _surrogates_replaced(json.dumps(entry.content, ensure_ascii=False))
         row = (entry.number, entry.parent, entry.item, text)
         with self._transaction() as execute:
@@ -538,7 +538,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, why: str, step: str = "") -> PflowError:
-    """Return the error of a run whose record cannot be used; `step` is what to do about it."""
+    """Return the error of a record's file that cannot be used; `step` is what to do about it."""
     away = f"See what the run did, if it left a trace: pflow trace show {path.stem}; then move away {path}"
     return PflowError(
         f"The record of run {path.stem} cannot be read: {why}", suggestions=(step or away,), kind="config"

@@ -31,7 +31,7 @@ _NAMED = 5
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error of a run in which something needs a value of a skipped node."""
+    """Return the error that tells a run's user that the value of a skipped node is needed."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
@@ -68,7 +68,7 @@ def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
 
 
 def redacted(error: PflowError, redactor: Redactor) -> PflowError:
-    """Return the error of a run with its secrets redacted in everything it shows."""
+    """Return the error of a run as its user is shown it, with secrets redacted everywhere."""
     error.message = redactor.text(error.message)
     error.args = (error.message,)
     error.details = redactor.value(error.details)
@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error of a run that was stopped after `bound` steps; names the loop it is in."""
+    """Return the error that tells the user of a run stopped after `bound` steps, and of the loop it is in."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -119,7 +119,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def must_succeed(run: CurrentRun) -> PflowError | None:
-    """Return the error of a run in which items failed that must succeed; None if none did."""
+    """Return the error that tells a run's user of failed items that must succeed; None if there are none."""
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
@@ -132,7 +132,7 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
 
 
 def again(run: CurrentRun) -> tuple[str, ...]:
-    """Return the suggestion to resume a run whose items failed; none if it is not recorded."""
+    """Return what a run suggests to its user when items failed: to resume it; none if it is not recorded."""
     is_kept = run.record is not None and run.record.kept
     return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if is_kept else ()
 
@@ -168,7 +168,7 @@ Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextM
 def shown_run(
     names: Sequence[str], detail: Detail | None, around: Around
 ) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
-    """Show a run on standard error, if that is a terminal; `verbose` shows it as plain lines elsewhere too.
+    """Tell the user about a run meanwhile, on a terminal; elsewhere only if `verbose`, in plain lines.
 
     Yields what follows the run, and what to call with its outcome. `detail` is None for nothing, and
     `around` coordinates warnings with what is shown.
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run, and return the error that says where it was interrupted."""
+    """Cancel a run, and return the error that tells its user where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}
@@ -260,7 +260,7 @@ def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bo
 
 
 def _has_run(steps: Sequence[Step]) -> bool:
-    """Return whether a run that failed has done anything besides: other steps, or items of the failed one."""
+    """Return whether a failed run did anything to report besides: other steps, or items of the failed one."""
     if len(steps) != 1:
         return bool(steps)
     if steps[0].steps:

@@ -104,7 +104,7 @@ class WorkflowRunner(Runner):
         return (*self._problems(checked), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(self, workflow: JSONObject) -> tuple[Sequence[Problem], FoundFlows]:
-        """Return every problem that the runner finds in a workflow, and its data flows, problems too."""
+        """Let the runner check a workflow and its data flows; return the problems of both, and the flows."""
         from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
         from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -178,7 +178,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Resume a run; one that the user started keeps its options, unless the runner has some."""
+        """Let the runner go on with a run, by its own options, or those of the user's run if it has none."""
         from pflow_mcp_plugin.host.running.recorded_run import runs_folder
         from pflow_mcp_plugin.host.running.resumption import EarlierRun
         from pflow_mcp_plugin.host.running.verification import try_recipes
@@ -258,7 +258,7 @@ class WorkflowRunner(Runner):
         *,
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
-        """Return a run of the workflow with its inputs' values; both are recorded before a node runs."""
+        """Let the runner begin a compiled workflow; return the run and its inputs' values, both recorded."""
         self._report_findings(compiled)
         run = CurrentRun(
             self._host,
@@ -431,7 +431,7 @@ class WorkflowRunner(Runner):
         return attrs.evolve(self, types=ChangedEntries(self._given, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
-        """Return a runner for workflows at some place, where those that they run are looked up."""
+        """Return this workflow runner for another place, where workflows that run others look for them."""
         return attrs.evolve(self, place=attrs.evolve(place, library=self._host))
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
@@ -448,7 +448,7 @@ def _is_worth_recording(compiled: Compiled) -> bool:
 
 
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
-    """Return a compiled workflow whose run reuses results of so many seconds; warn if it cannot."""
+    """Return the compiled workflow for a runner that reuses results of so many seconds; warn if it cannot."""
     cached = compiled.cached(seconds)
     if any(node.ttl is not None for node in cached.every()):
         return cached
@@ -460,7 +460,7 @@ def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
 
 
 def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
-    """Return the params for running a single node, with `${` escaped: they are values, not templates."""
+    """Check the params of a single node for the runner; return them with `${` escaped, as plain values."""
     problems = tuple(_param_problems(entry, given))
     if problems:
         first, *others = problems

@@ -26,22 +26,22 @@ class StoredValue:
 
 
 class BatchOutputs(dict[str, Any]):
-    """The outputs of a batch whose results are `StoredValue`s."""
+    """The outputs of a batch as values of a run that templates read: its results are `StoredValue`s."""
 
     def loaded(self, *names: str) -> dict[str, Any]:
-        """Return the batch's outputs with the results loaded: in those of these names, by default in all."""
+        """Return the values with the stored results loaded: in those of these names, by default in all."""
         lists = {key for key in names or self if isinstance(self.get(key), list)}
         return {**self, **{key: [_loaded(it) for it in self[key]] for key in lists}}
 
     def read_by(self, node_id: str, text: str) -> dict[str, Any]:
-        """Return the batch's outputs that an expression may read; without results if it only names others."""
+        """Return those values that an expression may read; stored results are loaded only if it needs any."""
         names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
         if all(names) and not _READS_MORE.search(text):
             return {key: it for key, it in self.items() if not isinstance(it, list) or key == "errors"}
         return self.loaded()
 
     def member(self, path: Sequence[str | int], reached: str) -> Any:
-        """Follow a template's path in the outputs of a batch; of its results, only the one named is read."""
+        """Follow a template's path in these values of the run, reading only the stored result it names."""
         value = self.get(str(path[0])) if len(path) > 1 else None
         if isinstance(value, list) and str(path[1]).removeprefix("-").isdecimal():
             index = int(path[1])
@@ -230,7 +230,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         self._former.clear()
 
     def has_failed(self, action: str) -> bool:
-        """Return whether a node has failed, by its action and by what it wrote into its store as `error`."""
+        """Return whether a node has failed, by its action and the `error` in its view of the shared store."""
         # Other actions are plain branches unless the node says under `error` what went wrong.
         return action != "default" and (self.written.get("error") is not None or action == "error")
 

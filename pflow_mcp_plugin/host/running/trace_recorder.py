@@ -103,7 +103,7 @@ class Step:
         return {"id": self.node.id, "type": self.node.type, "offset": self.offset, **details}
 
     def own(self) -> dict[str, Any]:
-        """Return the JSON that the trace has of the step itself, without the steps inside it."""
+        """Return what the recorder puts into the trace for this step itself, without the steps inside it."""
         return {
             "id": self.node.id,
             "type": self.node.type,
@@ -162,7 +162,7 @@ class RunWatcher:
     """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask the user a question of the run; return the answer, one of `choices` if there are some, or None.
+        """Ask the person who watches the traced run; return the answer, one of `choices` if any, or None.
 
         The answer can be left open with Ctrl-C or Ctrl-D.
         """
@@ -245,7 +245,7 @@ class Recorder:
         return inner, inner.begin(node)
 
     def lone_item(self, node: NodeRef) -> Step:
-        """Return the step of an item of a batch that runs one node; `keep` puts it into the trace."""
+        """Begin to record the step of a batch's item, of one node; `keep` puts it into the trace."""
         return Step(node, offset=_since(self._began))
 
     def keep(self, node_id: str, index: int, item: Step) -> None:
@@ -274,7 +274,7 @@ class Recorder:
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
-        """The nodes that succeeded, by the trace, in the order in which they last did."""
+        """The nodes that the recorder saw succeed, in the order in which they last did."""
         distinct: dict[str, NodeRef] = {}
         for node in _ended(self.steps):
             distinct.setdefault(node.id, node)
@@ -339,7 +339,7 @@ class Recorder:
             step.number = self.enter(content, parent=parent, number=step.number)
 
     def end_item(self, step: Step) -> None:
-        """End the step of an item of a batch, which `keep` may put into the trace."""
+        """Take the times of an item's step for the recorder's trace, where `keep` may put it."""
         step.milliseconds = _since(step.began)
         step.waited = round(step.waited_inside, 3)
 
@@ -382,11 +382,11 @@ class Recorder:
         return Excerpt(self.redactor, most, self.files, repeated=repeated).of(value)
 
     def sample(self, value: object) -> Any:
-        """Return what the trace would show of `value`, without a file for what is left out."""
+        """Return `value` as the recorder would put it into the trace, without a file for what is left out."""
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Return a value as whoever asked for the run should see it: its large members as the trace has them.
+        """Return a value for whoever asked for the run, with large members as the recorder traces them.
 
         Those are lists and objects, and the strings for which nodes have named files.
         """
@@ -402,7 +402,7 @@ class Recorder:
         return value if whole else Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return what each node in the trace wrote when it last ran, by node id, shortened and redacted."""
+        """Return what the recorder has last of each node's outputs, by node id, shortened and redacted."""
         written = {step.node.id: step.outputs for step in self.steps if step.outputs}
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.
@@ -443,7 +443,7 @@ class Recorder:
 
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a trace file; raise StoreError if it cannot be written."""
+    """Write a run's trace, its secrets redacted, to a file; raise StoreError if that fails."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)
@@ -454,7 +454,7 @@ def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:
 
 
 def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
-    """Yield the nodes that succeeded in a trace, the last first; in a workflow that failed, those inside."""
+    """Yield the nodes that the recorder saw succeed, the last first; in a failed workflow, those inside."""
     for step in reversed(steps):
         if step.error is None and step.action is not None:
             yield step.node

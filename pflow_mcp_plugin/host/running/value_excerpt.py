@@ -83,7 +83,7 @@ class ValueFiles:
         return path
 
     def _holding_results(self, values: list[object]) -> Path | None:
-        """Return a file with the whole results of a batch; one at a time of them is in memory."""
+        """Return a file with the stored results that an excerpt leaves out, written one at a time."""
         if values is self._results[0]:
             return self._results[1]
         known = self._redactor.known
@@ -248,7 +248,7 @@ def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]
 
 
 def _shape(value: object, depth: int) -> list[_Place]:
-    """Return the places in a value by their paths, with the types there; the value itself comes first."""
+    """Return the paths in a value to take excerpts at, with the types there; the value itself comes first."""
     kind = type(value).__name__
     own = None if isinstance(value, dict | list | tuple) else value
     found: list[_Place] = [("", _NAMES.get(kind, kind), own)]
@@ -278,7 +278,7 @@ def _below(step: str, places: Iterable[_Place]) -> Iterator[_Place]:
 
 
 def _step(key: object) -> str:
-    """Return one step of a path in a value, as a template spells it; empty if no template can."""
+    """Return one step of a path to an excerpt, as a template spells it; empty if no template can."""
     if not isinstance(key, str) or "{" in key or "}" in key:
         return ""
     if _PLAIN.fullmatch(key):
