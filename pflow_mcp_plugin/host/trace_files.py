@@ -153,7 +153,7 @@ def is_skipped(step: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class TracedStep:
-    """A step in a trace file, and how it ended: a failure after which the run went on was handled."""
+    """A step in an earlier run's trace file and its state: `handled` if it failed and the run went on."""
 
     content: JSONObject
     state: StepState
