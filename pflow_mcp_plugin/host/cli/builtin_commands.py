@@ -89,7 +89,7 @@ def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
 
 
 class _RunNode:
-    """The built-in command `pflow run-node`, also without these words. Which flags it has, only nodes say."""
+    """The only one of the host's own commands that is no click command, as just nodes know its flags."""
 
     def main(
         self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, obj: EmbeddedHost, **extra: Any

@@ -1,4 +1,4 @@
-"""Values of options of commands: durations, and options that may stand without a value."""
+"""Parameters that commands share: times, the options of a run, and values for the shell to complete."""
 
 from __future__ import annotations
 
@@ -131,23 +131,23 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the name of a file as a command's parameter."""
+    """Return the value of a command's parameter that is a file, for the shell itself to complete."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter with the names of saved workflows."""
+    """Return the values of a command's parameter that is a saved workflow: the names of all."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter with saved workflows; the shell completes the name of a file."""
+    """Return the values of a command's parameter that is a workflow: saved names, or a file."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter with the newest runs' ids, and `latest`; a path is a trace file's."""
+    """Return the values of a command's parameter that is a run: `latest`, the newest ids, or a trace file."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -158,12 +158,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter with the names of saved settings, never their values."""
+    """Return the values of a command's parameter that is a setting: the names of all, not what they hold."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter with the node types that begin so."""
+    """Return the values of a command's parameter that is a node type: those that begin so."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -171,7 +171,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter with the names of the sources that node types come from."""
+    """Return the values of a command's parameter that is a source of node types: the names of all."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

@@ -1,4 +1,4 @@
-"""The commands that a word may stand for which names none."""
+"""What to suggest for a word that names no command: the commands that may be meant."""
 
 from __future__ import annotations
 

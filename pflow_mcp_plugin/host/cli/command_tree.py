@@ -105,7 +105,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return the error for a word that is no command of the branch; `error` is what its fallback says."""
+        """Return a branch's error for a word that leads to no leaf of the tree; `error` is its fallback's."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -280,7 +280,7 @@ def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
 
 
 def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
-    """Return whether a leaf knows a word as its first argument, as completion would offer it."""
+    """Return whether a leaf of the command tree takes `word` first: it offers it, or it is a file."""
     if not isinstance(command, Leaf) or not isinstance(host, EmbeddedHost):
         return False
     offered = command.suggestions(host, path, [], word)
@@ -291,7 +291,7 @@ def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
 
 @contextmanager
 def _click_errors_translated() -> Iterator[None]:
-    """Translate the exceptions of click, the base of the command tree, except those by which it exits."""
+    """Turn the errors that click raises in a leaf of the tree into ours; those by which it exits stay."""
     try:
         yield
     except click.ClickException as error:

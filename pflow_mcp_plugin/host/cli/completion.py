@@ -1,4 +1,4 @@
-"""The answers to the completion scripts of shells.
+"""The completion of command lines, and the command `pflow completion`, which lets shells ask for it.
 
 A line is followed through the command tree to its leaf, whose click command knows its options and what its
 arguments may be. A command with a method `complete_words` says itself what may follow.
@@ -48,7 +48,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
 
 
 def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
-    """Return the completions at the cursor of a command line, as the command there knows them."""
+    """Return the completion of a command line at its cursor, by the command to which its words lead."""
     if line.redirected:
         return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)
@@ -80,7 +80,7 @@ def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
 def _of_fallback(
     branch: Branch, host: EmbeddedHost, path: str, words: list[str], incomplete: str
 ) -> list[Suggestion]:
-    """Return what the fallback of a branch completes; its first word only once it is begun."""
+    """Return how the fallback completes a command line without a command, once its first word is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
     return branch.fallback.suggestions(host, path, words, incomplete)

@@ -140,7 +140,7 @@ def findings_report(
     kind: Kind = "config",
     details: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return the report that a check prints: that `subject` has errors or, with at most warnings, is `sound`.
+    """Return the output of a command that checks: `subject` has errors or, with at most warnings, is `sound`.
 
     `data` is for `--json` if it is sound, by default the problems; `details` are those of the error.
     """
@@ -161,7 +161,7 @@ def table_report(
     *after: str,
     beside: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return the report that prints a list: a table, or `nothing` if it is empty, then further lines."""
+    """Return the output of a command that lists: a table, or `nothing` if it is empty, then further lines."""
     from pflow_mcp_plugin.terminal.tables import Table  # few commands list anything
 
     shown = Table(columns=columns, rows=list(rows)) if data else nothing

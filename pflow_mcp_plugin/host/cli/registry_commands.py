@@ -143,7 +143,7 @@ def export(host: EmbeddedHost) -> Report:
 
 
 class _ValidateCommand(click.Command):
-    """Accepts the older option `--NAME-wrappers` for `--source NAME`."""
+    """The command `pflow registry validate`, which takes the older `--NAME-wrappers` for `--source NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def _input_names(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the inputs of the workflow that `pflow run` names, as `NAME=`; after that, its choices."""
+    """Complete NAME=VALUE of `pflow run`: inputs of its workflow not given yet, then the choices of one."""
     inputs = declared_inputs(find_workflow(context.obj, context.params["workflow"]))
     given = {text.partition("=")[0] for text in context.params.get("inputs") or ()}
     name, equals, _ = incomplete.partition("=")
@@ -69,7 +69,7 @@ _WORKFLOW = "workflow of pflow run"
 
 
 class _RunCommand(WithLoneCache):
-    """Says how inputs are written, where one was given as an option; its help has those of the workflow."""
+    """The command `pflow run`: help lists the workflow's inputs, an unknown option may be meant for one."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the inputs of the workflow that stands beside `pflow run --help`, if there is one."""
@@ -265,7 +265,7 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
 
 @contextmanager
 def locating(file: Path | None) -> Iterator[None]:
-    """Add to the problems of a workflow that cannot run their line and column in its file."""
+    """Give the problems with which `pflow run` or `pflow validate` ends their line and column in the file."""
     try:
         yield
     except PflowError as error:
@@ -280,13 +280,13 @@ def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
-    """Return where the workflow is that a command such as `pflow run` names; it names others from there."""
+    """Return the place of what `pflow run` or `pflow validate` names, from which it names other workflows."""
     is_saved = is_name(word) and word in host.library.names()
     return WorkflowPlace(name=word, file=None if is_saved or is_descriptor(word) else Path(word))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that `pflow run` and other commands are given: a saved one, or a file.
+    """Return the workflow that `pflow run`, `pflow validate` or another command names: saved, or in a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """
@@ -311,7 +311,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
-    """Return what a word may mean that is no workflow to run: a saved one, a file, or a node type."""
+    """Return hints for `pflow run WORD` if that is no workflow: a node type, or a like saved name or file."""
     if host.registry.find(word) is not None:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()
@@ -333,7 +333,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return the report of `pflow run --dry-run`; `given` are the inputs before defaults.
+    """Return what the command `pflow run --dry-run` prints; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

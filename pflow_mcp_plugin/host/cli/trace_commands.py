@@ -170,7 +170,7 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
 
 
 def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
-    """Return the steps of a traced run that wait for a decision or an answer, for `pflow trace show`."""
+    """Return the steps that `pflow trace show` calls open, as they wait for a decision or an answer."""
     path = host.paths.state / "runs" / "open" / f"{run_id}.db"
     if Path(run_id).name != run_id or not path.is_file():
         return []
@@ -182,7 +182,7 @@ def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
 
 
 def _path(host: EmbeddedHost, run: str) -> Path:
-    """Return the trace file of a run; a path may also lead to one outside the folder, such as a copy."""
+    """Return the file of RUN in `pflow trace show` or `view`; it may be a path, such as that of a copy."""
     return Path(run) if run.endswith(".json") else host.traces.find(run)
 
 
@@ -274,7 +274,7 @@ def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
 
 
 def _own_time(step: Mapping[str, Any]) -> str:
-    """Return the time of a traced step without that in which it waited for what was prepared."""
+    """Return a step's time as `pflow trace show` prints it, without waiting for what was prepared."""
     took, waited = step.get("milliseconds"), step.get("waited")
     if isinstance(took, int | float) and isinstance(waited, int | float):
         return _took(max(took - waited, 0.0))
@@ -289,7 +289,7 @@ def _items_words(step: TracedStep) -> str:
 
 
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
-    """Return the steps in a trace with this name or id; for a batch, one for each item."""
+    """Return the steps that `pflow trace show --step` names, by name or id; of a batch, one for each item."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
     name, _, rest = wanted.rpartition("[")
     found = [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
@@ -316,7 +316,7 @@ def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedS
 
 
 def failures(step: TracedStep) -> list[TracedStep]:
-    """Return what failed in a traced step, handled or not: the innermost steps and items, which say why."""
+    """Return what `pflow trace show --failed` shows of a step: the innermost failures, handled or not."""
     inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
     is_lost = step.content.get("error") is not None
     return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside
@@ -387,7 +387,7 @@ def _own_outputs(step: TracedStep) -> object:
 
 
 def _own_details(step: TracedStep) -> object:
-    """Return a traced step's details without what its params, its outputs and its batch say already."""
+    """Return the details that `pflow trace show` prints of a step: not its params and outputs again."""
     details, outputs = step.content.get("details"), step.content.get("outputs")
     if not isinstance(details, Mapping):
         return details

@@ -40,7 +40,7 @@ class NodeLink:
 
     @property
     def valued(self) -> set[str]:
-        """The parameters of a chain's link that have a value, or are to get one as the workflow's input."""
+        """The parameters that the link sets in the chain's workflow, to a value or to one of its inputs."""
         return {*self.given, *self.asked}
 
     @property

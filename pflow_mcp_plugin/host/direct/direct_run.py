@@ -134,7 +134,7 @@ class DirectRun:
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
-    """Read the links of a chain before it runs; one error has all that is wrong with the line."""
+    """Read the nodes to run or save as typed on the command line; one error has all that is wrong with it."""
     problems = list(chain.problems)
     links: list[NodeLink] = []
     unknown = ""
@@ -168,7 +168,7 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
 
 
 def missing(node: str, place: int, registry: NodeRegistry, library: Library | None) -> Problem:
-    """Return the problem that keeps a link from running, an unknown node type; a workflow may be meant."""
+    """Return the problem of a direct run with an unknown node type; the first may be meant as a workflow."""
     problem = registry.missing(node)
     is_file = False
     with suppress(OSError, ValueError):  # no name for a file
@@ -201,7 +201,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
 
 
 def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
-    """Return the links with the flags that `--input` names, and a problem for each that no node has.
+    """Return the nodes to save or print, with the flags that `--input` names, and problems with those flags.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first that
     has it; `--input NODE.title` names the node.
@@ -234,7 +234,7 @@ def refuse_redirection(
     is_node: Callable[[str], bool],
     nearest: Callable[[str], Sequence[str]],
 ) -> Problem | None:
-    """Refuse to run nodes whose output is appended to a file named as a node: a `>>` was not quoted.
+    """Refuse a direct run of nodes whose `>>` appends to a file named as a node: it should have been quoted.
 
     A file that the shell made for it may also be named as one of the `nearest` nodes; else a note on it is
     returned, unless its name has a suffix.
@@ -264,7 +264,7 @@ def refuse_redirection(
 
 
 def _appended_file() -> Path | None:
-    """Return the regular file to which `>>` appends what nodes print; None if there is none, or unknown."""
+    """Return the regular file to which `>>` appends the output of a direct run; None if none, or unknown."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -363,7 +363,7 @@ def _about(field: Field) -> str:
 
 
 def _piped(entry: Entry) -> str:
-    """Return a sentence for a node's help on what is piped into it; empty if nothing can be."""
+    """Return what the help of a node that is run directly says of piped input; empty if it takes none."""
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:

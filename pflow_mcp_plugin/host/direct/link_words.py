@@ -207,7 +207,7 @@ def flag_with(field: Field, value: str) -> str:
 
 
 def shown_flag(field: Field) -> str:
-    """Return the word for a parameter in a message: its flag, unless that is an option of pflow."""
+    """Return the words that set a parameter: its flag, or `--param KEY` if that is an option of pflow."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
@@ -221,7 +221,7 @@ def is_switch(field: Field) -> bool:
 
 
 def is_list(field: Field) -> bool:
-    """Return whether a flag may be repeated among a link's words, as its parameter is a list."""
+    """Return whether the flag of a parameter may be repeated among the words of a link, as it is a list."""
     return {*field.types} - _NONE in ({"list"}, {"array"})
 
 
@@ -231,7 +231,7 @@ def folded(name: str) -> str:
 
 
 def file_text(path: Path, word: str) -> str:
-    """Return the text of the file, or descriptor such as `/dev/fd/63`, that the flag value `word` names."""
+    """Return the text for which a word `@FILE` stands; FILE may be a descriptor such as `/dev/fd/63`."""
     from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor  # not needed to complete a line
 
     step = f"For the text {word} itself, write @{word}"
@@ -249,7 +249,7 @@ def file_text(path: Path, word: str) -> str:
 
 
 def params_object(text: str) -> dict[str, object]:
-    """Return the JSON object of `--params` among a link's words: written there, in `@FILE`, or piped in."""
+    """Return the object in the word after `--params`: as JSON, as `@FILE`, or `-` for what is piped in."""
     if text == "-":
         text = input_text()
     elif text.startswith("@"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Register the built-in nodes, such as `echo`, `read-file`, `shell` and `llm`."""
+    """Register the nodes of this package through the hook of any plugin, such as `echo` and `llm`."""
     from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
     return [OwnNodes()]
@@ -30,7 +30,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the built-in run context, which ends what `shell` and `python` nodes started with the run."""
+    """Offer the run context of this package: it ends what its `shell` and `python` started with the run."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

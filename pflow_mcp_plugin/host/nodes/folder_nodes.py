@@ -115,7 +115,7 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
 
 
 class CopyFile(OutputsNode):
-    """The node `copy-file` copies a file, a link or a folder; the copy is whole or not there."""
+    """The node `copy-file`, which copies a folder, a file or a link; the copy is whole or not there."""
 
     doing = "copy"
 
@@ -137,7 +137,7 @@ class CopyFile(OutputsNode):
     def _conflict(
         self, source: Path, status: os.stat_result, target: Path, shared: MutableMapping[str, Any]
     ) -> tuple[str, str]:
-        """Return why `copy-file` cannot put its source there, and what to do; empty if it can."""
+        """Return why a folder or file cannot be copied there, such as into itself, and what to do."""
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder and _real(target).is_relative_to(_real(source)):
             return f"{target} is inside of it", "Name a place outside of it"
@@ -200,7 +200,7 @@ class MoveFile(CopyFile):
 
 
 class DeleteFile(OutputsNode):
-    """The node `delete-file` deletes a file, a link, or if that is allowed a folder.
+    """The node `delete-file`, which deletes a folder, if `recursive` allows that, a file or a link.
 
     What to delete is read from the params only, never from what happens to be in the shared store.
     """
@@ -259,7 +259,7 @@ def _status(doing: str, path: Path) -> os.stat_result:
 
 
 def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
-    """Refuse to copy, move or delete what is no file, folder or link, such as a pipe or a device."""
+    """Refuse to copy, move, delete or replace what is no folder, link or regular file, such as a pipe."""
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         try:
             refuse_special(path, status.st_mode)
@@ -325,7 +325,7 @@ def _reason(error: Exception) -> str:
 
 
 def _failure(doing: str, path: Path, error: Exception, more: str) -> PflowError:
-    """Return the error of a copy, move or deletion that the system refused; it left nothing half done."""
+    """Return the error of copying, moving or deleting a folder or file; nothing is left half done."""
     where = getattr(error, "filename", None)
     inside = f" ({where})" if where and str(where) != str(path) and ".tmp" not in str(where) else ""
     steps = ("Name a regular file or a folder",) if isinstance(error, NotRegular) else ()

@@ -167,7 +167,7 @@ def _endpoint(
 
 
 def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict[str, str]:
-    """Return the header that the `auth` of an `http` node makes, and have its secrets redacted."""
+    """Return the header for the param `auth` of the node `http`; the secrets in it will be redacted."""
     if not auth:
         return {}
     raw = written if isinstance(written, Mapping) else {}
@@ -191,7 +191,7 @@ def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict
 
 
 def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
-    """Return a secret in the `auth` of an `http` node: as written, or of the variable or setting it names."""
+    """Return a secret of an `http` node's param `auth`: as written, or of a variable or setting it names."""
     if not isinstance(value, Mapping):
         return str(value)
     name = str(value["variable"])

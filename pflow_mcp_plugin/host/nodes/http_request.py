@@ -242,7 +242,7 @@ class _Exchange:
         return str(following)
 
     async def _page(self, url: str) -> httpx2.URL:
-        """Request one page of a node `http`, again where that does no harm; return where it was found."""
+        """Request one page, with redirects, and retry where that does no harm; return its last URL."""
         left, pause, room = self._call.retries, FIRST_PAUSE, self._left
         while True:
             self._left = room
@@ -262,7 +262,7 @@ class _Exchange:
             await asyncio.sleep(seconds)
 
     def _pause_of(self, response: httpx2.Response, pause: float) -> float | None:
-        """Return the seconds until the node `http` repeats a safe request, None if it takes the answer."""
+        """Return the seconds until the request is retried, None if the answer to it is taken as it is."""
         status, call = response.status_code, self._call
         if call.method not in SAFE or status not in _RETRIED or call.expects(status):
             return None
@@ -314,7 +314,7 @@ class _Exchange:
             await response.aclose()
 
     async def _announce(self, event: str, info: Mapping[str, Any]) -> None:
-        """Announce a node's request just before its first byte; not a safe one, if the node may act."""
+        """Announce an HTTP request just before its first byte; a safe one only if the whole call is."""
         if event != "http11.send_request_headers.started":
             return
         method = info["request"].method.decode()
@@ -364,7 +364,7 @@ class _Exchange:
         answer.failure = self._unexpected(response, text)
 
     async def _save(self, response: httpx2.Response, path: Path) -> None:
-        """Download what a node `http` requests to a file: as a whole, or not at all."""
+        """Download the answer to a request to a file: as a whole, or not at all."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced_regular(path) as write:
@@ -478,7 +478,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _decoded(content: bytes, headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the body that a node `http` gets as text, and what is wrong: `no text`, or its charset."""
+    """Return the body of an answer to a request as text, and what is wrong: `no text`, or its charset."""
     kind, charset = media_type(headers), _charset(headers)
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), charset or "utf-8")
     try:

@@ -499,7 +499,7 @@ def misnamed(inputs: Iterable[str]) -> Iterator[str]:
 
 
 def _syntax_fault(code: str) -> str:
-    """Return what is wrong with the syntax of a `python` node's code, with the line; empty if nothing."""
+    """Return the syntax error that the registry entry of `python` reports before a run; empty if none."""
     import warnings
 
     if not code.strip():

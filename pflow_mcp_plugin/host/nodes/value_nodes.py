@@ -18,7 +18,7 @@ _LARGEST = 2_000_000.0
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
-    """Return the value of a node's argument: from the params, else the shared store, else the default."""
+    """Return the value of `key` for a node to work on: from its params, the shared store, or the default."""
     for place in (params, shared):
         if key in place:
             return place[key]
@@ -28,7 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's params as the workflow has them, with templates; without a run, their values."""
+    """Return a node's params with templates in place of values, as written; the values if there is no run."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -36,7 +36,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return the value of a node's param that must be a positive number; `unit` is for the message."""
+    """Return the value of `key` among a node's params, which must be positive; `unit` is for the message."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -69,7 +69,7 @@ def no_expression(key: str) -> PflowError:
 
 
 def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
-    """Write how a node ended, whose outputs are there although it may have failed; return its action."""
+    """Set the value `error` of a node that may have failed after it wrote its outputs; return its action."""
     shared["error"] = None if failure is None else failure.message
     if failure is None:
         return "default"
@@ -78,7 +78,7 @@ def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
 
 
 class OutputsNode(pocketflow.Node):
-    """A node, such as `echo`, whose `exec` returns its outputs by name."""
+    """The base of nodes such as `echo` and `transform`, whose `exec` returns values as outputs by name."""
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: dict[str, Any]) -> str:
         shared.update(exec_res)

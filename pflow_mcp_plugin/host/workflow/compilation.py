@@ -67,7 +67,7 @@ class PlannedNode:
         return frozenset(split_route(route)[0] for route in self.successors)
 
     def cached(self, ttl: float | None) -> PlannedNode:
-        """Return the compiled node, cached for `ttl` seconds if that may be; with None, never."""
+        """Return the planned node with results kept for `ttl` seconds, if that may be; with None, never."""
         caching = self.constructs.cache
         if ttl is None or (caching and caching.never):
             return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
@@ -107,7 +107,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the compiled nodes that run if each takes its default action, none from a kept result."""
+        """Yield the planned nodes sure to run if each takes its default action, none from a kept result."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -131,11 +131,11 @@ class Compiled:
         return len(self.graph.certain())
 
     def typed(self) -> Compiled:
-        """Return the compiled command; one that is a single node needs no warning of what it lacks."""
+        """Return the compiled plan of a typed command, without warnings of what a single node lacks."""
         return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
     def cached(self, ttl: float | None) -> Compiled:
-        """Return the compiled workflow for a run that uses and keeps results where it may, for `ttl` seconds.
+        """Return the compiled plan of a run that uses and keeps results where it may, for `ttl` seconds.
 
         With None it uses and keeps none, whatever the nodes say.
         """
@@ -198,7 +198,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return the data flows that the policy denies, as errors that keep a workflow from being compiled."""
+    """Return the errors for which a checked workflow is not compiled: data flows that the policy denies."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -252,7 +252,7 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
 def check_lock(
     checked: Checked, file: Path | None, types: NodeTypes, host: Host, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Compare a workflow to compile with plugins' lock files: yield the differences, and nodes none covers.
+    """Yield why plugins' lock files forbid compiling a workflow: differences, and nodes that none covers.
 
     Plugins look for a lock file first in the folder of the workflow's `file`, if it has one. A plugin that
     fails has not compared anything, so its failure is an error too.
@@ -303,7 +303,7 @@ def _of_this_kind(problem: object) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Import the class of a compiled node and return a new object of it; raise PflowError if that fails."""
+    """Return a new node of the class that its plan only names; raise PflowError if that does not load."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

@@ -55,7 +55,7 @@ Known = Callable[[JSON], object]
 
 @attrs.frozen(kw_only=True)
 class ExpressionPlace:
-    """An expression in a parameter or a construct of a node, or in the condition of an edge.
+    """An expression in a construct such as `when`, in a parameter of a node, or in the condition of an edge.
 
     Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
     false. With `on_data`, names in it are looked up in the parameter `data` of its node.
@@ -81,7 +81,7 @@ class TemplatePlace:
 
 @attrs.frozen(kw_only=True)
 class KnownRun:
-    """One run of a construct that repeats its node, known before: the `values` of names that only it sees.
+    """One run, known before, of a node that its construct `batch` repeats, and the `values` only it sees.
 
     `words` says which run it is; a `lenient` one may fail without harm to the others.
     """
@@ -240,7 +240,7 @@ def _keep(value: object, path: str, findings: Findings) -> bool:
 
 
 def is_cacheable(entry: Entry) -> bool:
-    """Return whether a node's results may be kept where its construct `cache`, or the run, asks for that."""
+    """Return whether the construct `cache` can keep the results of a node, whose entry has to allow it."""
     return entry.purity == "flow_safe" and entry.cacheable
 
 
@@ -377,7 +377,7 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return what a drawing says of the constructs, such as `if n > 3` or `for each of 5 items`."""
+        """Return the constructs `when` and `batch` in words, such as `if n > 3` or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:

@@ -352,14 +352,14 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """One data flow for each first and last node, denied ones first; `more` says if there are more."""
+    """Data flows found in a workflow, denied ones first, one for each pair of ends; `more` if not all."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """A problem for each data flow: an error if it is denied, else a warning."""
+        """A problem for each flow found through the workflow: an error if it is denied, else a warning."""
         step = f"Break the flow, or change the policy; `pflow config path` shows where {POLICY_FILE} is"
         found = [
             Problem(
@@ -380,7 +380,7 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Find the data flows through a workflow that the policy denies.
+    """Search a checked workflow for data flows from node to node that the policy denies.
 
     With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
     or send data. `given` names the inputs of a run.
@@ -418,7 +418,7 @@ class FlowSearch:
         self.steps = 0
 
     def _matching(self, word: str) -> int:
-        """Return the nodes that a word of the policy on data flows stands for."""
+        """Return the workflow's nodes, as bits, at which a flow may begin or end by this word of a rule."""
         nodes = self._movement.nodes
         if word == INPUTS:
             return 1 << len(nodes)

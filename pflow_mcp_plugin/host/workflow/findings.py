@@ -104,7 +104,7 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Raise findings in a workflow that nobody wrote without its name and their places in it."""
+    """Raise the error that rejects a workflow which nobody wrote without the places of its problems."""
     try:
         yield
     except PflowError as error:

@@ -41,7 +41,7 @@ class NodeSet(AbstractSet[str]):
 
 
 def bits_of(places: Iterable[int]) -> int:
-    """Return the places of nodes in the graph as bits."""
+    """Return a set of positions in the graph as an integer with a bit for each."""
     # Not `bits |= 1 << place`: that copies the whole integer for each node.
     bits = bytearray()
     for place in places:

@@ -66,7 +66,7 @@ class MarkdownEntry:
     is_whole: bool = True
 
     def place_of(self, key: str) -> Place:
-        """Return where a field of a Markdown entry stands, or the heading if there is no such field."""
+        """Return where a field of the section's entry stands, or its `###` heading if there is none."""
         return self.places.get(at("$", key), self.place)
 
 
@@ -260,7 +260,7 @@ class _Reader:
         return read
 
     def _set(self, entry: MarkdownEntry, key: str, value: JSON, place: Place) -> None:
-        """Set a field of a Markdown entry; dots in its key lead into an object, as in `headers.Accept`."""
+        """Set a field of an entry in a section; dots in its key lead inside, as in `headers.Accept`."""
         path, holder = "$", entry.fields
         *outer, last = key.split(".") if all(key.split(".")) else [key]
         for part in outer:

@@ -54,7 +54,7 @@ def output_field(entry: Entry, key: str) -> Field | None:
 
 
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
-    """Return a node's entry as references to it see it, with its own actions, outputs and constructs."""
+    """Return the entry by which references to a node are checked: its own actions and outputs are in it."""
     entry = entries.get(node.entry_key)
     if entry is None:
         return None
@@ -318,7 +318,7 @@ def check_skipped(
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:
-    """Check the cases of a branch, except for the references in them."""
+    """Check the cases of a branch but for references; these are checked in the scope of each condition."""
     path = f"{node.path}.params.{CASES}"
     if node.constructs.batch:
         step = "Filter the items with a transform, and give several nodes a batch each"

@@ -72,7 +72,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return what a mapping names as its source as if in a template, for the check of the workflow."""
+    """Return the source of a node's mapping as a reference that the check of the workflow follows."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
@@ -92,7 +92,7 @@ class NodeTypes(Protocol):
     def upgrade(self, node: JSONObject) -> JSONObject | None: ...
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin of a node type that a workflow uses, None if it is the host's own or saved."""
+        """Return the plugin of a node type in a checked workflow, None if it is the host's own or saved."""
 
 
 @attrs.define(eq=False)
@@ -116,12 +116,12 @@ def trusted(entry: Entry) -> Entry:
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry to check a workflow with whose node takes more parameters than are declared."""
+    """Return an entry by which the check of a workflow lets a node take parameters that are not declared."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return the entry by which a workflow's node `http` is checked: one that only fetches may run twice.
+    """Return the entry by which the check takes a workflow's node: an `http` that only fetches may run twice.
 
     Its result is kept for later runs only without `auth`, which may name another account then.
     """
@@ -151,7 +151,7 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """The check, without a run, of a workflow that another one runs as a node.
+    """What the check of a workflow knows of another one that its node runs and that was checked before.
 
     `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
     the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
@@ -487,7 +487,7 @@ class _Check:
             self.check_use(node, entry, values, read.of(node))
 
     def input_values(self, node: NodeSpec, entry: Entry, bound: Mapping[str, object]) -> dict[str, object]:
-        """Return the input values that the check knows a node will read: no earlier node changes them."""
+        """Return the values of inputs by which to check a node's use: those that no earlier node changes."""
         scope = self.inner_scope(node)
         inside = [node.params, *(place.value for place in node.constructs.templates)]
         wanted = {part.root for part in named(inside)}.union(entry.interface.reads)

@@ -49,13 +49,13 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def split_route(route: str) -> tuple[str, str]:
-    """Return the action of an edge of a document, and its condition, from its `route`."""
+    """Return the parts of an edge's `route` in a workflow's document: an action, and a condition if any."""
     action, _, when = route.partition(_IF)
     return action, when
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether a node `http` of a document only reads: its method is written, and it writes no file."""
+    """Return whether an `http` only reads by what a workflow's document says: a safe method, no download."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -215,7 +215,7 @@ class WorkflowDocument:
 
 
 def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
-    """Return a workflow document in normal form; the one given is not changed.
+    """Return the document of a workflow in its normal form; the one given is not changed.
 
     It gets an `ir_version`; a node without a type gets its id as its type; without edges the nodes are
     chained in order; nodes of older shapes are rewritten by the source they belong to, which turns
@@ -301,7 +301,7 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return the values of a run's inputs that the document declares as secret."""
+    """Return the run's values of the inputs that a workflow's document declares as secret."""
     secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
     return [value for value in secret if isinstance(value, str) and value]
 

@@ -45,12 +45,12 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of the host's own nodes, which may read by expressions; "" for any other."""
+    """Return an entry's type if it is our own, as `branch`, which reads expressions; else an empty string."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return the parameters of a node that are read as expressions; templates in them are not resolved."""
+    """Return the parameters in which a node has expressions to read by; no template in them is resolved."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
@@ -75,12 +75,12 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a branch, whose conditions read the workflow's values; empty if there are none."""
+    """Return the cases in which a workflow has the expressions of a branch; empty if there are none."""
     return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the named expressions by which a transform reads the workflow's values, by output."""
+    """Return the expressions that a workflow has in a transform: one for each named output."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -89,7 +89,7 @@ def _structured(value: Any) -> Any:
 
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
-    """Return the actions that a branch can take by its expressions: its cases, then `default`."""
+    """Return the actions that a branch is known to have before a run: of its cases, `default` and `error`."""
     cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
@@ -113,7 +113,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a transform, typed by what its expressions read: `result`, and named ones."""
+    """Return the outputs of a transform as known before a run: typed by what each expression reads."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -129,7 +129,7 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return a node's params as far as they are known before a run, `UNKNOWN` where it reads other values.
+    """Return what is known of a node's params before a run: `UNKNOWN` where they read what is not there yet.
 
     So is a value of the wrong type, which the check of the workflow reports. Only in the use of an item of a
     batch such a value stays as it is.
@@ -163,7 +163,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return a value that a node reads, as far as known before a run: `UNKNOWN` where a template is not."""
+    """Return what is known before a run of a value that a node reads; `UNKNOWN` for what is not there yet."""
 
     def known(text: str) -> Any:
         if "${" not in text:

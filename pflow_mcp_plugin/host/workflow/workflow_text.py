@@ -141,7 +141,7 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
 
 
 def to_yaml(value: JSON) -> str:
-    """Return a value as YAML text that `YamlText` reads as the same value."""
+    """Return a workflow as text in YAML, from which `YamlText` reads the same values."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types

@@ -50,7 +50,7 @@ _DIRECTIVES: Mapping[str, tuple[str, Callable[[datetime], str]]] = {
 
 
 def problem(message: str, step: str = "") -> PflowError:
-    """Return the error of a function on dates, or of another one; it contains no data."""
+    """Return an error about a date, or a form of dates, that contains no data; other functions use it too."""
     return PflowError(message, suggestions=(step,) if step else ())
 
 

@@ -178,7 +178,7 @@ class _Parser(parser.Parser):
 
 
 def path_text(node: Node) -> str:
-    """Return a path as it is written in an expression; an empty string for what is not one."""
+    """Return a parsed path in the syntax of expressions; an empty string for an expression that is none."""
     kind, value = node["type"], node.get("value")
     if kind == "field":
         name = str(value)

@@ -98,14 +98,14 @@ class Limits:
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def spend(self, work: int) -> None:
-        """Count work, such as that of a function, against the limit; raise PflowError if it is used up."""
+        """Count the work of functions, and of what is around them; raise PflowError at the limit."""
         self._left -= work
         if self._left < 0:
             step = "Filter first, or split the work into several nodes"
             raise PflowError(f"it takes more than {MOST_WORK:,} steps", suggestions=(step,))
 
     def size(self, value: object) -> int:
-        """Return the size that a value, such as a function returns, would have if it were written out."""
+        """Return the size of what a function is given or returns, each item as often as it is in it."""
         if isinstance(value, str):
             return 1 + len(value) // 16
         if not isinstance(value, list | dict | tuple):
