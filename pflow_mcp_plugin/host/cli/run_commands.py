@@ -69,7 +69,7 @@ _WORKFLOW = "workflow of pflow run"
 
 
 class _RunCommand(WithLoneCache):
-    """The command `pflow run`: help lists the workflow's inputs, an unknown option may be meant for one."""
+    """The command `pflow run`: its help lists the workflow's inputs; unknown options may be meant as such."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the inputs of the workflow that stands beside `pflow run --help`, if there is one."""
