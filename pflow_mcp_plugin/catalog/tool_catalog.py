@@ -110,7 +110,7 @@ class Catalog:
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
+        """Look up a tool of any synced server by its node type or an alias, `mcp-{server}-{raw tool}`.
 
         A node type that several approved tools claim belongs to none: no tool takes another's place.
         """
@@ -313,7 +313,7 @@ def _reader(head: Head) -> tuple[SyncedTool, ...]:
 
 
 def keep_failure(folder: Path, server: str, message: str) -> None:
-    """Keep the redacted message of a failed sync beside the tool files; if that cannot be written, do not."""
+    """Keep the redacted message of a failed sync in the catalog's folder, if it can be written there."""
     with suppress(storage.StoreError):
         storage.write_atomic(
             _failure_path(folder, server), message[:_LONGEST_FAILURE].encode("utf-8", "replace")
@@ -329,7 +329,7 @@ def forget_failure(folder: Path, server: str) -> None:
 
 
 def read_failure(folder: Path, server: str) -> str:
-    """Return the kept message of a server's last sync if it failed, otherwise an empty string."""
+    """Return the message that the catalog's folder has of a server's failed last sync, or an empty string."""
     try:
         return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -341,7 +341,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what the catalog may show of a tool that nobody approved: its name in node types and its size.
+    """Return what the catalog shows in place of a synced tool until its approval: a name and its size.
 
     Nothing else in it is from its server.
     """
@@ -355,7 +355,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the shell command that approves a synced tool; no tool's name becomes an option in it."""
+    """Return the shell command that approves a tool of the catalog; a tool's name is no option in it."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

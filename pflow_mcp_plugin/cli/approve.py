@@ -92,7 +92,7 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
 def approve_server(
     host: Host, server: str, tools: Sequence[str] = (), *, shown: Comparison | None = None
 ) -> Report:
-    """Approve what the last sync of a server found: the named tools, or everything.
+    """Approve a server as `pflow mcp approve` does: of its last sync, the named tools, or everything.
 
     `shown` is what the user was asked about; if there is something else by now, nothing is approved.
     """
@@ -124,7 +124,7 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Pin what is approved, and note that in the tool file, under its lock."""
+    """Carry out `pflow mcp approve`: pin what is approved, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:

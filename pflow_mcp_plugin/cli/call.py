@@ -127,7 +127,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
 
 @contextmanager
 def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterator[Callable[[str], str]]:
-    """Offer a server that is not configured for one call: config, tools and approval are gone afterwards.
+    """Lend a server that is not configured to one `pflow mcp call`; its config and tools are gone afterwards.
 
     Whoever typed its command or URL has approved it. Yields what puts that in place of the server's name into
     the commands that a text suggests.

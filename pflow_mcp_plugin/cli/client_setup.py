@@ -105,7 +105,7 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
 
 
 def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
-    """Put the exported servers into a client's file, unless it has them already; what else is in it stays.
+    """Put our servers into the config of another client, unless it has them; what else is in it stays.
 
     Returns the file as written, and the copy of the file as it was if it was changed.
     """
@@ -120,7 +120,7 @@ def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path |
 
 
 def _warn(host: Host, plan: ExportPlan) -> None:
-    """Warn of what an exported file of a client will lack, and of the secrets it will contain."""
+    """Warn of what the config of another client will lack, and of the secrets that it will contain."""
     for problem in _reasons(plan):
         host.report(problem)
     for server in plan.servers:

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class Seconds(click.FloatRange):
-    """An option that is a number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+    """The seconds that several commands take as an option; unlike `FloatRange`, neither `nan` nor `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds = float(super().convert(value, param, ctx))
@@ -60,7 +60,7 @@ def presets(context: click.Context, _parameter: click.Parameter, _incomplete: st
 
 
 def words_of_add(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the first word of `pflow mcp add` as a preset; a file may be any."""
+    """Complete the first word as the name of a ready-made server, and any as that of a file."""
     first = [] if context.params.get("words") else presets(context, parameter, incomplete)
     return [*first, CompletionItem(incomplete, type="file")]
 
@@ -68,7 +68,7 @@ def words_of_add(context: click.Context, parameter: click.Parameter, incomplete:
 def words_of_presets(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the first word of `pflow mcp presets` as `show`, and those after it as presets."""
+    """Complete the first word as `show`, and those after it as names of ready-made servers."""
     words = context.params.get("words") or ()
     if not words:
         return [CompletionItem("show", help="Show one of them")]
@@ -85,14 +85,14 @@ def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: s
 def clients_and_files(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a client; the shell completes that of a file."""
+    """Complete the name of a client whose files pflow reads, or that of a file, which the shell does."""
     return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
 def workflows_and_files(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a saved workflow; the shell completes that of a file."""
+    """Complete a word of a `pflow mcp` command as the name of a saved workflow, or as that of a file."""
     library = context.obj.library
     names = library.names() if library is not None else ()
     return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]

@@ -121,7 +121,7 @@ def _removed(host: Host, name: str) -> Report:
 
 
 def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
-    """Return the sign-ins that are stored now, with the servers that they belonged to before the removal."""
+    """Return the sign-ins stored now, with the servers they belonged to before `pflow mcp remove`."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins
@@ -161,7 +161,7 @@ def edit(host: Host) -> Report:
 
 @contextmanager
 def _copy(path: Path, content: bytes) -> Iterator[Path]:
-    """Write a copy of the config to edit and yield its path; after a failure, a changed copy stays."""
+    """Write the copy of the config for `pflow mcp edit`, and yield its path; after a failure, edits stay."""
     copy = path.with_name(f"{path.stem}.edited-{os.getpid()}{path.suffix}")
     storage.write_atomic(copy, content)
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the host's store of server configs for a command, and report warnings about a project's."""
+    """Return the host's store of server configs for a command; the host reports its warnings."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -38,7 +38,7 @@ def pins(host: Host) -> Pins:
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a pool that starts servers for a command and reports its warnings; it is closed by `with`."""
+    """Return a pool for a command, with the host's folders and reports; it is closed by `with`."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -50,7 +50,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Approve the launches of servers that a command just configured; pins of other launches are removed.
+    """Keep the host's pins only for the launches of servers that a command just configured or showed.
 
     Those in `new` had free names: nothing is left to them of a former server of that name.
     """
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of the launch that a command would start a server with now."""
+    """Return the identity of a server's launch for a command, by the host's config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,7 +81,7 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete what commands keep of a server's stderr."""
+    """Delete what the host has of a server's stderr, for a command that removes the server."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)

@@ -38,7 +38,7 @@ def has_browser() -> bool:
 
 
 def open_in_browser(url: str) -> None:
-    """Open a URL in the user's browser, as `$BROWSER` or the desktop says, and do not wait for it.
+    """Open a URL in the browser of the person at the terminal, by `$BROWSER` or the desktop; do not wait.
 
     No shell is involved. What the browser prints is discarded, and Ctrl-C does not reach it.
     """

@@ -79,7 +79,7 @@ def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> 
 
 
 def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -> Report:
-    """Compare a lock file with the tools of workflows, or with all servers that it locks."""
+    """Carry out `pflow mcp lock --check`, for the tools of workflows or for all servers in the file."""
     lock = lock_check.read_lock(file)
     for warning in lock.warnings:
         host.report(warning)
@@ -130,7 +130,7 @@ def _used(host: Host, entries: Iterable[Entry]) -> Used:
 
 
 def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
-    """Refuse to lock the launch of the config with the tools of a sync of another launch."""
+    """Refuse to record the tools that workflows use if the config of their server changed since its sync."""
     due = [
         Problem(
             message=f"The config of server {name} changed since its sync",

@@ -83,7 +83,7 @@ def _shown(offer: OfferedPreset) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the presets of all plugins for a command, and report the problems of invalid ones."""
+    """Return the ready-made servers for `pflow mcp presets` or `add`; report the problems of invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)

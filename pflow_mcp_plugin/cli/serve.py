@@ -279,7 +279,7 @@ def serve(
 def _serve_stdio(
     host: Host, offer: Offer, root: Path | None, inherited: str | None, served: ServingOptions
 ) -> int:
-    """Serve pflow over standard input and output until the client leaves; return the exit code."""
+    """Run `pflow mcp serve` without `--http` until the client leaves; return the exit code."""
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -297,7 +297,7 @@ def _serve_stdio(
 
 
 def _allowed_by_config(host: Host) -> Callable[[str], bool]:
-    """Return a function that says whether the user's config allows something now, by its key in `[serve]`.
+    """Return what tells `pflow mcp serve` if the config allows something now, by its key in `[serve]`.
 
     Mistakes in the table `[serve]` are reported here, before anything is served.
     """
@@ -316,7 +316,7 @@ def _allowed_by_config(host: Host) -> Callable[[str], bool]:
 
 
 def taken_token() -> str | None:
-    """Take the token of `pflow mcp serve --http` out of the environment: what pflow starts must not find it.
+    """Take the token out of the environment, so that nothing that `pflow mcp serve` starts finds it there.
 
     A removed variable is still in the memory that the system shows to others as the environment of the
     process (`/proc/PID/environ`, `ps`); it is overwritten there.
@@ -341,7 +341,7 @@ def _serve_http(
     inherited: str | None,
     served: ServingOptions,
 ) -> int:
-    """Serve pflow over HTTP until a signal; return the exit code. `inherited` is the environment's token."""
+    """Run `pflow mcp serve --http` until a signal; return the exit code. `inherited` is a token."""
     from pflow_mcp_plugin.redaction import Redactor
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls

@@ -30,7 +30,7 @@ _KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name an
 
 @attrs.frozen(kw_only=True)
 class StoredSignIns:
-    """The stored sign-ins beside the configured servers that have `auth` of type `oauth`.
+    """The sign-ins that give pflow access to servers with `auth` of type `oauth`, and those servers.
 
     `servers` are expanded as far as their sign-in needs it; `failures` say why others could not be.
     """
@@ -56,14 +56,14 @@ class StoredSignIns:
         return [name for name, server in self.servers.items() if entry in self.of(server)]
 
     def of_name(self, name: str) -> list[StoredSignIn]:
-        """Return the sign-ins for access to a server, and those under its name that belong to no server."""
+        """Return the sign-ins for access to a server, and those under its name that give access to none."""
         own = self.of(self.servers[name]) if name in self.servers else []
         former = [entry for entry in self.entries if entry.sign_in and entry.sign_in.server == name]
         return list(dict.fromkeys([*own, *(entry for entry in former if not self.users(entry))]))
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins beside the configured servers."""
+    """Return the stored sign-ins, with the configured servers that need one for access."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}
@@ -78,7 +78,7 @@ def stored_sign_ins(host: Host) -> StoredSignIns:
 
 
 def stored_sign_ins_alone(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins without the configured servers, whose config may be unreadable."""
+    """Return the stored sign-ins without the servers they give access to, whose config may be unreadable."""
     store = SignInStore(sign_in_folder(host.paths))
     return StoredSignIns(store=store, entries=[*store.entries()], servers={}, failures={})
 
@@ -131,7 +131,7 @@ class Access:
 
 
 def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) -> Iterator[Access]:
-    """Yield the stored sign-ins that no server uses: all of them, or those of a name."""
+    """Yield each stored sign-in that gives access to no configured server: all, or those of a name."""
     used = {entry.name for server in known.servers.values() if (entry := known.current(server))}
     for entry in known.entries:
         sign_in = entry.sign_in

@@ -89,7 +89,7 @@ def _note(row: Mapping[str, str]) -> Cell:
 
 
 def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
-    """Return the tool that a word names: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set.
+    """Return the synced tool that a word names: a node type, `SERVER.TOOL`, or, if `alone` is set, a tool.
 
     Raises `McpError` if several servers have a tool of this name. Starts no server.
     """
@@ -131,7 +131,7 @@ def nearest_tools(host: Host, word: str) -> list[Entry]:
 
 
 def call_of(entry: Entry) -> str:
-    """Return the command that calls a tool, as it is typed."""
+    """Return the command to suggest for a tool that a word may have meant, as it is typed."""
     return "pflow mcp call " + quote(f"{entry.labels['server']}.{entry.labels['tool']}")
 
 

@@ -67,7 +67,7 @@ class LoopThread:
 
 
 def _defer(name: str) -> None:
-    """Put off the code of a package, not that of its submodules, until a name is asked of it.
+    """Put off, as the background loop starts, the code of a package until a name is asked of it.
 
     That of the SDK imports its servers, which takes as long as all that its client needs.
     """

@@ -77,7 +77,7 @@ class _State(IntEnum):
 
 
 class Connection:
-    """An MCP connection to a server, used from the event loop's thread only."""
+    """One connection to an MCP server: its owner task opens and closes it, on the loop's thread only."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the server read nothing before the connection ended, so that no message was the cause."""
+        """Whether the connection ended before the server read any of it, so that no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -224,7 +224,7 @@ class Connection:
         )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
-        """Learn from the tool list which arguments the connection must send as HTTP headers.
+        """Let the connection learn, when a call is refused, which arguments it must send as HTTP headers.
 
         A server that refuses a call because they are missing did not run it: it may be sent again, once
         (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
@@ -238,7 +238,7 @@ class Connection:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Count a call over the connection; a process that exceeded a call's deadline is then ended."""
+        """Count a call over the connection; after one exceeded its deadline, take no more and end it."""
         self._calls += 1
         try:
             yield
@@ -253,7 +253,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools; the connection keeps its last list while the server allows it to be cached."""
+        """Return all tools, listed over the connection or as it keeps them while the server allows that."""
         if self._listing is not None and time.monotonic() < self._listing_expires:
             return self._listing
         started = time.perf_counter()
@@ -299,7 +299,7 @@ class Connection:
         return pages
 
     async def remove_incomplete_installation(self) -> Path | None:
-        """Remove what npx has installed, if the connection failed because that is incomplete."""
+        """Remove what npx has installed, if the connection could not be opened because that is incomplete."""
         lines = self._explainer.lines
         folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None

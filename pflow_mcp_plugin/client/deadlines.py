@@ -80,7 +80,7 @@ def start_deadline(server: Server, *, installing: bool = False) -> Deadline:
 async def extend_start(
     deadline: asyncio.Timeout, server: Server, installing: Callable[[], bool], warn: Callable[[str], None]
 ) -> bool:
-    """Extend a start deadline while a package runner is still installing the server; return whether it is."""
+    """Extend the deadline of a start while a package runner installs the server; return whether it does."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     warned = False
@@ -106,7 +106,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Send a request within its deadlines; if the answer is 429 with a `Retry-After`, wait and send it again.
+    """Send a request; if the server is busy (429), pause as it asks, within the deadline, and send it again.
 
     `before` is awaited each time just before it is sent.
 

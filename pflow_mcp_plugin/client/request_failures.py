@@ -33,7 +33,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """The exception of an HTTP request that failed: it got no valid MCP answer."""
+    """The exception of a failed request, with its exchange: it got no valid MCP answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
@@ -59,7 +59,7 @@ class MessageTooLarge(Exception):
 
 
 class AnswerTooSlow(Exception):
-    """The request failed: the HTTP exchange took longer than the server's `timeout`."""
+    """The exception of a request that failed because its exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
@@ -100,7 +100,7 @@ def in_words(error: BaseException, redactor: Redactor) -> str:
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return the parameters in a refused request's `WWW-Authenticate` header; the first of each name."""
+    """Return what `WWW-Authenticate` says in the exchange of a failed request; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
@@ -115,7 +115,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exception of a failed request, its cause, the cause of that, and so on."""
+    """Yield the exception of a failed request and the causes behind it, each after what it caused."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

@@ -127,7 +127,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Turn the evidence of a message that is not valid JSON into an error."""
+    """Build the error about a message that is not valid JSON, with its beginning, from the evidence."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
@@ -136,13 +136,13 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Turn the evidence of an answer that is JSON, but not a message, into an error."""
+    """Build the error about an answer that is JSON, but not a message, from the evidence."""
     message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
     return failure(message, evidence, next_step="report it to the server's author")
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """Turn the evidence of a message larger than the cap into an error; `size` is in bytes."""
+    """Build the error about a message larger than the cap from the evidence; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"

@@ -185,7 +185,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a login or logout in an event loop; explain its failure."""
+    """Explain the failure of a login or logout, which is run in an event loop, as one of our errors."""
     from asyncio import run
 
     try:
@@ -259,7 +259,7 @@ def from_memory(evidence: Evidence) -> McpError | None:
 
 
 def excess(used: float, limit: float) -> str:
-    """Return the words that explain by how much a server's processes exceeded its memory limit."""
+    """Return the explanation that a server's processes exceeded its memory limit, and by how much."""
     return f"its processes used {used:,.1f} MiB of memory, more than its memory_limit_mb of {limit:.10g}"
 
 

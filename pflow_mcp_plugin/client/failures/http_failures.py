@@ -229,7 +229,7 @@ def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
 
 
 def signs_in(server: Server) -> bool:
-    """Whether an HTTP server's access tokens come from a sign-in."""
+    """Whether the access token that an HTTP server refuses or misses is one of a sign-in."""
     return server.auth.get("type") == "oauth"
 
 

@@ -292,7 +292,7 @@ class KeptSignIn:
         return found
 
     async def write(self, sign_in: SignIn) -> None:
-        """Keep refreshed tokens; if they cannot be stored, they are good for this run only."""
+        """Keep a refreshed access token for the next requests; if it cannot be stored, for this run only."""
         self._launch.learn(sign_in.secrets)
         auth = self._launch.server.auth
         sign_in = sign_in.without_configured_secret(auth)

@@ -88,7 +88,7 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
 
 
 async def _why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
-    """Revoke the tokens of a login that has ended; return why that failed, `""` if it did not."""
+    """Revoke the tokens of a sign-in that was ended; return why that failed, `""` if it did not."""
     if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
         return "they could not be read"
     if server is None:
@@ -252,7 +252,7 @@ class _Attempt:
     async def _redirects(
         self, stored: Registration | None
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
-        """Receive a login's redirects at the configured port, or at the last login's: servers may insist."""
+        """Choose where a login's redirects arrive: pasted, or at the configured port or the last login's."""
         configured = self.launch.server.auth.get("redirect_port")
         former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
         ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]

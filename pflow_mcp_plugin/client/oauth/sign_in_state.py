@@ -30,7 +30,7 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """The tokens of a sign-in; times are in seconds since the epoch."""
+    """What is kept of a sign-in's tokens: themselves, their scopes, and times in seconds since the epoch."""
 
     # Empty where secrets are left out, or the keyring cannot be read.
     access: str = attrs.field(default="", repr=False)
@@ -128,7 +128,7 @@ class SignIn:
 
 
 def as_json(sign_in: SignIn) -> dict[str, JSON]:
-    """Return a sign-in as JSON, secrets included."""
+    """Return all that is kept of a sign-in, its tokens, registration and metadata, as JSON with secrets."""
     found: dict[str, JSON] = attrs.asdict(sign_in)
     return {"schema_version": SCHEMA_VERSION, **found}
 
