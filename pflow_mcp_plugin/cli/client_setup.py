@@ -78,7 +78,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
 
 
 def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the tables of servers to export with the defaults filled in; refuse servers with mistakes."""
+    """Return the tables of servers for another client's config, with defaults; refuse those with mistakes."""
     chosen = dict.fromkeys(names or store.names())
     if not chosen:
         step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -266,7 +266,7 @@ def _words(context: click.Context) -> Iterator[str]:
 
 
 def _is_pflow(given: object, client: Client) -> bool:
-    """Whether a server in a client's file is pflow: started by `serve`, or reached with its token."""
+    """Whether a client's server is pflow, which `serve --install` may replace: by its command or token."""
     table = server_format.read_server("", given, client.format, {}).table
     if "url" in table:
         return TOKEN_VARIABLE.lower() in json.dumps(given, default=str).lower().replace("-", "_")

@@ -60,7 +60,7 @@ def presets(context: click.Context, _parameter: click.Parameter, _incomplete: st
 
 
 def words_of_add(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the first word as the name of a ready-made server, and any as that of a file."""
+    """Complete the first word as the name of a ready-made server, and any word as that of a file."""
     first = [] if context.params.get("words") else presets(context, parameter, incomplete)
     return [*first, CompletionItem(incomplete, type="file")]
 

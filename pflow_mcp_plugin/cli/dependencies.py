@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the host's store of server configs for a command; the host reports its warnings."""
+    """Return the host's store of server configs for a command, and report what it warns of."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -38,7 +38,7 @@ def pins(host: Host) -> Pins:
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a pool for a command, with the host's folders and reports; it is closed by `with`."""
+    """Return a pool for a command, in the host's folders; the host reports its warnings. Closed by `with`."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 

@@ -158,7 +158,7 @@ def _refuse_unapproved(known: Servers, used: Used) -> None:
 
 
 def _existing(file: Path) -> bytes | None:
-    """Return what a lock file to be written has so far, None if it is new or a device; refuse other files."""
+    """Return what `pflow mcp lock` wrote to a file before, None if it is new or a device; refuse others."""
     if file.exists() and not file.is_file() and not file.is_dir():
         return None
     content = storage.read_bytes(file)

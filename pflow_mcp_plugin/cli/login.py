@@ -159,7 +159,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def logged_in(host: Host, error: PflowError | None) -> bool:
-    """Offer, on a terminal, to log in at a server that failed without; return whether that was done."""
+    """Offer `pflow mcp login`, on a terminal, where a command failed without; return whether it was done."""
     name = error.details.get("server") if error and error.details.get("login") else None
     if error is None or not isinstance(name, str) or not is_interactive():
         return False

@@ -73,7 +73,7 @@ class _ServeCommand(click.Command):
     """A command whose options may take several words: `--tools registry_* trace_read`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse `--tools a b` as `--tools a --tools b`, and `--tools` without a word as `--tools *`."""
+        """Let `pflow mcp serve` read `--tools a b` as `--tools a --tools b`; `--tools` alone means `*`."""
         words: list[str] = []
         option = ""
         for word, following in pairwise([*args, "-"]):
@@ -316,7 +316,7 @@ def _allowed_by_config(host: Host) -> Callable[[str], bool]:
 
 
 def taken_token() -> str | None:
-    """Take the token out of the environment, so that nothing that `pflow mcp serve` starts finds it there.
+    """Take pflow's own token out of the environment, so that nothing that `pflow mcp serve` starts finds it.
 
     A removed variable is still in the memory that the system shows to others as the environment of the
     process (`/proc/PID/environ`, `ps`); it is overwritten there.
@@ -341,7 +341,7 @@ def _serve_http(
     inherited: str | None,
     served: ServingOptions,
 ) -> int:
-    """Run `pflow mcp serve --http` until a signal; return the exit code. `inherited` is a token."""
+    """Run `pflow mcp serve --http` until a signal; return the exit code. `inherited` is the taken token."""
     from pflow_mcp_plugin.redaction import Redactor
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls

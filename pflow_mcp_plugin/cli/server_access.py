@@ -41,12 +41,12 @@ class StoredSignIns:
     failures: Mapping[str, PflowError]
 
     def of(self, server: Server) -> list[StoredSignIn]:
-        """Return the sign-ins at the URL of a server and by its client, whatever their issuer."""
+        """Return the sign-ins for access to a server: those at its URL and by its client, of any issuer."""
         digest = SignInKey.of(server).digest
         return [entry for entry in self.entries if entry.digest == digest]
 
     def current(self, server: Server) -> StoredSignIn | None:
-        """Return the sign-in that a server uses: the latest, or that with the issuer in its config."""
+        """Return the sign-in for access to a server: the latest, or that with the issuer in its config."""
         issuer = str(server.auth.get("issuer", ""))
         name = self.store.name_of(SignInKey.of(server), issuer)
         found = [entry for entry in self.of(server) if not issuer or entry.name == name]

@@ -89,7 +89,7 @@ def _note(row: Mapping[str, str]) -> Cell:
 
 
 def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
-    """Return the synced tool that a word names: a node type, `SERVER.TOOL`, or, if `alone` is set, a tool.
+    """Return the synced tool a word names: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set.
 
     Raises `McpError` if several servers have a tool of this name. Starts no server.
     """

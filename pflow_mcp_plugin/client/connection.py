@@ -238,7 +238,7 @@ class Connection:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Count a call over the connection; after one exceeded its deadline, take no more and end it."""
+        """Count a call over the connection; one that exceeds its deadline retires it, if it has a process."""
         self._calls += 1
         try:
             yield

@@ -18,7 +18,7 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known about the exchange of a failed request: what was sent, and what came back over HTTP."""
+    """The exchange of a failed request, for its exception: what was sent, and what came back over HTTP."""
 
     unsent: bool = False  # the server certainly did not receive the complete request
     answered: bool = False  # it answered an earlier round of the same call
@@ -94,7 +94,7 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return a failed request's exception in words: its message, redacted and shortened, and its class."""
+    """Return the exception of a failed request, or its cause, in words: its redacted message and class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 

@@ -108,7 +108,7 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
 
 
 def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
-    """Save the stderr of a server's process, for the owner only; return the file, None if that failed."""
+    """Keep the stderr of a server's process in a file, as errors show only a part; None if that failed."""
     content = text.encode("utf-8", "replace")
     # Named by content: a server that fails the same way in every run keeps one file.
     path = folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
@@ -124,13 +124,13 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
 
 
 def runner(server: Server) -> str:
-    """Return the package runner, such as npx, that may first have to install a server, or an empty string."""
+    """Return the package runner, such as npx, that a server's process is started by, or an empty string."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 
 
 def incomplete_folder(server: Server, stderr: str) -> Path | None:
-    """Return the folder in which npx has installed a server incompletely, None if it has not."""
+    """Return the folder with an unfinished installation in npx's cache that a server's stderr names."""
     named = _FOLDER.search(stderr)
     if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
         return None

@@ -129,7 +129,7 @@ class Dispatcher(ScreeningDispatcher):
             self.ended = True
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Drop progress numbers too large for a float, on which the SDK would end the session."""
+        """Whether the SDK's session may get a notification; progress too large for a float would end it."""
         if notification.method != "notifications/progress":
             return True
         progress = notification.params or {}
@@ -204,7 +204,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Shake hands as a session: send `initialize` with the offered version, and adopt the answer."""
+        """Send `initialize` in the SDK's session, with the offered version, and adopt the answer."""
         request = InitializeRequest(
             params=InitializeRequestParams(
                 protocol_version=offer,
@@ -265,7 +265,7 @@ def describe(session: Session) -> ServerInfo:
 
 @asynccontextmanager
 async def listening(session: Session) -> AsyncIterator[None]:
-    """Subscribe a session to a modern server's tool list changes; others report them unasked.
+    """Subscribe the SDK's session to changes of a modern server's tools; others report them unasked.
 
     Nothing waits for the subscription: a server that does not support it is left alone.
     """
@@ -343,7 +343,7 @@ _calls_of: dict[int, _Calls] = {}
 
 @contextmanager
 def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] | None]:
-    """Count a session's call among those of its run; yield what tells the run, before the call is sent."""
+    """Count a call that the session sends for a run; yield what tells the run just before it is sent."""
     if step is None:
         yield None
         return
@@ -359,7 +359,7 @@ def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] |
 
 
 async def _announced(step: RunStep, calls: _Calls) -> None:
-    """Tell the run of a step that its call is about to be sent, with others that are.
+    """Wait until the run of a step knows that the session is about to send its call, with others it sends.
 
     The run may write that to the disk and wait for it; calls that are sent together share the wait. Those of
     one turn of the loop are. If there are many, one waits a moment for more, unless all wait already.
@@ -409,7 +409,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Return whether a session's server lists resources or URI templates; requests one page of each."""
+    """Request one page each of resources and URI templates in a session; return whether there are any."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False
@@ -427,7 +427,7 @@ async def has_resources(session: Session) -> bool:
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Request one page of tools in a session; return the next cursor and the raw page."""
+    """Request one page of tools in the SDK's session; return the next cursor and the raw answer."""
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)

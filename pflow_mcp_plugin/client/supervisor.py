@@ -171,7 +171,7 @@ class Supervisor:
         return self._opening
 
     def _settle(self, opening: Task[None]) -> None:
-        """Keep a failed attempt to connect that nobody waited for, for the next caller; forget any other."""
+        """Keep a failure to connect the supervised server, if nobody waited for it, for the next caller."""
         self._opening = None
         error = None if opening.cancelled() else opening.exception()
         self._announce_end(_UNFINISHED if opening.cancelled() else str(error or ""))
@@ -206,7 +206,7 @@ class Supervisor:
         self.launch = attrs.evolve(self.launch, era=self._connection.info.era)  # no probe next time
 
     async def _connected(self) -> Connection:
-        """Connect the supervised server; if it exits on the probe, start it once more, for the handshake.
+        """Start the supervised server and connect; if it exits on the probe, start it again to shake hands.
 
         A server that speaks the other HTTP transport is reported as such. One that npx had not installed
         completely is installed again, once.

@@ -93,7 +93,7 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return a redactor for the tool list and other words of a server."""
+    """Return a redactor of the secrets that a server may repeat in its tool list, the short ones excepted."""
     return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
 
 
@@ -111,7 +111,7 @@ def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tup
 
 
 def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
-    """Return a server's tool list redacted; notes name the tools concerned.
+    """Return a server's tool list without the secrets that it repeats there; notes name the tools concerned.
 
     A tool is skipped if its name, or that of an argument, contains a secret: it could not be called
     without that name.

@@ -222,7 +222,7 @@ _Value = str | tuple[str, ...]
 
 
 def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
-    """Yield an error for each difference between a lock file and the servers as they are now.
+    """Yield an error for each launch, version and hash of a tool that is not as a lock file has it.
 
     With `whole`, every locked tool of these servers must still be there, not only those in `present`.
     """

@@ -36,7 +36,7 @@ class Servers:
         self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
-        """Delete the tools and pins of a server that is not in the user's own config, or no longer.
+        """Delete the last sync and the pins of a server that is not in the user's own config, or no longer.
 
         `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
         and returns whether to go on. Returns whether the server was synced.
@@ -119,7 +119,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
-    """Return a launch with this time to start; None leaves what the server's config says."""
+    """Return a configured server's launch with this time to start; None leaves what its config says."""
     if seconds is None:
         return ready
     return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

@@ -150,7 +150,7 @@ def _failed(name: str, error: PflowError, known: Servers, started: float) -> Syn
 
 @attrs.define
 class _Approval:
-    """Compares what a sync found with the pins of the server, which a first sync writes."""
+    """What compares the tools that a server answered with its pins, which a first sync writes."""
 
     launch: Launch
     known: Servers
@@ -194,7 +194,7 @@ class _Approval:
 
 
 def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
-    """Yield what the user should know after a server was asked for its tools."""
+    """Yield the notes for the result of asking a server: on its answer, and on variables that are not set."""
     server = ready.server
     for variable in ready.unset:
         yield (

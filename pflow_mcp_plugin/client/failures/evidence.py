@@ -66,12 +66,12 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return the server's words from the evidence as an error shows them: redacted, then shortened."""
+        """Return words of the server as an error built from the evidence has them: redacted and shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
     def url(self) -> str:
-        """The server's URL as an error may show it: without user info, however short its password is."""
+        """The server's URL for an error built from the evidence: without user info, even a short password."""
         return display.url(self.server.url, widely=True)
 
     @property

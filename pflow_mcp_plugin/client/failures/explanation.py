@@ -148,7 +148,7 @@ def fit_to_show(error: E, redactor: Redactor) -> E:
 
 
 def _fit(text: str, redact: Callable[[str], str]) -> str:
-    """Redact before and after terminal codes are removed: they may be part of a secret, or split one."""
+    """Redact an explained failure twice: a terminal code that is removed may be in a secret, or split one."""
     return redact(plain(redact(text)))
 
 
@@ -185,7 +185,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Explain the failure of a login or logout, which is run in an event loop, as one of our errors."""
+    """Run a login or logout in an event loop, and explain its failure as one of our errors."""
     from asyncio import run
 
     try:

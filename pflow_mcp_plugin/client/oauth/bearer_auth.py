@@ -252,7 +252,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """The stored sign-in that bearer tokens come from, or the one of this run that could not be stored.
+    """The sign-in whose access token is put on requests: the stored one, or this run's if storing failed.
 
     The launch learns the secrets of what is read and written.
     """
@@ -306,7 +306,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop tokens whose refresh was refused, unless a login has replaced them."""
+        """Drop the tokens after a refresh of the access token was refused, unless a login replaced them."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()
@@ -315,7 +315,7 @@ class KeptSignIn:
 
     @asynccontextmanager
     async def room(self, issuer: str) -> AsyncIterator[None]:
-        """Reserve room for the next refresh token: the present one may be good for one use only."""
+        """Reserve room before the access token is refreshed: the refresh token may be good for one use."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._store.reserved(self._key, issuer))

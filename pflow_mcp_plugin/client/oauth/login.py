@@ -243,7 +243,7 @@ class _Attempt:
         return _registered(answer, asked, redirect_uris)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in that a login begins with: no tokens, and the scopes it asks for as granted."""
+        """Return the sign-in that a login's flow begins with: no tokens, the scopes asked for as granted."""
         self.launch.learn((client.client_secret,))
         begun = self.found.sign_in(client, Tokens(scopes=self.scopes))
         return attrs.evolve(begun, required_scopes=self.found.challenged_scopes)

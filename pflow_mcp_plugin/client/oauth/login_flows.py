@@ -204,7 +204,7 @@ def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
 
 
 class LoopbackListener:
-    """Waits for a login's redirect to this machine; an async context manager that ends every connection."""
+    """A port of this machine that receives the redirect at the end of a browser's flow; for `async with`."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -289,7 +289,7 @@ def _page(status: HTTPStatus, title: str, text: str) -> bytes:
 
 
 class PastedRedirect:
-    """Waits for a login's redirect that is pasted; used as `LoopbackListener` is."""
+    """The redirect at the end of a browser's flow, pasted by the person; used as `LoopbackListener` is."""
 
     def __init__(self, person: Person, port: int = 0) -> None:
         self._person = person

@@ -30,7 +30,7 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """What is kept of a sign-in's tokens: themselves, their scopes, and times in seconds since the epoch."""
+    """What is kept of a sign-in's tokens, with their scopes; times are in seconds since the epoch."""
 
     # Empty where secrets are left out, or the keyring cannot be read.
     access: str = attrs.field(default="", repr=False)
@@ -64,7 +64,7 @@ class Registration:
 
 @attrs.frozen(kw_only=True)
 class AuthorizationServer:
-    """The metadata of an authorization server (RFC 8414), checked; what it does not offer is empty."""
+    """What is kept of an authorization server's metadata (RFC 8414), checked; what it lacks is empty."""
 
     issuer: str
     token_endpoint: str

@@ -54,7 +54,7 @@ _CLAIMS = ("scope", "scp")
 
 
 class RequestAuth(Protocol):
-    """What puts access tokens on the HTTP requests to a server; see `oauth.bearer_auth`."""
+    """What puts access tokens on the requests that `HttpRequests` makes; see `oauth.bearer_auth`."""
 
     async def authorize(self, request: httpx2.Request) -> None: ...
 
@@ -83,7 +83,7 @@ class HttpRequests:
             await self._client.aclose()
 
     def patience(self, method: str) -> float | None:
-        """Return how long an HTTP request may take until its answer ends, or its event stream begins."""
+        """Return how long an HTTP request to a server may take until its answer ends or its events begin."""
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
         slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
@@ -237,7 +237,7 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
+    """Return the headers of all HTTP requests to one server: those configured, and that made from `auth`."""
     auth = server.auth
     kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":
@@ -251,7 +251,7 @@ def request_headers(server: Server) -> dict[str, str]:
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:
-    """Return an HTTP client for a server, which connects to allowed hosts and addresses only.
+    """Return the HTTP client for the requests to one server, to allowed hosts and addresses only.
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
     """
@@ -263,7 +263,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 
 
 def _require_scopes(server: Server) -> None:
-    """Refuse HTTP requests with a configured token that lacks a scope in the config.
+    """Refuse to make HTTP requests to a server whose configured token lacks a scope that its config wants.
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
     """

@@ -70,12 +70,12 @@ class LineTransport(ABC):
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed its side of the pipe or socket before reading anything."""
+        """Whether the server closed the transport's pipe or socket before it read any of the lines."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the process behind the transport; None without one, or if we ended it."""
+        """The exit code of the process that writes the lines; None without one, or if we ended it."""
         return self._end_of.exit_code if self._end_of is not None else None
 
     @property
@@ -83,7 +83,7 @@ class LineTransport(ABC):
     def installing(self) -> bool: ...
 
     async def exited(self, seconds: float) -> bool:
-        """Wait for the process behind the transport to end; return whether it did, true without a process."""
+        """Wait until the process that writes the lines ends; return whether it did, true without one."""
         return self._end_of is None or await self._end_of.reached(seconds)
 
     @abstractmethod
@@ -137,7 +137,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be installing the server, which has not used its pipes yet."""
+        """Whether a package runner may still be at work: the stdio transport's pipes are not used yet."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux
@@ -152,7 +152,7 @@ class StdioTransport(LineTransport):
         self._messages.incoming.source = self._pipes[-1]
 
     async def _end_process(self) -> None:
-        """Close the stdio server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
+        """End the stdio transport's process: close its stdin, wait, SIGTERM to its group, then SIGKILL."""
         installing = self.installing  # asked before the pipe is closed: then, it is unknown
         self._installs = False
         assert self._end_of is not None  # noqa: S101 - there is a process
@@ -227,7 +227,7 @@ class SocketTransport(LineTransport):
 
 
 class TailReader(asyncio.Protocol):
-    """The asyncio protocol for a server's pipe of which only the tail is kept, the last 64 KiB."""
+    """The asyncio protocol of the stdio transport for stderr, of which it keeps only the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -245,7 +245,7 @@ class TailReader(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """The tail of the pipe, decoded; from its first complete line, if it has one."""
+        """The stdio transport's tail of stderr, decoded; from its first complete line, if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -253,7 +253,7 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk read from a server's pipe to `on_data`, and calls `on_end` at its end."""
+    """The reading side of a transport of lines: passes chunks to `on_data`, and calls `on_end` at the end."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
@@ -269,7 +269,7 @@ class ChunkReader(asyncio.Protocol):
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes whole messages to a server's pipe; waits, within a deadline, while the process does not read."""
+    """The writing side of a transport of lines: whole messages, waiting while the server does not read."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -282,7 +282,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
     @property
     def untouched(self) -> bool | None:
-        """Whether the server has read nothing from its pipe yet; None if unknown."""
+        """Whether the server has read nothing from the transport's pipe yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
         left = unread_bytes(self._transport.get_extra_info("pipe"))
@@ -302,7 +302,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that the reading end of the pipe was closed, and whether anything had been read."""
+        """Record that the server closed the transport's pipe, and whether it had read anything."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
         self.unread = pipe is not None and unread_bytes(pipe) == self._given
         self.lost = True

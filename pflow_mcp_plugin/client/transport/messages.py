@@ -95,7 +95,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Turn received bytes into JSON-RPC messages and queue the complete ones; none after the end."""
+        """Queue the JSON-RPC messages that these bytes complete for the SDK's session; none after the end."""
         if self.incoming.ended:
             return
         try:
@@ -122,7 +122,7 @@ class MessageStream:
             self._on_json(value)
 
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
-        """Handle a line that is not JSON: if it looks like JSON, it ends the connection.
+        """Handle a message that is not JSON: if it looks like JSON, it ends the stream of messages.
 
         The request that it should have answered is unknown, and would wait forever.
         """
@@ -184,13 +184,13 @@ class MessageStream:
 
 @attrs.define(slots=False)
 class LineTooLong(Exception):
-    """A line of JSON-RPC reached its cap before its newline."""
+    """A JSON-RPC message reached its cap before its newline."""
 
     size: int
 
 
 class LineBuffer:
-    """Splits a byte stream into lines, each a JSON-RPC message, and examines each byte once.
+    """The bytes of a JSON-RPC message until its newline arrives; each byte is examined once.
 
     A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
     would need twice the memory.
@@ -314,7 +314,7 @@ class MessageSink:
         """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
-        """Do nothing to end the message stream: the transport closes the pipe."""
+        """Close nothing: the write stream of messages only passes them on."""
 
     async def __aenter__(self) -> Self:
         return self
