@@ -1,4 +1,4 @@
-"""The program behind `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`, which all start here."""
+"""The entry point of `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run the `pflow` program, however it was started; return its exit code.
+    """Run `pflow` as `python -m pflow_mcp_plugin` and its scripts do; return its exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run the `pflow` program and return the code with which its process should exit.
+    """Be the entry point of `python -m` and of scripts; return the code with which the process should exit.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

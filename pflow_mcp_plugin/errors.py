@@ -118,7 +118,7 @@ class CallFailed(McpError):
     """The branch of the error tree for a call that returned no result, or could not be made."""
 
     def __str__(self) -> str:
-        """Return the message of a failed call; its first line names tool and server in any case."""
+        """Return the message of this error, whose first line names tool and server in any case."""
         import re
 
         first, *rest = super().__str__().split("\n")
@@ -132,7 +132,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """The leaf of the error tree for a call that was cancelled at a deadline; the message names which one."""
+    """The `McpError` of a call that was cancelled at a deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

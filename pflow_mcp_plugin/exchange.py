@@ -35,7 +35,7 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The variables that were empty in an exchange with a server, as lines for a message."""
+        """The variables that were empty in a launch, as lines for a message."""
         said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
@@ -46,7 +46,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable for exchanges with a server; shell history omits the value."""
+    """Return the command that sets a variable which a launch lacks; shell history omits the value."""
     return f"pflow settings set {variable} -"
 
 
@@ -56,7 +56,7 @@ def _report_to_nobody(secrets: Iterable[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """The launch of a server for an exchange, with every `${VAR}` expanded: ready to be started or reached.
+    """A launch, with which an exchange with a server begins: its config with every `${VAR}` expanded.
 
     Attributes:
         server: The config with expanded values.

@@ -40,7 +40,7 @@ from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
 class ToolNode(MCPNode):
-    """The base of what `from pflow_mcp_plugin.nodes import ...` gives: a class for each tool.
+    """The base of the Python classes that `from pflow_mcp_plugin.nodes import ...` gives, one for each tool.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -72,13 +72,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params beside those a tool's node was made with; a `Flow` adds only what neither has."""
+        """Set params beside those given to the class in Python; a `Flow` adds only what neither has."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         super().set_params({**self._given, **params, **tool})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the outputs of a tool's node; raise a failure that its flow in Python does not route.
+        """Write the tool's outputs; raise a failure that the workflow written in Python does not route.
 
         Args:
             shared: The shared store of the flow.

@@ -92,7 +92,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Keep the host that configures the plugin, for nodes that are used outside a run."""
+    """Implement the hook for a host that loads the plugin: keep it for nodes that are used outside a run."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)

@@ -33,7 +33,7 @@ _DECIDE_CODE = (
 
 
 def decides_code(name: str) -> bool:
-    """Whether a variable of this name decides what code a program runs, so that display masks it less."""
+    """Whether display masks a variable less, as one of its name decides what code a program runs."""
     # npm reads its variables in either case, and Windows all of them. Compiling it takes a list 1 ms.
     return re.fullmatch(_DECIDE_CODE, name, re.IGNORECASE) is not None
 
@@ -120,7 +120,7 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
 
 
 def is_secret_only(value: str) -> bool:
-    """Whether a value in the place of a secret cannot be anything else, such as code, so display masks it."""
+    """Whether display masks a value where a secret belongs, as it cannot be anything else, such as code."""
     return re.fullmatch(_SECRET_ONLY, value) is not None
 
 

@@ -40,7 +40,7 @@ _COMMENT = {
 
 
 def form_of(path: Path) -> Form:
-    """Return whether a document is JSON, TOML or YAML, from its file's suffix; JSON by default."""
+    """Return whether a document's text is JSON, TOML or YAML, by the suffix of its file; JSON by default."""
     return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
 
 
@@ -51,7 +51,7 @@ def load(path: Path) -> Any:
 
 
 def parse(path: Path, content: bytes) -> Any:
-    """Return the document in a file's bytes, parsed as JSON, TOML or YAML, by the file's suffix."""
+    """Return the document that the text of a config file is: JSON, TOML or YAML, by the file's suffix."""
     form = form_of(path)
     if form == "toml":
         return toml_text.decode(path, content)
@@ -231,7 +231,7 @@ class _Line(NamedTuple):
 
 
 class Layout:
-    """The text of a valid TOML document by statements, for editing."""
+    """The text of a TOML config file by statements, in which tables are changed in place."""
 
     # The result of an edit has to be parsed before it is trusted: a table inside an inline table cannot be
     # edited here.
@@ -244,7 +244,7 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: JSONObject) -> None:
-        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end."""
+        """Replace a table in the document's text; insert a new one after its siblings, or at the end."""
         spans = list(self._spans(path))
         # From the end, so that the places of the earlier lines stay valid.
         for span in reversed(spans[1:]):
@@ -257,12 +257,12 @@ class Layout:
         self._lines[spans[0]] = [line._replace(text=text.replace("\n", self._line_end), path=path)]
 
     def remove(self, path: Keys) -> None:
-        """Remove a table's statements from the TOML text; comments above and below it stay."""
+        """Remove a table from the document's text; comments above and below it stay."""
         for span in reversed(list(self._spans(path))):
             self._cut(span)
 
     def _spans(self, path: Keys) -> Iterator[slice]:
-        """Yield the TOML lines with statements about a table: its sections, its keys in other sections."""
+        """Yield the places in the document's text about a table: its sections, its keys in other sections."""
         end = 0
         for place, line in enumerate(self._lines):
             if place >= end and line.path[: len(path)] == path:

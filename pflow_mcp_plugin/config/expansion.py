@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a server's config that decide what is started or reached, with their fields."""
+    """Yield the texts whose expansion decides what is started or reached, with their fields."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names of all variables that decide what is started or reached, and who passes for it.
+    """Return the variables whose expansion decides what is started or reached, and who passes for it.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.
@@ -349,7 +349,7 @@ def _literals(written: str) -> Iterator[str]:
 
 
 def _proxy_secrets() -> Iterator[str]:
-    """Yield user and password of the proxies in the environment, which every server receives."""
+    """Yield what is secret besides expanded values: users and passwords of proxies in the environment."""
     for name, value in os.environ.items():
         if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
             user_info = value.partition("://")[2] or value

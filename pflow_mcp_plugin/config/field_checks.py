@@ -117,7 +117,7 @@ def has_host_and_port(value: str) -> bool:
 
 
 def has_control(value: str) -> bool:
-    """Whether a field's value contains line breaks or control characters, which HTTP headers may not."""
+    """Whether a config value fails the check for line breaks and control characters."""
     return not _fits(_DEFS["line"], value)
 
 
@@ -183,7 +183,7 @@ def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a field is a list of pinned keys, or the file with them."""
+    """Check the value of `tls_pins`: a list of pinned keys, or the path of a file with them."""
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return
@@ -309,7 +309,7 @@ def _not_string(path: str, value: JSON) -> Iterator[Problem]:
 def refusal(
     subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
 ) -> McpError:
-    """Return the error that reports problems of a subject's fields; its message contains a single one."""
+    """Return the error for the problems that checks of fields found; a single one is in its message."""
     message, step = f"{subject}: {len(problems)} problems", ""
     if len(problems) == 1:
         (problem,) = problems

@@ -39,12 +39,12 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path of a project's `.mcp.json`: in the folder that was asked for, or the current one."""
+    """Return the location of a project's `.mcp.json`: the folder that was asked for, or the current one."""
     return (paths.project or Path()) / ".mcp.json"
 
 
 def approvals_file(paths: Paths) -> Path:
-    """Return the path of the file that says which projects' files the user has approved."""
+    """Return the location of the file that says which projects' files the user has approved."""
     return paths.data / "approvals.json"
 
 
@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return name, time of the last change and size of each tool file in a folder, unsorted."""
+    """Return name, time of the last change and size of each file in the folder where tools are, unsorted."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a warning for each sign-in that other users may read, and an error for what they may write."""
+    """Yield a problem for each file in the plugin's folders that others may write or, of sign-ins, read."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -257,7 +257,7 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
 
 
 def duplicate_servers(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
-    """Yield a warning for each server of a project that is not used, as the user has another of its name."""
+    """Yield a warning for each server in a project's `.mcp.json` that gives way to one of the user's own."""
     path = reading.path
     for name, table in reading.tables.items():
         if name in own and server_schema.fingerprint(table) != server_schema.fingerprint(own[name]):
@@ -281,7 +281,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines that show people a project's server in full, its secrets masked, before it is approved."""
+    """Yield lines on a server in a project's `.mcp.json`, secrets masked, for whoever is to approve it."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

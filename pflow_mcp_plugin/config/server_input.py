@@ -69,7 +69,7 @@ def fitted_table(name: str, table: JSON) -> Fitted:
 
 
 def transport_named(spelling: object) -> str | None:
-    """Return the transport that `type` names in another client's server input, None if it is unknown."""
+    """Return the transport that `type` names in the input for a server, in any spelling; None if unknown."""
     return _TRANSPORTS.get(re.sub(r"[^a-z]", "", spelling.lower())) if isinstance(spelling, str) else None
 
 
@@ -81,7 +81,7 @@ def transport_of_url(url: object) -> str:
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
-    """Map server names in input from another client to valid names, all different."""
+    """Map the names of servers in any input to valid ones, all different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:
@@ -127,7 +127,7 @@ class Flags:
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
-    """Refuse these options of `pflow mcp add`, by default all about a server: `what` cannot have them."""
+    """Refuse flags that the given form of input, `what`, cannot have; by default all about a server."""
     for name in names or [field.name for field in attrs.fields(Flags)]:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
@@ -231,7 +231,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each readable file of an older pflow with servers that are not configured."""
+    """Yield a warning for each file of an older pflow whose servers are still to be taken as input."""
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]

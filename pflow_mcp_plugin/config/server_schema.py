@@ -89,7 +89,7 @@ def server_path(name: str) -> str:
 
 
 def clean(table: JSON) -> JSON:
-    """Return a server's table as the schema has it: without null keys, `type` in its canonical spelling.
+    """Return a server's raw table as the schema has it: no null keys, `type` in its canonical spelling.
 
     A value that is not a table is returned unchanged, so that the check reports it.
     """
@@ -168,7 +168,7 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Check the `[network]` table, and any whose name is nearly `network`, against the schema."""
+    """Return all problems of the raw `[network]` table by the schema, and of tables with nearly that name."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -220,7 +220,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
+    """Return the rules in a raw file that fits the schema: its `[network]` table, and its servers' hosts."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))
@@ -373,5 +373,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a table of the config, empty for anything else, which the checks report."""
+    """Return a raw value as the table that the schema demands; empty for what the checks report."""
     return value if isinstance(value, Mapping) else {}

@@ -47,7 +47,7 @@ class _Seen:
 
     @cached_property
     def network(self) -> NetworkRules:
-        """The rules for hosts in the store's files; a project adds hosts only if it was approved."""
+        """The rules for hosts as read from `mcp-servers.toml`, and from an approved project's file."""
         approved = self.of_project if self.project and self.project.state == "approved" else {}
         servers = {**approved, **self.own}
         return server_schema.network_rules({**self.document, server_schema.SERVERS: servers})
@@ -117,7 +117,6 @@ class ServerStore:
             raise self.not_configured(name)
 
     def enabling_step(self, name: str) -> str:
-        """Return how to enable a server of the store: the user's own or a project's."""
         if name in self._servers():
             return f"Run: pflow mcp enable {name}"
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
@@ -129,7 +128,7 @@ class ServerStore:
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
 
     def not_configured(self, name: str) -> McpError:
-        """Return the error about a server that the user's own config lacks, with the most similar names."""
+        """Return the error that `mcp-servers.toml` lacks a server, with the store's most similar names."""
         from difflib import get_close_matches
 
         if name in self._read().of_project:
@@ -384,7 +383,7 @@ class ServerStore:
 
 
 def _is_same(value: JSON, other: JSON) -> bool:
-    """Whether two stored TOML values are the same; to Python 1 and true are equal, nan is not itself."""
+    """Whether storing a value would change nothing; to Python 1 and true are equal, nan is not itself."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):

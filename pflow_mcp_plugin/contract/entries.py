@@ -81,7 +81,7 @@ class Field:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives in the `type` of an entry's field."""
+        """The alternatives in the `type` of a param or output that a registry entry describes."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
@@ -336,7 +336,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return what lists for agents show of an entry: params and outputs with their types only."""
+        """Return the entry in brief, as lists for agents show it: params and outputs with types only."""
         params = self.interface.params
         return {
             "node": self.node,
@@ -357,7 +357,7 @@ class Entry:
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`, which stands in a `NodeUse` for a value that only the run knows.
+    """The type of `UNKNOWN`: a value in the use of an entry's node that only the run knows.
 
     Copied or pickled, it remains the same object.
     """
@@ -374,7 +374,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 @attrs.frozen(kw_only=True)
 class NodeUse:
-    """One use of an entry's node in a workflow, as a host shows it to the node's source before the run.
+    """One use of an entry's node in a workflow, about which the entry's source is asked before the run.
 
     Attributes:
         entry: The entry of the node.
@@ -417,7 +417,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return the sketch of a whole entry."""
+        """Return what the sketch of a registry entry keeps of it."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -445,7 +445,7 @@ class Node(Protocol):
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Do the work of any plugin's node.
+        """Do the work of the node that a registry entry describes.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,
@@ -529,7 +529,7 @@ class NodeSource(ABC):
         return ()
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Any plugin's source: convert a node written for an older entry; None, the default, keeps it."""
+        """Convert a node written for an older entry of this source; None, the default, keeps it."""
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:

@@ -80,12 +80,12 @@ class Host(ABC):
     @property
     @abstractmethod
     def hook(self) -> pluggy.HookRelay:
-        """The hooks of any host, for plugins that specify hooks of their own."""
+        """The host's hook relay, on which plugins call hooks that they specify themselves."""
 
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The registry of any host."""
+        """The host's registry, as its handle offers it to plugins."""
 
     @property
     def runner(self) -> Runner | None:
@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it in any host's library, in its normal form.
+        """Let the host check a workflow and save it in its library, in its normal form.
 
         Args:
             workflow: The workflow as loaded.
@@ -141,7 +141,7 @@ class Host(ABC):
         return self.library.save(name, normal, description), problems
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Run nodes in any host as typed on a command line, each with its flags, `then` between them.
+        """Let the host run nodes as typed on a command line, each with its flags, `then` between them.
 
         The required text of a node that no flag sets is the result of the node before, or what is piped in.
         The words may also ask for the help of a node, or to save or print the chain as a workflow: what they
@@ -174,7 +174,7 @@ class Host(ABC):
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Show a plugin's warning to the host's user, once for each message until a run has ended."""
+        """Let the host show its user a plugin's warning, once for each message until a run has ended."""
 
     def run_ended(self) -> None:
         """Let the host show messages again that plugins reported until the end of a run.
@@ -184,7 +184,7 @@ class Host(ABC):
         return
 
     def refresh(self, source: str) -> None:
-        """Rebuild what the host derived from a node source, such as an index, after its entries changed.
+        """Let the host rebuild what it derived from a node source, such as an index, after a change.
 
         Does nothing by default.
         """
@@ -239,7 +239,7 @@ class Traces(ABC):
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Return any host's trace of a run, by its id, the beginning of one, or `latest`.
+        """Find one of the host's traces by its run's id, the beginning of one, or `latest`; return its path.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.
@@ -251,7 +251,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return any host's trace of a run: its `run_id`, `owner`, `success`, `error`, `steps` and more.
+        """Return one of the host's traces: its `run_id`, `owner`, `success`, `error`, `steps` and more.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

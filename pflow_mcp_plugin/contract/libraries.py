@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """What any host found to match a task: a node type or a saved workflow.
+    """A saved workflow that a library found to match a task, or a node type that a registry found.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """All that any host found for a task in words.
+    """All that a library, or a registry, found for a task in words.
 
     Attributes:
         matches: The matches, best first.
@@ -51,7 +51,7 @@ class Discovery(Generic[Found]):
     note: str = attrs.field(default="", validator=text)
 
     def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
-        """Return what any host found for a task as JSON: each item with its `confidence` and `reason`.
+        """Return what a library found for a task as JSON: each item with its `confidence` and `reason`.
 
         Args:
             to_dict: Returns the JSON form of an item.

@@ -54,7 +54,7 @@ class Problem(ByFields):
     column: int = 0
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return the fields of a finding that are not empty, for `--json`."""
+        """Return the fields of a `Problem` that are not empty, for `--json`."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether a failure is a KeyboardInterrupt, is caused by one, or groups one."""
+    """Return whether a failure is no problem but a KeyboardInterrupt, is caused by one, or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -190,12 +190,12 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of severity `error` at a path in a config file, `source`, with the next step."""
+    """Return a finding (`Problem`, severity `error`) at a path of a config, `source`, with the next step."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of severity `warning` at a path of a config, or about what else `source` names."""
+    """Return a finding (`Problem`, severity `warning`) at a path of a config, or about another `source`."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 

@@ -22,7 +22,7 @@ class Closeable(Protocol):
     """An object that a `Keeper` keeps between the runs that one caller requests."""
 
     def close(self) -> object:
-        """Free what a kept object holds once no run uses it; must not raise. It may still be used later."""
+        """Free what was kept from one requested run for the next, once none uses it; must not raise."""
         ...
 
 

@@ -82,7 +82,7 @@ class Runner(ABC):
         raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
-        """Return any host's runner with these options for runs and checks; by default, with the usual ones.
+        """Return the runner that checks and runs with these options; by default only with the usual ones.
 
         Args:
             options: What the user asked for.
@@ -211,7 +211,7 @@ class ValuePath:
 
 @attrs.frozen(kw_only=True)
 class NodeOutcome:
-    """The outcome of running a single node by any host's runner.
+    """The outcome of a single node that a runner ran without a workflow.
 
     Attributes:
         node: The node type that ran, also if it was named by an alias.

@@ -58,7 +58,7 @@ class Workflow:
 
 @attrs.frozen(kw_only=True, eq=False)
 class LockCheck:
-    """The nodes of a workflow that any host checks against the lock files of its plugins.
+    """What plugins see of a workflow's run before it begins, to compare its nodes with their lock files.
 
     Attributes:
         host: The host.
@@ -158,7 +158,7 @@ class Run(ABC):
         return
 
     def current_step(self) -> RunStep | None:
-        """Return this thread's step of the run, for a node whose class sets `announces_sending`.
+        """Return the run's step as its node sees it in this thread, if its class sets `announces_sending`.
 
         Such a node calls `sending` itself, just before it acts; one of any other class is recorded as acting
         from its beginning. None, as by default, if nothing is recorded.
@@ -179,7 +179,7 @@ class Run(ABC):
         return
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Tell the host that a plugin begins what nodes of the run wait for, such as the start of a program.
+        """Tell the run that something its nodes wait for begins, such as the start of a program.
 
         Does nothing by default. A host that shows or records it keeps its time apart from that of the nodes.
 

@@ -12,7 +12,7 @@ import attrs
 
 
 class ByFields:
-    """Base of the contract's classes that are made at each start; their objects are compared by their fields.
+    """Base of the contract's attrs classes that are made at each start: compares objects by their fields.
 
     They are `attrs.frozen(eq=False, repr=False)`: methods for each class take a third of the time it takes.
     """
@@ -55,7 +55,7 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 
 
 def is_reserved(key: object) -> bool:
-    """Return whether a key is reserved for host and plugins: it begins and ends with two underscores."""
+    """Return whether a key is valid for host and plugins only: it begins and ends with two underscores."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")
 
 
@@ -87,7 +87,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Return an iterable as a tuple (an attrs converter), unless it is a string, which would become letters.
+    """Return an iterable as the tuple that an attrs field is to hold; reject a string, as of letters.
 
     Raises:
         TypeError: It is a string, or not iterable.

@@ -68,7 +68,7 @@ class MCPNode(Node):
         return made
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set the params; in the copy that a `Flow` runs, those of the `MCPNode` take precedence."""
+        """Set the node's params; in the copy that a `Flow` runs, those it was given before prevail."""
         self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
@@ -130,12 +130,12 @@ class MCPNode(Node):
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Call a tool once without a node of a workflow, and return its result."""
+    """Return the result of a tool called once, as an `MCPNode` would call it, without a workflow."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Read a resource once outside a workflow, and return it as its `MCPNode` would store it."""
+    """Return a resource as an `MCPNode` would store it, read once outside a workflow."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -150,7 +150,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
 
 
 def note_next_steps(error: PflowError) -> None:
-    """Add the next steps of a tool's error to it as notes, which Python's traceback shows."""
+    """Add the next steps of a node's failure to it as notes, which Python's traceback shows."""
     for step in error.suggestions:
         error.add_note(f"  -> {step}")
 
@@ -203,7 +203,7 @@ def _annotate(
 
 
 def _show(job: Job, result: ToolResult) -> None:
-    """Tell the run how to show the result of an `MCPNode`: its files, and what is in no output."""
+    """Let an `MCPNode` tell its run about the files in its result, and what is in no output."""
     if job.run is None:
         return
     for text, file in result.files:

@@ -60,7 +60,7 @@ class Target:
 
     @property
     def approved(self) -> Collection[str]:
-        """The arguments of a resolved tool that messages may name: those of its approved version."""
+        """Which arguments of a tool that the runtime resolved messages may name: those that were approved."""
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
@@ -184,7 +184,7 @@ class Runtime:
         run_id: str = "",
         step: RunStep | None = None,
     ) -> CallResult:
-        """Check the arguments and call a resolved tool once, as a step of a run or without one.
+        """Call a tool that the runtime resolved, once its arguments are checked, in a run's step or without.
 
         Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """

@@ -101,7 +101,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Return the answer to a request over a checked connection, its body unread; redirects are not followed.
+    """Send a request over checked connections, without redirects; return the answer, its body unread.
 
     httpx2 would take headers such as `X-API-Key` along to another host.
     """
@@ -215,7 +215,7 @@ async def _first(
 
 
 class _PinnedStream(httpcore2.AsyncNetworkStream):
-    """A connection whose TLS handshake also requires a pinned key."""
+    """A connection to a checked address that also checks its key against the pins, in the TLS handshake."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream, network: CheckedNetwork) -> None:
         self._stream = stream

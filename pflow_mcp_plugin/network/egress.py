@@ -59,7 +59,7 @@ class Endpoint(Protocol):
 
     @property
     def tls_pins(self) -> tuple[str, ...] | str:
-        """The pins of which the endpoint's public key must have one: SHA-256 in base64; or a file of them."""
+        """The pins of keys to which egress is restricted: SHA-256 in base64; or a file of them."""
 
     @property
     def ca_bundle(self) -> str:
@@ -67,7 +67,7 @@ class Endpoint(Protocol):
 
     @property
     def client_cert(self) -> tuple[str, ...]:
-        """The file with the endpoint's client certificate and key, or a file for each."""
+        """The file with certificate and key for egress to the endpoint, or a file for each."""
 
 
 class Refusal(NamedTuple):
@@ -105,7 +105,7 @@ def plain_http_host(url: str) -> str:
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
+    """Whether egress to two URLs is to the same origin (RFC 6454), however they are spelled."""
     first, second = (
         (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
         for parts in map(urlsplit, (one, other))

@@ -147,7 +147,7 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
 
 @attrs.frozen(kw_only=True)
 class InputValues:
-    """What the inputs of a preset stand for, and which of them lack a value."""
+    """What the inputs of a preset stand for in the server made from it, and which of them lack a value."""
 
     # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
     # value are left out.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Return a warning if the program of a server, or its working folder, is missing; starts nothing.
+    """Return a warning if the program that runs a server is not found, or its working folder; starts nothing.
 
     `known` is where its last sync found the program.
     """
@@ -67,7 +67,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Return the path of the program that a server with expanded values is started with.
+    """Find the program that runs a server with expanded values; return its path.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.

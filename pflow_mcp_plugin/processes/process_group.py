@@ -38,7 +38,7 @@ _ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return all environment variables for a child process, which must not see those of this one.
+    """Return all environment variables for a process that is started in a group of its own.
 
     They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
     variables; UTF-8 for Python; its `own`, which take precedence over these; and the marker of this run.
@@ -89,11 +89,11 @@ class Reaper:
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
-        """Make the reaper forget a group, before its leader is reaped and its id may be used again."""
+        """No longer end a process group with this process, before its leader is reaped and its id reused."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """Let the reaper end all registered groups and marked processes, and then itself."""
+        """End all groups that were started and not unregistered, and marked processes, through the reaper."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
@@ -123,7 +123,6 @@ class Shared(Generic[T]):
         self._lock = threading.Lock()
 
     def acquire(self) -> T:
-        """Return the shared resource, started if necessary; every call needs one `release`."""
         with self._lock:
             # A fork copies neither the thread that runs a loop nor the life that a reaper watches.
             if self._resource is None or self._owner != os.getpid():

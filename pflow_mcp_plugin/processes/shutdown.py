@@ -43,7 +43,7 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Record that a shutdown begins, so that a later exit code of the process is of our own making."""
+        """Record that the process is asked to exit, so that a later exit code is of our own making."""
         self.exit_code = self._process.returncode
         self._expected = True
 
@@ -67,7 +67,7 @@ class ProcessEnd:
 
 
 async def _ended(process: ProcessGroup) -> None:
-    """Wait until a process has exited, without reaping it, as asyncio's child watchers would.
+    """Wait in asyncio for a process to exit, without reaping it, as asyncio's own child watchers would.
 
     Its group id could then be reused while children of the server are still in the group.
     """
@@ -91,7 +91,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Kill the processes of a group as soon as they exceed a memory limit.
+    """Kill the processes of a group as soon as they use too much memory (asyncio).
 
     They get no time to exit by themselves, in which they could use much more.
     """

@@ -14,13 +14,13 @@ _MIB = 1 << 20
 
 
 def has_process_groups() -> bool:
-    """Whether this operating system can watch and end processes as groups."""
+    """Whether this operating system has the calls `waitid` and `killpg`, for processes in groups."""
     # Windows has neither, macOS the first since Python 3.13.
     return hasattr(os, "waitid") and hasattr(os, "killpg")
 
 
 def exit_code(pid: int) -> int | None:
-    """Return the exit code of a child, minus the signal if it was killed, None while it runs.
+    """Return the exit code of a child by `waitid`: minus the signal if it was killed, None while it runs.
 
     This does not reap the process: its id cannot be reused until that is done.
     """
@@ -39,7 +39,7 @@ def descriptor_of(pid: int) -> int | None:
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; return whether the system found any process in it."""
+    """Send a signal with the system call `killpg`; return whether the system found a process in the group."""
     try:
         os.killpg(group, number)
     except (AttributeError, ProcessLookupError, PermissionError):  # macOS denies them to a group of zombies
@@ -81,7 +81,7 @@ def high_pipe(lowest: int) -> tuple[int, int]:
 
 
 class _Process(NamedTuple):
-    """A process in /proc, with its ancestry and its resident pages."""
+    """What Linux lists about a process in /proc: its ancestry and its resident pages."""
 
     is_zombie: bool
     parent: int
@@ -91,7 +91,7 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return the resident memory of a process group in MiB, None where the system does not tell it."""
+    """Return a process group's resident memory in MiB by /proc, None on operating systems without it."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
@@ -101,13 +101,13 @@ def is_memory_known() -> bool:
 
 
 def has_members(group: int) -> bool:
-    """Whether a process group has more than zombies, which nobody may reap; true if unknown."""
+    """Whether the operating system lists more than zombies in a process group; true if it lists nothing."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return the processes of a server, as /proc lists them, and their resident memory in MiB.
+    """Return the processes of a server that the operating system lists, and their resident memory in MiB.
 
     Those are the ones in the session that its process leads, and their descendants, which may be in a
     session of their own. Memory that processes share counts for each of them.

@@ -1,4 +1,4 @@
-"""The redactor: masks configured values, and replaces known secrets in text and JSON values.
+"""`Redactor`, which replaces known secrets in text and JSON values; and the mask of configured values.
 
 `mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
 from text that comes from elsewhere.
@@ -27,7 +27,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return the `****` that masks a configured value; a value that consists of references is kept.
+    """Return the redactor's `****` for a configured value; one that consists of references is kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

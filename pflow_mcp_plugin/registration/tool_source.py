@@ -105,7 +105,7 @@ class ToolSource:
         return self._no_tool(server, tool, f"pflow mcp call {server} {quote(near.tool.name)}" if near else "")
 
     def lacking(self, text: str) -> Iterator[Problem]:
-        """Yield a problem for each server that a search names and that was never synced."""
+        """Yield a problem for each server that a search of this source names and that was never synced."""
         wanted = text.lower().strip()
         words = {*re.findall(r"[a-z0-9]+", wanted)}
         for name in self._store.names():
@@ -131,7 +131,7 @@ class ToolSource:
             yield _problem(message, step, severity="warning")
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
-        """Yield an error for each server of these tools' nodes whose program is missing; starts none."""
+        """Yield an error for each server of this source's nodes whose program is missing; starts none."""
         from pflow_mcp_plugin.presets.server_program import advise
 
         found = filter(None, map(self._catalog.find, dict.fromkeys(use.entry.node for use in uses)))

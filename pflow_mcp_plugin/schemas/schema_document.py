@@ -47,7 +47,7 @@ class SchemaDocument:
 
     @property
     def dialect(self) -> int:
-        """Which of `DIALECTS` the JSON Schema names; the newest if it names none."""
+        """Which of `DIALECTS` the document names in `$schema`; the newest if it names none."""
         named = self._root.get("$schema") if isinstance(self._root, dict) else None
         known = [number for number, name in enumerate(DIALECTS) if isinstance(named, str) and name in named]
         return known[0] if known else len(DIALECTS) - 1
@@ -120,7 +120,7 @@ class SchemaDocument:
         return join(self._types(schema, _DEPTH))
 
     def accepted(self, schema: JSON) -> str:
-        """Return the friendly type of a JSON Schema without guessing it from other keywords.
+        """Return the friendly type that a schema in this document accepts, not guessed from other keywords.
 
         `{"properties": {}}` describes objects, and accepts a string all the same.
         """
@@ -272,7 +272,7 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What a tool's output schema says that decides how its results are read."""
+    """How a tool's results are read, so far as the document of its output schema tells."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
@@ -316,7 +316,7 @@ class _Gathered:
     """Whether properties are listed somewhere, be it none."""
 
     def add(self, member: JSON, shared: frozenset[str] | None) -> None:
-        """Add a part of a JSON Schema; of several alternatives, `shared` are the keys that all describe."""
+        """Add the properties in a part; of several alternatives, `shared` are the keys that all describe."""
         binding = shared is None
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False

@@ -36,7 +36,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
 def _one_url(table: Table) -> Table:
-    """Rename the URL fields that imply a transport, as some clients have them."""
+    """Rename the fields for a URL in some clients' formats, which imply a transport."""
     for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:
@@ -48,7 +48,7 @@ def _one_url(table: Table) -> Table:
 
 
 def _found_out(table: Table, lost: list[str]) -> Table:
-    """Report a transport as lost that a client cannot find out from this URL, as its format names none."""
+    """Drop `type`, which a client's format lacks; report it if the client takes the URL for another."""
     if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
         lost.append("type: it tries streamable HTTP first")
     return table

@@ -43,7 +43,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How another client writes references to variables in a server's table."""
+    """How references to variables are written when one server is converted for another client."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -53,7 +53,6 @@ class VariableSyntax:
     fields: tuple[str, ...] = ()  # in which it expands references; empty for all
 
     def within(self, field: str) -> VariableSyntax:
-        """Return a client's syntax of references in one field, such as `headers.Authorization`."""
         name = field.partition(".")[0].partition("[")[0]
         return self if not self.fields or name in self.fields else NONE
 
@@ -120,7 +119,7 @@ def read_references(
 
 
 def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
-    """Return our value with its references in a client's syntax, and what the client cannot say, in words."""
+    """Return a value of our server with its references converted for a client, and what is lost, in words."""
     lost: list[str] = []
 
     def reference(ref: VariableReference) -> str:
@@ -145,7 +144,7 @@ def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]
 
 
 def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
-    """Whether a client's syntax refers to a variable as an input: a secret, or one with a default."""
+    """Whether a reference in a converted server becomes an input: that of a secret, or one with a default."""
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
 
 
@@ -155,7 +154,7 @@ def input_id(name: str) -> str:
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return a client's definition of the input `${input:id}` that stands for a variable."""
+    """Return the definition that a converted server needs for `${input:id}`, which stands for a variable."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
@@ -218,7 +217,7 @@ class ServerReading:
 
 @attrs.frozen(kw_only=True)
 class ServerWriting:
-    """A server of ours converted to the fields of another client."""
+    """One server as converted from our format to another client's, and what was lost."""
 
     name: str = ""
     table: Table = attrs.field(factory=dict)

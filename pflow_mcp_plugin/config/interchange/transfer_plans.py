@@ -102,7 +102,7 @@ def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
 
 
 def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
-    """Return the literal secrets in arguments by index, but for what may be a program or code."""
+    """Return what an import would move from arguments to the settings: secrets by index, but no code."""
     spans: dict[int, list[_Span]] = {}
     started = display.startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -118,7 +118,7 @@ def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
 
 
 def _in_url(field: str, text: str) -> Iterator[_Span]:
-    """Yield the literal secrets of URLs in a string: passwords, and values of the query."""
+    """Yield what an import would move from a URL to the settings: passwords, and values of the query."""
     end = 0
     for value in sorted(set(secret_detection.in_urls(text)), key=text.index):
         start = text.find(value, end)
@@ -331,7 +331,7 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
 
 
 def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return a file's text with the exported servers put in and the rest as it was, empty if that fails."""
+    """Return the text that an export plan makes of a file, the rest of it as it was; empty if that fails."""
     form = made.client.form
     is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
     if form == "yaml" or is_long:

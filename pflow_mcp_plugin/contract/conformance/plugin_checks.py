@@ -1,4 +1,4 @@
-"""Conformance checks: what a host does with plugins (their nodes, commands, config) and saved workflows."""
+"""The conformance checks about plugins (nodes, commands, config) and the library that they use."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ _PURPOSE = "Recite a ballad to the harbour master"
 
 
 def a_saved_workflow_is_listed_filtered_and_found(trial: Trial) -> None:
-    """Library check: `saved` and `discover` return what `save_workflow` saved, `delete` removes it."""
+    """Check a plugin's view of the library: it lists and finds what `save_workflow` saved until `delete`."""
     with trial.open(poetry=poetry()) as subject:
         library = subject.host.library
         if library is None:
@@ -272,7 +272,7 @@ def the_fingerprint_of_a_library_changes_with_what_is_saved(trial: Trial) -> Non
 
 
 def a_workflow_with_mistakes_is_not_saved(trial: Trial) -> None:
-    """Library check: `save_workflow` raises kind `validation` with the problems, and saves nothing."""
+    """Check that a plugin's `save_workflow` raises kind `validation` with the problems, and saves nothing."""
     with trial.open(poetry=poetry()) as subject:
         library = subject.host.library
         if library is None or subject.host.runner is None:
