@@ -51,7 +51,7 @@ def setting(variable: str) -> str:
 
 
 def _report_to_nobody(secrets: Iterable[str]) -> None:
-    """Stand in for the run to which the secrets learned in an exchange are reported; can be pickled."""
+    """Take the secrets learned in an exchange if nobody asks for them; unlike a lambda, it is pickled."""
 
 
 @attrs.frozen(kw_only=True)

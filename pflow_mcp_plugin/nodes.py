@@ -137,7 +137,7 @@ def _source() -> ToolSource:
 
 @cache
 def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
-    """Return the Python class of a tool from its entry as JSON, which lacks the hidden params.
+    """Return the class to import for a registered tool, from its entry as JSON without the hidden params.
 
     It is cached, so that equal entries share a class.
     """

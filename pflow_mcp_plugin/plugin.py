@@ -209,7 +209,7 @@ def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
 
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
-    """Put the plugin's `Runtime` into a run, and start at once the servers that it will certainly need."""
+    """Enter the plugin's context of a run: its `Runtime`, where servers certainly needed start at once."""
     from pflow_mcp_plugin.execution.call_hooks import note_progress
     from pflow_mcp_plugin.execution.runtime import open_runtime
 

@@ -74,7 +74,7 @@ class PresetInput:
             raise _wrong(self, "default", f"{self.default!r} is not one of {', '.join(self.choices)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a preset's input in JSON form."""
+        """Return this input in JSON form, as the author of its preset describes it."""
         return {**attrs.asdict(self), "choices": list(self.choices)}
 
 
@@ -147,7 +147,7 @@ class ServerPreset:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that the runner of a preset downloads, with versions; empty without a runner."""
+        """The packages, with versions, that the runner in this preset downloads; empty without a runner."""
         runner = _program(self.command)
         return tuple(_packages(runner, self.args)) if runner in _PACKAGES else ()
 

@@ -37,7 +37,7 @@ Method = Literal["tools/call", "resources/read"]
 
 
 class ToolFilter(NamedTuple):
-    """The filter of tools in a server's config: globs over raw names. An empty `allow` allows all.
+    """The tools that a `Server` offers: globs over raw names. An empty `allow` allows all.
 
     Attributes:
         allow: Tools that match one of these become nodes.
@@ -48,7 +48,7 @@ class ToolFilter(NamedTuple):
     deny: tuple[str, ...] = ()
 
     def allows(self, tool: str) -> bool:
-        """Whether the filter in a server's config lets a tool become a node, by its raw name."""
+        """Whether the filter of a `Server` lets a tool become a node, by its raw name."""
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
@@ -136,12 +136,12 @@ class Server(ByFields):
 
     @property
     def owner(self) -> str:
-        """What messages call a configured server, such as `server files`."""
+        """What messages call this `Server`, such as `server files`."""
         return f"server {self.name}"
 
     @property
     def is_remote(self) -> bool:
-        """Whether a configured server is reached over HTTP; all other transports use lines."""
+        """Whether this `Server` has an HTTP transport; all others use lines."""
         return self.transport in ("http", "sse")
 
 
@@ -176,7 +176,7 @@ class Tool(ByFields):
 
 
 def plain_version(version: str) -> str:
-    """Return what a server says is its version, empty if it could say more than a number."""
+    """Return the version for a `ServerInfo`, empty if it could say more than a number."""
     return version if re.fullmatch(_VERSION, version) else ""
 
 
@@ -202,13 +202,13 @@ class ServerInfo(ByFields):
 
     @property
     def plain_version(self) -> str:
-        """The server's version if it looks like one, else empty: models read it, and no one approves it."""
+        """The version in this `ServerInfo` if it looks like one, else empty: models read it unapproved."""
         return plain_version(self.version)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolRecord(ByFields):
-    """A tool of the last sync with the data to call it, the type that all rooms share.
+    """A tool as the rooms of the MCP side pass it on: from the last sync, with the data to call it.
 
     Attributes:
         server: The server's name.
@@ -239,7 +239,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the tool of a record differs from the version that was approved."""
+        """Whether `found` differs from `tool` in this record, the version that was approved."""
         return self.is_approved and self.found is not self.tool
 
 

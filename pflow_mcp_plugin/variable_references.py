@@ -57,7 +57,7 @@ def malformed(text: str) -> str:
 
 
 def remedy(piece: str) -> str:
-    """Return what to write instead of a malformed `${...}`."""
+    """Return how to write a malformed reference to a variable in a config value."""
     prefixed = re.fullmatch(_PREFIXED, piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"

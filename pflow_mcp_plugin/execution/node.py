@@ -223,7 +223,7 @@ def gather(
     extra: bool = False,
     approved: Container[str] = (),
 ) -> dict[str, Any]:
-    """Return the arguments that an `MCPNode` sends: params first, then the shared store, by the same names.
+    """Return the arguments that a node sends to its tool: params first, then keys of the shared store.
 
     Only what the tool declares is taken from the store; a None there counts as missing
     unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does

@@ -82,13 +82,13 @@ class Target:
         return idempotency_argument(self.record, self.launch.server)
 
     def safe_to_repeat(self, arguments: JSONObject) -> bool:
-        """Whether the runtime may repeat a call: it has an idempotency key, or a trusted claim."""
+        """Whether the runtime may make a call again: it has an idempotency key, or a trusted claim."""
         if self.idempotency_argument and arguments.get(self.idempotency_argument):
             return True
         return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)
 
     def with_key(self, arguments: JSONObject, step: RunStep | None) -> JSONObject:
-        """Return a call's arguments with the idempotency key of its step, or a new one without a step."""
+        """Return the arguments as the runtime sends them, with the step's idempotency key, or a new one."""
         name = self.idempotency_argument
         key = step.idempotency_key() if name and step else ""
         if not name or not (key or arguments.get(name) in (None, "")):

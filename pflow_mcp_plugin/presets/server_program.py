@@ -56,7 +56,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where a server's program is found now, for starts with a shorter `PATH`; empty for a path."""
+    """Return where a server's program is found now, to find it on a shorter `PATH` too; empty for a path."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -120,7 +120,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` that is most similar to a server's missing one, None if none is."""
+    """Return the program on `path` that a server's `command` may mean, as it is similar; None if none is."""
     import difflib
 
     names: set[str] = set()

@@ -107,7 +107,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares one resource, such as the reaper, among its users: the first starts it, the last ends it."""
+    """Shares what ends process groups, or another resource: started by its first user, ended by its last."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start
@@ -159,7 +159,7 @@ class ProcessGroup:
         reaper.register(popen.pid, end_seconds)
 
     def need_no_time(self) -> None:
-        """Let the process group end in a moment if this process dies: it has nothing to undo any more."""
+        """Let the group's processes end in a moment if this one dies: they have nothing to undo any more."""
         if self._end_seconds is not None:
             self._reaper.register(self.popen.pid)
 

@@ -82,7 +82,7 @@ class SecretForms:
         """What a cut may leave at the beginning or the end of a text."""
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        """Whether a form of a secret, or part of one beside a cut, may be in some of these texts."""
+        """Whether a secret, plain, escaped or encoded, or part of one at a cut, may be in these texts."""
         # This is much faster than to look at each text; it may be wrong in saying that there is one.
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
@@ -197,7 +197,7 @@ def _unescaped(text: str) -> tuple[str, list[int]]:
 
 
 def _begun_within(form: str, text: str) -> int:
-    """Return how many characters at the start of a text are the end of a secret's form that was cut."""
+    """Return how many characters at a text's start end a form of a secret, such as base64, cut off before."""
     end = min(len(form) - 1, len(text))
     while (found := text.rfind(form[-LEAST_PART:], 0, end)) >= 0:
         end = found + LEAST_PART

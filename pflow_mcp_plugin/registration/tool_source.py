@@ -180,7 +180,7 @@ class ToolSource:
             yield _problem(judge.notice, "", severity="warning", kind="validation")
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""
+        """Return a node of this source in its older form (`mcp_wrapper`) with its current type."""
         metadata = node.get("mcp_metadata")
         if node.get("type") != "mcp_wrapper" or not isinstance(metadata, Mapping):
             return None
@@ -205,7 +205,7 @@ class ToolSource:
         return entry(record, server, self._variables(record, server))
 
     def _variables(self, record: ToolRecord, server: Server) -> dict[str, str] | None:
-        """Return the variables that a server is started with, if the approval of its tools depends on any."""
+        """Return a server's variables, by which this source judges its tools; None if none matter to that."""
         if self._settings is None or not (record.launch and record.launch.get("variables")):
             return None
         from pflow_mcp_plugin.config.expansion import VariableLookup, launch_variables

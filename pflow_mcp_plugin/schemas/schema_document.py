@@ -112,7 +112,7 @@ class SchemaDocument:
         return {**moved, "$ref": f"#/$defs/{names[ref]}"}
 
     def friendly(self, schema: JSON) -> str:
-        """Return the friendly type of a JSON Schema, such as `int | None`, with references followed."""
+        """Return the friendly type of a schema in the document, such as `int | None`; follow references."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
             return FRIENDLY_NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
@@ -279,7 +279,7 @@ class ResultForm:
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what a tool's output schema (None if it has none) says about how its results are read."""
+    """Return what a tool's output schema (a document, or None) tells about how its results are read."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)

@@ -217,7 +217,7 @@ class _Item(NamedTuple):
 
 
 class _NotPlain(Exception):
-    """The pattern in a schema contains something other than plain items."""
+    """Raised for a pattern that cannot be judged safe, as it has more than plain items."""
 
 
 def is_linear(pattern: str) -> bool:
@@ -238,7 +238,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def shortest_match(pattern: str) -> str:
-    """Return a short text that matches a schema's plain pattern, linear or not; empty if none is found."""
+    """Return a short match of a pattern of plain items, safe to check or not; empty if none is found."""
     if len(pattern) > _LONGEST:
         return ""
     try:

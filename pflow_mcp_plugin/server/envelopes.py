@@ -133,7 +133,7 @@ class KnownSecrets:
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return the secrets among the settings, as last read while the settings cannot be read.
+        """Return the settings to redact from envelopes, as last read while they cannot be read.
 
         Nothing that runs meanwhile can read them either, and what needs them reports the failure.
         """
@@ -157,7 +157,7 @@ def telling(values: Iterable[str]) -> Iterator[str]:
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:
-    """Yield the values of settings that are secret by their name or shape.
+    """Yield the settings' values that no envelope may show, secret by their name or shape.
 
     Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
     """

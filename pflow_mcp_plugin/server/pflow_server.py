@@ -61,28 +61,28 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
 class Resources(Protocol):
-    """The MCP resources that a pflow server serves; its methods run in a worker thread."""
+    """The resources that handlers of the pflow MCP server ask for, in a worker thread."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return the resources that pflow serves as on the wire: `uri`, `name`, `description`, `mimeType`."""
+        """Return what the server's handler of `resources/list` sends: `uri`, `name` and more."""
         ...
 
     def templates(self) -> Sequence[JSONObject]: ...
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a resource that pflow serves as on the wire: `uri`, `mimeType`, `text`."""
+        """Return what the server's handler of `resources/read` sends: `uri`, `mimeType`, `text`."""
         ...
 
 
 class Prompts(Protocol):
-    """The MCP prompts that a pflow server serves; its methods run in a worker thread."""
+    """The prompts that handlers of the pflow MCP server ask for, in a worker thread."""
 
     def prompts(self) -> Sequence[JSONObject]:
-        """Return the prompts that pflow serves as on the wire: `name`, `description`, `arguments`."""
+        """Return what the server's handler of `prompts/list` sends: `name`, `description`, `arguments`."""
         ...
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return a prompt that pflow serves as on the wire: `description`, `messages`."""
+        """Return what the server's handler of `prompts/get` sends: `description`, `messages`."""
         ...
 
 
@@ -95,7 +95,7 @@ def the_user(context: Context) -> RunOrigin:
 
 @attrs.frozen(kw_only=True)
 class ServingOptions:
-    """The options of a pflow server.
+    """The options of the pflow MCP server, which its handlers follow.
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
@@ -231,7 +231,7 @@ class _Handlers:
         return answered
 
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
-        """Answer a request for a resource or prompt in a worker thread; a failure is an MCP error.
+        """Handle a request for a resource or prompt in a worker thread; a failure is an MCP error.
 
         `facts` are further members of the error's data.
         """
@@ -279,7 +279,7 @@ class _Handlers:
             raise self._protocol_error(error) from None
 
     def _protocol_error(self, error: Exception, **facts: str) -> MCPError:
-        """Return a failure of a request that has no envelope, as an error of MCP with further `facts`."""
+        """Return a failure in a handler without envelopes as an error of MCP with further `facts`."""
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
         data = self.redacted({**failure.to_dict(), **facts})
@@ -287,7 +287,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool) -> dict[str, Any]:
-    """Return the declaration of a pflow tool as `tools/list` sends it."""
+    """Return a tool as the pflow MCP server's handler of `tools/list` declares it."""
     return {
         "name": tool.name,
         "title": tool.title,
@@ -305,7 +305,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 
 
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
-    """Return the `tools/call` result for an envelope: as text and as structured content.
+    """Return what the server's handler of `tools/call` answers: an envelope, as text and structured content.
 
     If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """

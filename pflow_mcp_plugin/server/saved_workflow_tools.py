@@ -100,7 +100,7 @@ class SavedWorkflowTools:
 
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
-    """Return the served tool that runs a workflow; its result is the outputs, or the failure's envelope."""
+    """Return the tool that serves a saved workflow: its result is the outputs, or the failure's envelope."""
     runner = runner_of(host)
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
@@ -182,7 +182,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the input schema of a workflow's tool, from the workflow's inputs."""
+    """Return the input schema of a tool that is a saved workflow, with the types of the workflow's inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -205,7 +205,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
 
 
 def type_words(field: Field) -> str:
-    """Return the type of a workflow's input or output in words: `string`, `integer or null`, `any value`."""
+    """Return how a saved workflow's tool names an input's type: `string`, `integer or null`, `any value`."""
     return " or ".join(_types(field)) or "any value"
 
 
@@ -221,7 +221,7 @@ def _types(field: Field) -> list[str]:
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
-    """Return the types and members of an output that a node's schema declares, for the workflow's tool.
+    """Return the types and members of an output in a saved workflow's tool, by the schema of its node.
 
     References, choices and limits are left out: a tool must not reject a result because of details that
     no node checks, and a reference would not resolve inside another schema.

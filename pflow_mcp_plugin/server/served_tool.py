@@ -102,12 +102,12 @@ _COMPARED = 80
 
 
 def shown(name: str) -> str:
-    """Return a name that a client sent as messages quote it: at most 200 characters."""
+    """Return a name in the call of a served tool as messages quote it: at most 200 characters."""
     return abbreviated(name, _SHOWN)
 
 
 def nearest(name: str, names: Collection[str], otherwise: str = "") -> str:
-    """Return `Did you mean ...?` with the existing name most similar to the one that a client sent."""
+    """Return `Did you mean ...?` with the name most similar to the one in a call of a served tool."""
     lowered = {known.lower(): known for known in names}
     close = closest(name[:_COMPARED].lower(), lowered)
     return f"Did you mean {lowered[close[0]]}?" if close else otherwise
@@ -168,7 +168,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the served tools with these names or patterns, such as `registry_*`; all if none are given.
+    """Return the choice of served tools by names or patterns, such as `registry_*`; all if none are given.
 
     Raises `PflowError` if one matches no tool.
     """
@@ -183,7 +183,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the served tools with these names or patterns; unlike in `selected`, one may match no tool."""
+    """Return the choice of served tools by names or patterns; unlike in `selected`, one may match no tool."""
     return tuple(
         tool
         for tool in tools
@@ -211,7 +211,7 @@ def settings_of(host: Host) -> Settings:
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the host's traces for a served tool; raise `PflowError` of kind `usage` if it has none."""
+    """Return the traces that a served tool needs; raise `PflowError` of kind `usage` if the host has none."""
     return _present(host.traces, "write traces")
 
 

@@ -74,7 +74,7 @@ def json_files_in(folder: Path) -> list[Path]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...]:
-    """Return a stamp that changes when a file does; empty if the file does not exist."""
+    """Return a stamp that changes when a file is replaced or written; empty if the file does not exist."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, all private (0700)."""
+    """Create the folder for a file to be written, and its missing parents, all private (0700)."""
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):

@@ -45,7 +45,7 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """A stored file could not be read, locked or written; its content is unchanged."""
+    """The error of a stored file that could not be read, locked or written; its content is unchanged."""
 
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class StoreError(PflowError):
 
 
 def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
-    """Return the `CorruptFile` error of a file with a mistake right after this text."""
+    """Return the `CorruptFile` error of a mistake right after this text, with its line and column."""
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
 
@@ -69,7 +69,7 @@ def json_hint(error: JSONDecodeError) -> str:
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return the UTF-8 content of a stored file as text, without a byte order mark."""
+    """Return a file's content as text, without a byte order mark; raise `CorruptFile` if it is not UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
-    """Raise the error of a stored file that a newer pflow wrote, with a greater schema version."""
+    """Raise the `StoreError` that a newer pflow wrote a file, with a greater schema version."""
     if isinstance(version, int) and version > known:
         reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
         raise StoreError(path, reason, suggestion="Upgrade pflow")
@@ -88,7 +88,7 @@ DEEPEST = 100
 
 
 def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
-    """Whether the document in a file is nested more deeply than a limit."""
+    """Whether a document is nested so deeply that its file counts as corrupt."""
     level, depth = [document], 0
     while level:
         if depth > deepest:

@@ -114,7 +114,7 @@ def as_string(value: object) -> str:
 
 
 def as_strings(value: object) -> dict[str, str]:
-    """Return a member of a JSON file that must be an object of strings; raise TypeError if it is not."""
+    """Return a JSON object in a file if its values are strings; raise TypeError if it is not one."""
     return {as_string(name): as_string(text) for name, text in as_table(value).items()}
 
 

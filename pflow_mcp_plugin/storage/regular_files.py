@@ -30,7 +30,7 @@ _KINDS = {
 
 
 class NotRegular(OSError):
-    """A path leads to no regular file but to a pipe, a terminal, another device or a socket."""
+    """What opening a pipe, a terminal, another device or a socket raises, as none is a regular file."""
 
 
 def open_regular(path: str | Path, flags: int) -> int:
@@ -260,7 +260,7 @@ def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _require_safe_above(place: str, status: os.stat_result) -> None:
-    """Refuse a folder above a file if others could put something in the place of what is in it."""
+    """Refuse to open a file if others could put another in its place, or in that of a folder above it."""
     _require_owner(place, status)
     if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX:
         _require_no_writers(place, place, status)
@@ -303,7 +303,7 @@ def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int
 
 
 def _is_private(group: int) -> bool:
-    """Whether a file's group is named like the user, or root, and has no other member."""
+    """Whether a file that its group may write can be opened: the group has no member but the user or root."""
     import grp
     import pwd
 

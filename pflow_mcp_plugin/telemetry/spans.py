@@ -1,4 +1,4 @@
-"""The OpenTelemetry spans of this package: one for a run, one for each tool call."""
+"""Spans for OpenTelemetry: one for a run, one for each tool call."""
 
 from __future__ import annotations
 

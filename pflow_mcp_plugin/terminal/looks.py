@@ -34,7 +34,7 @@ def padded(text: str, room: int, *, right: bool = False) -> str:
 
 
 def wrapped(text: str, room: int) -> str:
-    """Return text with lines too long for a terminal broken at spaces; further lines are indented.
+    """Return text with lines wider than a terminal broken at spaces; further lines are indented.
 
     It stands below the text after a mark such as `->`, or after a label in a column of labels.
 
@@ -74,7 +74,7 @@ def _beginning(text: str, room: int) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether every character takes one terminal cell: Latin letters, and the ellipsis of what was cut."""
+    """Whether text looks as wide as it is long: Latin letters, and the ellipsis of what was cut."""
     return text.isascii() or max(text.replace(ELLIPSIS, ""), default="") < _FIRST_COMBINING
 
 

@@ -114,7 +114,7 @@ def hidden_places(text: str) -> Iterator[int]:
 
 
 def runs_right_to_left(text: str) -> bool:
-    """Whether text has letters of a script that runs from right to left."""
+    """Whether printed text runs from right to left in parts: it has letters of such a script."""
     return not text.isascii() and _pattern(_RIGHT_TO_LEFT).search(text) is not None
 
 

@@ -31,7 +31,7 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What a check found in a server or one of its tools, such as hidden text: a person should look at it."""
+    """What any check of a server's tools reports, such as hidden characters: a person should look at it."""
 
     server: str
     tool: str  # its raw name; empty if it concerns the server as a whole
@@ -93,7 +93,7 @@ def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
 
 
 def _inside(where: str, key: str) -> str:
-    """Return where a text stands in a tool's schema; of what is nested deep, where its surroundings do."""
+    """Return where a text that may hide characters stands in a schema; if nested deep, what it stands in."""
     return f"{where}.{key[:_LONGEST]}" if len(where) < _LONGEST else where
 
 

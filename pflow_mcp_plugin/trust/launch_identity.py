@@ -85,7 +85,7 @@ def changed_variables(old: JSONObject, new: JSONObject) -> list[str]:
 
 
 def shown(launch: Mapping[str, Any]) -> str:
-    """Return the launch of a server in one line for display: the full command line, path or URL."""
+    """Return a launch's identity in one line for people: the full command line, path or URL."""
     import shlex
 
     from pflow_mcp_plugin.redaction import MASK

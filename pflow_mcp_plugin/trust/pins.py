@@ -131,7 +131,7 @@ class Comparison:
 
     @property
     def unapproved(self) -> str:
-        """Why none of the server's tools may be used, as its launch or instructions differ from the pins.
+        """Why the pins allow none of the server's tools: its launch differs, or its instructions hide text.
 
         Empty if they may.
         """
@@ -144,13 +144,13 @@ class Comparison:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that may not be used because they differ from their pins, each with a short reason."""
+        """The tools that hide text which their pins lack and may not be used, each with a short reason."""
         # Models read the reason: it quotes nothing.
         return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
     @property
     def hidden(self) -> dict[str, str]:
-        """What hides in the texts of tools that differ from their pins, by raw name; mostly empty."""
+        """What hides in the texts of tools that are not as pinned, by raw name; mostly empty."""
         return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
 
     def __bool__(self) -> bool:
@@ -189,7 +189,7 @@ NOTHING = Comparison()
 
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
-    """Compare what a sync found with the pins of its server."""
+    """Return how what a sync found differs from the pins of its server."""
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
@@ -208,14 +208,14 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
 
 
 def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
-    """Return the pins of a server that an older version, which had no pins, synced with the same config."""
+    """Return pins for a server that an older version, which had none, synced with the same config."""
     if before and before.launch is None and before.config_fingerprint == found.config_fingerprint:
         return attrs.evolve(approved(before), launch=found.launch or {})
     return None
 
 
 def first_pins(found: ToolFile) -> Pinned:
-    """Return the pins after the first sync of a launch: all that it found, except what hides text."""
+    """Return what is pinned at the first sync of a launch: all that it found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
     tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}
@@ -230,7 +230,7 @@ def approved(found: ToolFile) -> Pinned:
 
 
 def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> Pinned:
-    """Return the pins that approve these tools as a sync found them, and leave the others as they are."""
+    """Return the pins with these tools pinned as a sync found them; the others are as before."""
     now = {tool.name: tool for tool in found.tools if tool.name in names}
     return attrs.evolve(pinned, tools={**pinned.tools, **now})
 

@@ -1,4 +1,4 @@
-"""Whether a tool may be used as it was last synced, or must be approved first.
+"""The approval of tools: whether one may be used as it was last synced, or needs it first.
 
 A look-up decides this from the server's config and tool file alone, which it has read in any case.
 """

@@ -131,7 +131,7 @@ _MOST_WORDS = 8
 def claimed_names(
     server: str, tools: Iterable[str], names: NameIndex, later: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield a finding for each name of a server or tool that is another's too, or looks like another's.
+    """Check a server's names: yield a finding for each that is another's too, or looks like another's.
 
     What has the names of tools of the servers in `later` is left to their own warnings.
     """
@@ -189,7 +189,7 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Yield the findings about the last syncs of servers, in their order; starts none of them.
+    """Yield what the checks find in the last syncs of servers, in their order; starts none of them.
 
     Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
     `allowed` by server and name become no nodes, and are left out.
@@ -208,7 +208,7 @@ def audit(
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
-    """Return the names of a server's tools to check; empty if its tool file cannot be read."""
+    """Return the names of the tools that a server's checks compare; empty if its tool file cannot be read."""
     try:
         return catalog.tool_names(server)
     except storage.StoreError:  # it is no reason not to check the others
@@ -224,7 +224,7 @@ def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def line(finding: Finding) -> str:
-    """Return a finding about a tool as one line, without its server."""
+    """Return what a check found in a tool as one line, without the server."""
     whose = f"{finding.tool}: " if finding.tool else ""
     mark = "error: " if finding.severity == "error" else ""
     return f"{mark}{whose}{finding.where} {finding.message} [{finding.rule}]"

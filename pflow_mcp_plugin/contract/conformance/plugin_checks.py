@@ -256,7 +256,7 @@ def a_saved_workflow_is_listed_filtered_and_found(trial: Trial) -> None:
 
 
 def the_fingerprint_of_a_library_changes_with_what_is_saved(trial: Trial) -> None:
-    """Library check: `fingerprint` changes when a workflow is saved or deleted, and at no other time."""
+    """Check that plugins see a library's `fingerprint` change when a workflow is saved or deleted only."""
     with trial.open(poetry=poetry()) as subject:
         library = subject.host.library
         if library is None:

@@ -71,7 +71,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """Lets HTTP requests in that carry a valid bearer token; open paths need none.
+    """The gate of the ASGI application for requests with a valid bearer token; open paths need none.
 
     `metadata_url` says where the metadata of the protected resource is; empty if there is none.
     """
@@ -233,7 +233,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @attrs.frozen(kw_only=True)
 class AppOptions:
-    """Which HTTP requests pflow's application accepts."""
+    """The options of the ASGI application: which requests pass its gates, and its limits."""
 
     address: ListeningAddress
     check: TokenCheck
@@ -296,7 +296,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
-    """Return which Host and Origin headers the server accepts.
+    """Return which Host and Origin headers pass the gate of the ASGI application.
 
     A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
     of the server itself is allowed: no page is served there.

@@ -113,7 +113,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
 
 class KeptByToken:
-    """What the HTTP server keeps for further requests with the same token.
+    """What is kept for the further HTTP requests of one bearer token.
 
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """
@@ -234,7 +234,7 @@ class AuthorizationServer:
         raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
 
     def _key_url(self, metadata: Mapping[str, Any]) -> str:
-        """Return the URL of the signing keys; refuse metadata of another issuer (RFC 8414, section 3.3)."""
+        """Return the URL of the keys by which tokens are checked; refuse another issuer (RFC 8414, 3.3)."""
         if metadata.get("issuer") != self.issuer:
             raise KeysUnavailable(f"the metadata of {self.issuer} is that of another issuer")
         url = metadata.get("jwks_uri")
