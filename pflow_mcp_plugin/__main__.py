@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Be the entry point of `python -m` and of scripts; return the code with which the process should exit.
+    """Run `pflow` from its entry point; return the code with which the process should exit.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

@@ -51,7 +51,7 @@ def setting(variable: str) -> str:
 
 
 def _report_to_nobody(secrets: Iterable[str]) -> None:
-    """Take the secrets learned in an exchange if nobody asks for them; unlike a lambda, it is pickled."""
+    """Drop the secrets learned in an exchange, if nobody asks for them; unlike a lambda, can be pickled."""
 
 
 @attrs.frozen(kw_only=True)

@@ -125,7 +125,7 @@ def is_secret_only(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether a value is displayed as a secret, whatever its name: it is one long word with digits."""
+    """Whether display masks a value although no name says it is secret: it is a long word with digits."""
     return re.search(_RANDOM, value) is not None and is_secret_only(value)
 
 

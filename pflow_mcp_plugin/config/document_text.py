@@ -108,7 +108,7 @@ def _yaml(path: Path, text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # it has no types
-        """Refuses YAML's aliases, with which a small file can describe an endless document."""
+        """Refuses aliases in the text of YAML config files, which make a few lines an endless document."""
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):

@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield the texts whose expansion decides what is started or reached, with their fields."""
+    """Yield the texts to expand that decide what is started or reached, with their fields."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))

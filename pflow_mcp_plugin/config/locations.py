@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return name, time of the last change and size of each file in the folder where tools are, unsorted."""
+    """Return name, time of the last change and size of each file in the folder of tools, unsorted."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]

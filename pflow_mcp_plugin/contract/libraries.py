@@ -63,7 +63,7 @@ class Discovery(Generic[Found]):
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:
-    """Return the share of a task's words that occur in a text, and which ones, as the reason of a `Match`."""
+    """Return the share of a task's words that a workflow in a library, or a node, has, and why it matches."""
     wanted = dict.fromkeys(words.lower().split())
     found = [word for word in wanted if word in where.lower()]
     return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""

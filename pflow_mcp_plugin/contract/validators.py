@@ -87,7 +87,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Return an iterable as the tuple that an attrs field is to hold; reject a string, as of letters.
+    """Return an iterable as the tuple that an attrs field is to hold; a string is rejected.
 
     Raises:
         TypeError: It is a string, or not iterable.

@@ -60,7 +60,7 @@ class Target:
 
     @property
     def approved(self) -> Collection[str]:
-        """Which arguments of a tool that the runtime resolved messages may name: those that were approved."""
+        """The arguments of a tool that the runtime may name in messages: those of its approved version."""
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()

@@ -158,7 +158,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the values of a preset's inputs from `NAME=VALUE` pairs; an empty value is the same as none."""
+    """Return the inputs that a preset's server is made with, by `NAME=VALUE`; an empty value is none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -197,7 +197,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error for preset inputs without a value, which says how to give each."""
+    """Return the error that inputs of a preset lack values to make a server; it says how to give each."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)

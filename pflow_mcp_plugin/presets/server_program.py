@@ -44,7 +44,7 @@ def advise(server: Server, known: str = "") -> Problem | None:
 
 
 def _expanded(text: str) -> str:
-    """Return a server's program or folder with environment variables expanded; `KeyError` if one is unset."""
+    """Return the path to a server's program or folder, expanded from the environment, or raise `KeyError`."""
 
     def value(reference: VariableReference) -> str:
         found = os.environ.get(reference.name)
@@ -56,7 +56,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where a server's program is found now, to find it on a shorter `PATH` too; empty for a path."""
+    """Return where a server's program is found now, for starts with a shorter `PATH`; empty for a path."""
     if not server.command or os.sep in server.command:
         return ""
     try:

@@ -89,11 +89,11 @@ class Reaper:
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
-        """No longer end a process group with this process, before its leader is reaped and its id reused."""
+        """Leave a process group to itself, before its leader is reaped and its id may be used again."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """End all groups that were started and not unregistered, and marked processes, through the reaper."""
+        """End all registered process groups and marked processes by the reaper, which then ends too."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:

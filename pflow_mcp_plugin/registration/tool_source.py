@@ -66,7 +66,7 @@ class ToolSource:
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the names of a server's tools that begin so; of a new tool, its part of the node type."""
+        """Return a server's tools in this source whose names begin so; of a new one, its part of the type."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []
@@ -121,7 +121,7 @@ class ToolSource:
         return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
     def clashes(self, servers: Collection[str]) -> Iterator[Problem]:
-        """Yield a warning for each node type that several tools claim, one of them of these servers."""
+        """Yield a warning for each node type of this source that tools of these and other servers claim."""
         for claimed, records in self._catalog.clashes().items():
             if not any(record.server in servers for record in records):
                 continue
@@ -205,7 +205,7 @@ class ToolSource:
         return entry(record, server, self._variables(record, server))
 
     def _variables(self, record: ToolRecord, server: Server) -> dict[str, str] | None:
-        """Return a server's variables, by which this source judges its tools; None if none matter to that."""
+        """Return a server's variables if its tools in this source are approved for certain values of any."""
         if self._settings is None or not (record.launch and record.launch.get("variables")):
             return None
         from pflow_mcp_plugin.config.expansion import VariableLookup, launch_variables

@@ -175,7 +175,7 @@ class _Sampler:
         return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
 
     def _whole(self, schema: JSONObject, kind: str) -> JSONObject:
-        """Return a schema merged with its parts and its first alternative of this type, for a sample."""
+        """Return a schema with its parts and first alternative of this type, for a sample in an outline."""
         whole, left = dict(schema), 20
         parts = self._parts(schema, kind)
         while parts and left:

@@ -209,7 +209,7 @@ _SIGNS: Mapping[str | None, tuple[int, float]] = {"*": (0, inf), "+": (1, inf), 
 
 
 class _Item(NamedTuple):
-    """A set of characters in a schema's pattern, and its repetition; `_OTHERS` are all that are not ASCII."""
+    """A set of characters in a pattern to be judged safe, and its repetition; `_OTHERS` are all non-ASCII."""
 
     characters: frozenset[str]
     least: int

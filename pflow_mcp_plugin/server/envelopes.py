@@ -133,7 +133,7 @@ class KnownSecrets:
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return the settings to redact from envelopes, as last read while they cannot be read.
+        """Return the secrets in settings, to redact from envelopes; as last read while they cannot be read.
 
         Nothing that runs meanwhile can read them either, and what needs them reports the failure.
         """
@@ -150,7 +150,7 @@ class KnownSecrets:
 
 
 def telling(values: Iterable[str]) -> Iterator[str]:
-    """Yield the secrets that are long and unusual enough to be redacted without garbling an answer."""
+    """Yield the secrets long and unusual enough to be redacted from an envelope without garbling it."""
     for value in values:
         if len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
             yield value
@@ -196,7 +196,7 @@ def answer_schema(
 
 
 def arguments_schema(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the input schema of a tool that pflow serves, which accepts nothing else and nothing endless."""
+    """Return the input schema of a tool that answers in an envelope: no other arguments, and none endless."""
     bounded = {name: _bounded(schema) for name, schema in properties.items()}
     return {**object_of(bounded, required), "additionalProperties": False}
 

@@ -64,7 +64,7 @@ class Resources(Protocol):
     """The resources that handlers of the pflow MCP server ask for, in a worker thread."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return what the server's handler of `resources/list` sends: `uri`, `name` and more."""
+        """Return what the handler of `resources/list` sends: `uri`, `name`, `description`, `mimeType`."""
         ...
 
     def templates(self) -> Sequence[JSONObject]: ...

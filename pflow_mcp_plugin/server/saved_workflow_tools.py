@@ -40,7 +40,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow to serve as a tool, which has the workflow's name and description by default.
+    """A workflow, mostly a saved one, to serve as a tool of its own, by default under its own name.
 
     `saved` says whether it is saved in the library under its name.
     """
@@ -182,7 +182,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the input schema of a tool that is a saved workflow, with the types of the workflow's inputs."""
+    """Return the input schema of a tool that is a saved workflow, with the types of its inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -195,7 +195,7 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
-    """Return the output schema of a workflow's tool, from the workflow's outputs."""
+    """Return the output schema of a tool that is a saved workflow, with the types of its outputs."""
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)
@@ -205,7 +205,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
 
 
 def type_words(field: Field) -> str:
-    """Return how a saved workflow's tool names an input's type: `string`, `integer or null`, `any value`."""
+    """Return how a saved workflow's tool names an output's type: `string`, `integer or null`, `any value`."""
     return " or ".join(_types(field)) or "any value"
 
 

@@ -201,22 +201,22 @@ def runner_of(host: Host) -> Runner:
 
 
 def library_of(host: Host) -> Library:
-    """Return the host's library for a served tool; raise `PflowError` of kind `usage` if it has none."""
+    """Return the library for a served tool; raise `PflowError` of kind `usage` if the host has none."""
     return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the host's settings for a served tool; raise `PflowError` of kind `usage` if it has none."""
+    """Return the settings for a served tool; raise `PflowError` of kind `usage` if the host has none."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the traces that a served tool needs; raise `PflowError` of kind `usage` if the host has none."""
+    """Return the traces for a served tool; raise `PflowError` of kind `usage` if the host has none."""
     return _present(host.traces, "write traces")
 
 
 def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return the workflow to serve that a user names (saved, or a file), and whether it is a saved one."""
+    """Return the workflow that a served tool is to run (a saved one or a file), and whether it is saved."""
     if host.library is not None and word in host.library.names():
         return host.library.get(str(word)), True
     path = Path(word)

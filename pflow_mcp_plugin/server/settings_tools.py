@@ -47,7 +47,7 @@ def _require_changeable(host: Host, key: str) -> None:
 
 
 def _started_with(host: Host, key: str) -> str:
-    """Return the first server whose launch refers to a setting; empty if there is none.
+    """Return a server that is launched with a setting, so that `settings_set` refuses it; else empty.
 
     A server whose config has mistakes is read as it is written: it may be mended later.
     """

@@ -174,7 +174,7 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
 
 
 def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObject:
-    """Return the envelope of a tool's run: outputs, or error and checkpoint; large values shortened."""
+    """Return what `workflow_*` tools answer after a run: outputs, or error and checkpoint, shortened."""
     beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     if outcome.error is not None:
         outcome.error.details["run_id"] = outcome.run_id

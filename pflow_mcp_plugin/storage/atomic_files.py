@@ -52,7 +52,7 @@ def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return the content of a file, None without one; refuse one that others could write or replace."""
+    """Return a file as last written, None without one; refuse one that others could write or replace."""
     try:
         try:
             return read_regular(path, own=True)
@@ -64,7 +64,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def json_files_in(folder: Path) -> list[Path]:
-    """Return the JSON files in a folder, not their locks or temporary files; empty without a folder."""
+    """Return the JSON files in a folder, not locks or temporary files of writers; empty without a folder."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:

@@ -64,7 +64,7 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return what to do about a mistake in a file's JSON; empty if there is nothing to add."""
+    """Return what the error of a corrupt JSON file says about mending it; empty for most mistakes."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 

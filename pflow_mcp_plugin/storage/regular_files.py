@@ -260,7 +260,7 @@ def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _require_safe_above(place: str, status: os.stat_result) -> None:
-    """Refuse to open a file if others could put another in its place, or in that of a folder above it."""
+    """Refuse to open a file if others could put another in its place, in a folder above it."""
     _require_owner(place, status)
     if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX:
         _require_no_writers(place, place, status)
@@ -303,7 +303,7 @@ def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int
 
 
 def _is_private(group: int) -> bool:
-    """Whether a file that its group may write can be opened: the group has no member but the user or root."""
+    """Whether a file that its group may write is safe to open: only the user or root is in the group."""
     import grp
     import pwd
 

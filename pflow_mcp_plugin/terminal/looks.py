@@ -21,7 +21,7 @@ def text_width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text cut to `room` terminal cells, with an ellipsis if something is left out."""
+    """Return text cut to look at most `room` terminal cells wide, with an ellipsis for what is left out."""
     if text_width(text) <= room:
         return text
     return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
@@ -45,7 +45,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def folded(text: str, room: int) -> list[str]:
-    """Return text as lines of at most `room` terminal cells, in which even long words are broken."""
+    """Return text in lines that look at most `room` terminal cells wide, even long words broken."""
     lines = [""]
     for word in text.split():
         rest = word

@@ -96,7 +96,7 @@ def barred_lines(text: str) -> list[str]:
 
 
 def escape(char: str) -> str:
-    r"""Return a hidden character escaped as in JSON, such as `\u001b`; astral ones as two surrogates."""
+    r"""Return a character made printable, escaped as in JSON, such as `\u001b`; astral ones as surrogates."""
     code = ord(char)
     if code <= 0xFFFF:
         return _ESCAPES.get(char, f"\\u{code:04x}")

@@ -58,7 +58,7 @@ def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
 
 
 def read_tools(path: str | Path) -> tuple[Tool, ...]:
-    """Return the tools for a test from a JSON file: an answer to `tools/list`, or a server's tool file.
+    """Return the tools that a JSON file declares for a test: an answer to `tools/list`, or a tool file.
 
     Raises:
         OSError: The file cannot be read.

@@ -47,7 +47,7 @@ class NameIndex:
 
 
 def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = ()) -> NameIndex:
-    """Return the index of the names of every server's tools, and of the host's nodes, such as `shell`."""
+    """Return an index to find names that look the same, of every server's tools and the host's nodes."""
     by_tool: dict[str, list[str]] = defaultdict(list)
     by_node: dict[str, list[Named]] = defaultdict(list)
     by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)

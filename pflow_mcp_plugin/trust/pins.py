@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that hide text which their pins lack and may not be used, each with a short reason."""
+        """The tools that may not be used, as they hide text that their pins lack, with a short reason."""
         # Models read the reason: it quotes nothing.
         return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
@@ -236,7 +236,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return what a sync found, with the pinned versions beside what differs, and what is withheld."""
+    """Return what a sync found, reviewed by the pins: with the pinned version of what differs."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,
@@ -248,7 +248,7 @@ def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFil
 
 
 def _hidden(said: Iterable[Text], known: Iterable[Text] = ()) -> str:
-    """Return what texts that are not pinned hide and no honest author writes; empty if there is nothing."""
+    """Return what texts hide that are not pinned and no honest author writes; empty if there is nothing."""
     before = {each.text for each in known}
     found = hidden_text("", "", (each for each in said if each.text not in before))
     worst = next((each for each in found if each.severity == "error"), None)

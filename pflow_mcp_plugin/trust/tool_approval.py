@@ -1,4 +1,4 @@
-"""The approval of tools: whether one may be used as it was last synced, or needs it first.
+"""The approval of tools: which may be used as they were last synced, and which need it first.
 
 A look-up decides this from the server's config and tool file alone, which it has read in any case.
 """
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 def withheld(
     record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a tool may not be used as it was last synced, such as a lack of approval; None if it may.
+    """Return why a tool, as last synced, needs approval or may not be used at all; None if it may be.
 
     `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
     """
@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return the problem that a tool cannot be used as it runs as a task only (2025-11-25, "Tasks")."""
+    """Return the problem of a tool that no approval helps: it runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
@@ -63,7 +63,7 @@ def task_only(tool: Tool, server: str) -> Problem:
 def launch_changed(
     synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return the problem that a server is started otherwise than it was synced, None if it is not."""
+    """Return why a server's tools need a new approval: it is started otherwise than synced; else None."""
     if server.trust == "auto" or synced.launch is None:
         return None
     if launch_identity.is_launch_of(synced.launch, server, variables):

@@ -216,7 +216,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield the lines that a sync shows about its findings: errors first, and not all of many."""
+    """Yield lines about suspicious tools for a sync that checked them: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     yield from map(line, found[:_NOTED])
     if len(found) > _NOTED:

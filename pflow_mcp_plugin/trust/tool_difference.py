@@ -148,7 +148,7 @@ def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
 
 
 def unmistakable(text: str) -> str:
-    """Return one side of a difference in one line, with what cannot be seen or told apart escaped."""
+    """Return a text of a difference in one line, with what cannot be seen or told apart escaped."""
     if not text.isascii():
         is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
 

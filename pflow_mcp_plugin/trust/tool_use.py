@@ -192,7 +192,7 @@ class ToolUse:
     def problems(
         self, arguments: Mapping[str, object], reads: Collection[Path] = (), reported: Collection[str] = ()
     ) -> Iterator[Problem]:
-        """Yield what is wrong with this use of the tool, also by its change; see `objections` for arguments.
+        """Yield the problems of this use of the tool, and of its change; see `objections` for arguments.
 
         Arguments in `reported` are known to be missing.
         """

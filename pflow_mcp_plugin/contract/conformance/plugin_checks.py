@@ -256,7 +256,7 @@ def a_saved_workflow_is_listed_filtered_and_found(trial: Trial) -> None:
 
 
 def the_fingerprint_of_a_library_changes_with_what_is_saved(trial: Trial) -> None:
-    """Check that plugins see a library's `fingerprint` change when a workflow is saved or deleted only."""
+    """Check that a plugin sees a library's `fingerprint` change with what is saved, and at no other time."""
     with trial.open(poetry=poetry()) as subject:
         library = subject.host.library
         if library is None:
