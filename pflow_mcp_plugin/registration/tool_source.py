@@ -66,7 +66,7 @@ class ToolSource:
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return a server's tools in this source whose names begin so; of a new one, its part of the type."""
+        """Return the source's names of a server's tools that begin so; of a new one, its part of the type."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []
@@ -121,7 +121,7 @@ class ToolSource:
         return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
     def clashes(self, servers: Collection[str]) -> Iterator[Problem]:
-        """Yield a warning for each node type of this source that tools of these and other servers claim."""
+        """Yield a warning for each type in this source that several tools claim, one of these servers'."""
         for claimed, records in self._catalog.clashes().items():
             if not any(record.server in servers for record in records):
                 continue
