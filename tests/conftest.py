@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import prepared_starts
 import pytest
 import real_servers
 import threat_rows
 import told_failures
 from hypothesis import HealthCheck, settings
-from prepared_starts import PreparedStarts, prepared_starts
-from programs import PROGRAM
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
@@ -243,36 +242,30 @@ def hosts() -> list[int]:
     return [os.getpid()]
 
 
-@pytest.fixture(scope="session")
-def prepared() -> Iterator[PreparedStarts | None]:
-    """A process that has imported the SDK and waits; `PFLOW_FRESH_STARTS` leaves it out."""
-    with prepared_starts() as process:
-        yield process
+@pytest.fixture(scope="session", autouse=True)
+def prepared_process() -> Iterator[None]:
+    """End at last what programs were started from."""
+    with prepared_starts.ended_at_last():
+        yield
 
 
 @pytest.fixture
-def pflow(
-    prepared: PreparedStarts | None, pflow_home: Path, tmp_path: Path, hosts: list[int]
-) -> Callable[..., Finished]:
+def new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the program as users do: the system shows the command line and environment that it got."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+
+
+@pytest.fixture
+def pflow(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Callable[..., Finished]:
     """Run the real program: `pflow("mcp", "list", "--json")`; `env`, `stdin` and `cwd` by keyword."""
 
     def run(
         *arguments: str | Path, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path = tmp_path
     ) -> Finished:
         variables = {**os.environ, "PFLOW_HOME": str(pflow_home), **(env or {})}
-        if prepared and prepared.fits(variables):
-            with prepared.started([str(argument) for argument in arguments], variables, cwd) as program:
-                hosts.append(program.pid)
-                return Finished(*program.finished(stdin, _RUN_SECONDS))
-        with subprocess.Popen(
-            # -P: as the installed programs do, leave modules in the current folder alone.
-            [*PROGRAM, *map(str, arguments)],
-            env=variables,
-            cwd=cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
+        pipe = subprocess.PIPE
+        with prepared_starts.start(
+            arguments, env=variables, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe
         ) as process:
             hosts.append(process.pid)
             try:
@@ -311,18 +304,22 @@ def started(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Iterator[Call
 
     def start(
         *arguments: str | Path,
-        program: Sequence[str] = PROGRAM,
+        program: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         **options: Any,
     ) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(
-            [*program, *map(str, arguments)],
-            env={**os.environ, **(env or {})},
-            cwd=tmp_path,
-            encoding="utf-8",
-            **{**pipes, **options},
-        )
+        options = {
+            "cwd": tmp_path,
+            "encoding": "utf-8",
+            "env": {**os.environ, **(env or {})},
+            **pipes,
+            **options,
+        }
+        if program:
+            process = subprocess.Popen([*program, *map(str, arguments)], **options)
+        else:
+            process = prepared_starts.start(arguments, **options)
         hosts.append(process.pid)
         running.append(process)
         return process
@@ -471,6 +468,7 @@ def no_leftovers(pflow_home: Path, hosts: list[int]) -> Iterator[None]:
 
     What an earlier test left behind is that test's failure alone.
     """
+    prepared_starts.prepared()  # outlives the test
     open_before, running_before = _descriptors(), _processes_of(pflow_home, hosts)
     yield
     left = _wait_for_none(lambda: _processes_of(pflow_home, hosts) - running_before)

@@ -17,27 +17,10 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.nodes import class_for
 
+DOUBLING = Path(__file__).parent / "end_to_end" / "doubling_server.py"
 FAULTY = Path(__file__).parent / "faults" / "stdio_server.py"
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
-
-
-COUNTING = """
-import os, sys
-from mcp.server import MCPServer
-
-with open(sys.argv[1], "a") as file:
-    file.write(f"{os.getpid()}\\n")
-server = MCPServer("counting")
-
-@server.tool()
-def double(number: int) -> int:
-    if number < 0:
-        raise ValueError("number is negative")
-    return 2 * number
-
-server.run("stdio")
-"""
 
 
 @pytest.fixture
@@ -54,9 +37,7 @@ def configured(pflow):
 def counting(configured, tmp_path):
     """Add a server that notes each of its starts; return the file."""
     starts = tmp_path / "starts"
-    program = tmp_path / "counting.py"
-    program.write_text(COUNTING, encoding="utf-8")
-    configured("counting", script_server(program, starts))
+    configured("counting", script_server(DOUBLING, starts))
     starts.unlink()
     return starts
 

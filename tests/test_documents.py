@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import click
+import prepared_starts
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -157,12 +158,12 @@ def played(document: str) -> list[Block]:
 
 
 @pytest.fixture
-def stage(tmp_path, pflow_home, prepared):
+def stage(tmp_path, pflow_home):
     folder, programs = tmp_path / "work" / "here", tmp_path / "programs"
     folder.mkdir(parents=True)
     programs.mkdir()
-    if prepared:
-        prepared.install(programs / "pflow")
+    if prepared := prepared_starts.prepared():
+        (programs / "pflow").symlink_to(prepared.program)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     home = {"HOME": str(tmp_path / "user"), "XDG_CONFIG_HOME": ""}  # no client of whoever runs the tests
     return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, **home, "PATH": path})

@@ -15,19 +15,22 @@ import os
 import pkgutil
 import runpy
 import select
-import selectors
-import signal
 import socket
+import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 _PACKAGE = "pflow_mcp_plugin"
+PROGRAM = (sys.executable, "-P", "-m", _PACKAGE)
+"""The program in a new interpreter; -P: as the installed programs do, leave the current folder alone."""
+_NEEDED = ExitStack()
+"""What the prepared process needs, open while there is one."""
 _LIBRARIES = ("anyio._backends._asyncio", "mcp", "mcp.client.session")
 _APART = ("__main__", "pytest_plugin", "testing")
 """Modules of the package that no start imports, or each anew."""
@@ -35,11 +38,10 @@ _READ_FIRST = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_", "PYDANTIC_
 """How variables begin that Python and these libraries read when they start."""
 _READ_LATER = {"PYTHONPATH", "PYTHON_KEYRING_BACKEND"}
 """Those that a fork takes over, and those of libraries that are not imported yet."""
-_CHUNK = 65_536
 _NUMBER = 8
 _PROGRAM = """#!{python} -SE
 import json, os, socket, sys
-request = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
+request = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), False]).encode()
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect({address!r})
     socket.send_fds(connection, [len(request).to_bytes({number}, "big")], [0, 1, 2])
@@ -53,92 +55,70 @@ sys.exit(os.waitstatus_to_exitcode(int.from_bytes(numbers[{number}:], "big")))
 
 
 class PreparedStarts:
-    """The prepared process, seen from the tests."""
+    """The prepared process, seen from the tests.
+
+    Attributes:
+        program: A file that starts the program, with its own streams, folder and environment.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._variables = _read_first(os.environ)
+        self.program = str(Path(address).with_name("pflow"))
+        text = _PROGRAM.format(python=sys.executable, address=address, number=_NUMBER)
+        Path(self.program).write_text(text, encoding="utf-8")
+        Path(self.program).chmod(0o755)
 
     def fits(self, variables: Mapping[str, str]) -> bool:
         """Whether a start with this environment is the same as one of a new interpreter."""
         return _read_first(variables) == self._variables
 
-    def install(self, file: Path) -> None:
-        """Write a file that starts the program, with its own streams, folder and environment."""
-        file.write_text(
-            _PROGRAM.format(python=sys.executable, address=self._address, number=_NUMBER), encoding="utf-8"
-        )
-        file.chmod(0o755)
+    def popen(self, arguments: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
+        """Start the program, with the options of `Popen` for streams, folder, environment and session."""
+        return _Fork(self._address, arguments, **options)
 
-    @contextmanager
-    def started(
-        self, arguments: Sequence[str], variables: Mapping[str, str], folder: Path
-    ) -> Iterator[Started]:
-        """Start the program, and end it at the end if it still runs."""
-        inner, outer = zip(os.pipe(), os.pipe()[::-1], os.pipe()[::-1], strict=True)
-        request = json.dumps([list(arguments), dict(variables), str(folder)]).encode()
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self._address)
-            socket.send_fds(connection, [len(request).to_bytes(_NUMBER, "big")], inner)
-            connection.sendall(request)
-            for stream in inner:
-                os.close(stream)
-            started = Started(connection, *outer)
+
+class _Fork(subprocess.Popen[Any]):
+    """A fork of the prepared process. That waits for it, and tells how it ended."""
+
+    def __init__(self, address: str, arguments: Sequence[str | Path], **options: Any) -> None:
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(address)
+        super().__init__(arguments, **options)
+
+    def _execute_child(self, arguments: Sequence[str | Path], *options: Any) -> None:
+        executable, preexec_fn, _, pass_fds, folder, variables, *_ = options
+        pipes, (*_, new_session, process_group) = options[9:15], options[15:]
+        assert (executable, preexec_fn, pass_fds, process_group) == (None, None, (), -1), "not done here"
+        streams = [
+            pipe if pipe >= 0 else number for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
+        ]
+        words = [str(word) for word in arguments]
+        variables = dict(os.environ if variables is None else variables)
+        request = json.dumps([words, variables, str(folder or Path.cwd()), new_session]).encode()
+        try:
+            socket.send_fds(self._connection, [len(request).to_bytes(_NUMBER, "big")], streams)
+            self._connection.sendall(request)
+            self.pid = _number(self._connection)
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*pipes)
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):
             try:
-                yield started
+                ended, status = self._try_wait(os.WNOHANG)
+                if ended:
+                    self._handle_exitstatus(status)
             finally:
-                started.end()
+                self._waitpid_lock.release()
+        return self.returncode
 
-
-class Started:
-    """A program that was started.
-
-    Attributes:
-        pid: Its process id.
-    """
-
-    def __init__(self, connection: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
-        self._connection = connection
-        self._stdin, self._outputs = stdin, (stdout, stderr)
-        self._over = False
-        self.pid = _number(connection)
-
-    def finished(self, text: str, seconds: float) -> tuple[int, str, str]:
-        """Write to its stdin; return its exit code, negative for a signal, and what it wrote."""
-        stdout, stderr = exchanged(self._stdin, text.encode(), self._outputs, seconds)
-        self._connection.settimeout(seconds)
-        code = os.waitstatus_to_exitcode(_number(self._connection))
-        self._over = True
-        return code, _text(stdout), _text(stderr)
-
-    def end(self) -> None:
-        """Kill it if it still runs; until its end was told, the number is its own."""
-        if not self._over:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-
-
-def exchanged(stdin: int, text: bytes, outputs: Sequence[int], seconds: float) -> list[bytes]:
-    """Write a text to a pipe; return what comes out of others until they are closed. All are closed then."""
-    until, rest = time.monotonic() + seconds, memoryview(text)
-    found = {output: bytearray() for output in outputs}
-    os.set_blocking(stdin, False)
-    with selectors.DefaultSelector() as waiting, ExitStack() as pipes:
-        for pipe in (stdin, *outputs):
-            pipes.callback(_closed, waiting, pipe)
-            waiting.register(pipe, selectors.EVENT_WRITE if pipe == stdin else selectors.EVENT_READ)
-        while waiting.get_map():
-            ready = waiting.select(until - time.monotonic())
-            if not ready:
-                raise TimeoutError(f"the program has not ended after {seconds} seconds")
-            for key, _ in ready:
-                if key.fd == stdin:
-                    rest = more = _written(stdin, rest)
-                else:
-                    found[key.fd] += (more := os.read(key.fd, _CHUNK))
-                if not more:
-                    _closed(waiting, key.fd)
-    return [bytes(each) for each in found.values()]
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        if flags & os.WNOHANG and not select.select([self._connection], [], [], 0)[0]:
+            return 0, 0
+        with self._connection:
+            return self.pid, _number(self._connection)
 
 
 def import_all(name: str = _PACKAGE) -> None:
@@ -150,28 +130,48 @@ def import_all(name: str = _PACKAGE) -> None:
                 import_all(found.name)
 
 
-def _closed(waiting: selectors.BaseSelector, pipe: int) -> None:
-    """Close a pipe that is still waited for."""
-    if pipe in waiting.get_map():
-        waiting.unregister(pipe)
-        os.close(pipe)
+def words(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that start the program, for another that starts it by its name."""
+    process = prepared()
+    return (process.program,) if process and process.fits(variables) else PROGRAM
+
+
+def start(
+    arguments: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[Any]:
+    """Start the program with these arguments, and the options of `Popen`; its text is UTF-8."""
+    variables = dict(os.environ if env is None else env)
+    options = {"env": variables, "encoding": "utf-8", **options}
+    process = prepared()
+    if process and process.fits(variables):
+        return process.popen(arguments, **options)
+    return subprocess.Popen([*PROGRAM, *map(str, arguments)], **options)
+
+
+@cache
+def prepared() -> PreparedStarts | None:
+    """Return the prepared process, which the first call starts; None where programs start as usual."""
+    if os.environ.get("PFLOW_FRESH_STARTS") or not hasattr(os, "pidfd_open"):
+        return None
+    folder = _NEEDED.enter_context(TemporaryDirectory())
+    address = str(Path(folder, "starts"))
+    command = [sys.executable, "-P", __file__, address]
+    # What a test marks its own programs with would make this one look as if it were left behind.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PFLOW_")}
+    pipe = subprocess.PIPE  # Python's streams know what they were opened on. It ends when its stdin does.
+    process = _NEEDED.enter_context(subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe))
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.readline(), process.stderr.read().decode()
+    return PreparedStarts(address)
 
 
 @contextmanager
-def prepared_starts() -> Iterator[PreparedStarts | None]:
-    """Keep a process prepared; None where programs have to be started as usual."""
-    if os.environ.get("PFLOW_FRESH_STARTS") or not hasattr(os, "pidfd_open"):
-        yield None
-        return
-    with TemporaryDirectory() as folder:
-        address = str(Path(folder, "starts"))
-        command = [sys.executable, "-P", __file__, address]
-        pipe = subprocess.PIPE  # Python's streams know what they were opened on. It ends when its stdin does.
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            assert process.stdout
-            assert process.stderr
-            assert process.stdout.readline(), process.stderr.read().decode()
-            yield PreparedStarts(address)
+def ended_at_last() -> Iterator[None]:
+    """End the prepared process at the end of the block, if there is one."""
+    with _NEEDED:
+        yield
+    prepared.cache_clear()
 
 
 def _read_first(variables: Mapping[str, str]) -> dict[str, str]:
@@ -180,17 +180,6 @@ def _read_first(variables: Mapping[str, str]) -> dict[str, str]:
         for name, value in variables.items()
         if name.startswith(_READ_FIRST) and name not in _READ_LATER
     }
-
-
-def _text(output: bytes) -> str:
-    return output.decode().replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _written(pipe: int, text: memoryview) -> memoryview:
-    """Write what goes in, and return the rest; none where nobody reads."""
-    with suppress(BrokenPipeError):
-        return text[os.write(pipe, text) :] if text else text
-    return memoryview(b"")
 
 
 def _number(connection: socket.socket) -> int:
@@ -224,15 +213,13 @@ def _serve(address: str) -> list[str]:
                 connection, _ = listener.accept()
                 request, streams = _request(connection)
                 if (pid := os.fork()) == 0:
-                    connection.close()
                     for end, (_, other) in running.items():
                         os.close(end)
                         other.close()
-                    return _become(request, streams)
+                    return _become(request, streams, connection)
                 for stream in streams:
                     os.close(stream)
                 running[os.pidfd_open(pid)] = pid, connection
-                _answer(connection, pid)
 
 
 def _request(connection: socket.socket) -> tuple[Any, list[int]]:
@@ -251,12 +238,21 @@ def _answer(connection: socket.socket, number: int) -> None:
         connection.sendall(number.to_bytes(_NUMBER, "big"))
 
 
-def _become(request: tuple[list[str], dict[str, str], str], streams: Sequence[int]) -> list[str]:
-    """Take over streams, folder and environment; the streams of Python are unused so far, and stay."""
-    arguments, variables, folder = request
+def _become(
+    request: tuple[list[str], dict[str, str], str, bool], streams: Sequence[int], connection: socket.socket
+) -> list[str]:
+    """Take over session, streams, folder and environment; say one's process id when that may be signalled."""
+    arguments, variables, folder, new_session = request
+    if new_session:
+        os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    _answer(connection, os.getpid())
+    connection.close()
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if not stat.S_ISFIFO(os.fstat(number).st_mode):
+            _reopen(number, name)
     os.chdir(folder)
     path = os.environ.get("PYTHONPATH", "")
     os.environ.clear()
@@ -264,6 +260,22 @@ def _become(request: tuple[list[str], dict[str, str], str], streams: Sequence[in
     if variables.get("PYTHONPATH", "") != path:
         _import_from([folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder])
     return arguments
+
+
+def _reopen(number: int, name: str) -> None:
+    """Make one of Python's streams anew on its descriptor, which is no pipe as it was."""
+    before = getattr(sys, name)
+    lines = name == "stderr" or os.isatty(number)
+    stream = open(  # noqa: SIM115
+        number,
+        "r" if name == "stdin" else "w",
+        encoding=before.encoding,
+        errors=before.errors,
+        closefd=False,
+        buffering=1 if lines else -1,
+    )
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)
 
 
 def _import_from(folders: Sequence[str]) -> None:

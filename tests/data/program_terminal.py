@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
+import prepared_starts
 
 _SECONDS = 90
 _WIDE = "500"
@@ -51,8 +50,8 @@ def run_on_terminal(
         meanwhile: Called when the first question is on the screen, before it is answered.
     """
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
+    process = prepared_starts.start(
+        arguments,
         env={**os.environ, "PFLOW_HOME": str(home), "TERM": "xterm", "COLUMNS": _WIDE, **(environment or {})},
         cwd=cwd,
         stdin=theirs,

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PROGRAM = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
-
 
 def script_server(script: object, *arguments: object, **options: Any) -> dict[str, Any]:
     """Return the table of a server that is a script in Python and speaks the handshake."""

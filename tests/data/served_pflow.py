@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
+import prepared_starts
 from loopback_ports import free_port, wait_for
 
-PROGRAM = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
 TOKEN = "token-of-the-tests-0123456789abcdef"
 TOOLS = {
     "registry_describe",
@@ -89,16 +88,16 @@ def serving(
 ) -> Iterator[Served]:
     """Serve what is in `home` over `stdio` or `http`, with `folder` as the working folder."""
     env = {**os.environ, "PFLOW_HOME": str(home), **(env or {})}
-    command = (*PROGRAM, "mcp", "serve", *options)
     if transport == "stdio":  # the client starts it
+        command = (*prepared_starts.words(env), "mcp", "serve", *options)
         yield Served(command=command, env=env, folder=folder)
         return
     token = token_file or _own_token(home)
     port = free_port()
-    words = [*command, "--http", f"127.0.0.1:{port}", "--token-file", str(token)]
+    words = ["mcp", "serve", *options, "--http", f"127.0.0.1:{port}", "--token-file", str(token)]
     said = home.parent / f"served-{port}.log"
     with said.open("wb") as log:
-        process = subprocess.Popen(
+        process = prepared_starts.start(
             words, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
     try:

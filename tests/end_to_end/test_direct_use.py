@@ -12,7 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 from chat_completions import provider
-from programs import PROGRAM, importing, put_plugin
+from prepared_starts import PROGRAM
+from programs import importing, put_plugin
 
 from pflow_mcp_plugin.types import Tool
 

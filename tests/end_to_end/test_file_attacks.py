@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from planted_secrets import remains
-from programs import PROGRAM, script_server
+from prepared_starts import PROGRAM
+from programs import script_server
 
 from pflow_mcp_plugin.host.cli.main import main
 

@@ -9,7 +9,7 @@ import time
 import anyio
 import pytest
 from mcp.client.subscriptions import listen
-from programs import PROGRAM
+from prepared_starts import PROGRAM
 from served_pflow import TOKEN, serving
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from programs import PROGRAM, script_server
+from prepared_starts import PROGRAM
+from programs import script_server
 from workflow_parts import edge, flow, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]

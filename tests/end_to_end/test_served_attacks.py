@@ -147,7 +147,7 @@ def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_
 
 
 @over_both
-def test_row_25_no_command_line_holds_a_secret(transport, hostile, play, tmp_path):
+def test_row_25_no_command_line_holds_a_secret(transport, hostile, play, tmp_path, new_interpreter):
     seen = tmp_path / "seen"
     play(transport, node("command-lines", path=str(seen)))
     every = seen.read_text().splitlines()
@@ -459,7 +459,7 @@ def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home
 
 @over_both
 def test_row_59_what_runs_finds_the_token_neither_in_the_environment_nor_in_a_trace(
-    transport, play, pflow_home, folder
+    transport, play, pflow_home, folder, new_interpreter
 ):
     token = "only-in-the-environment-4711"
     looks = {

@@ -15,7 +15,8 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from programs import PROGRAM, script_server, until
+from prepared_starts import PROGRAM
+from programs import script_server, until
 
 from pflow_mcp_plugin.storage import write_atomic
 

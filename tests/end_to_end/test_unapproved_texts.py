@@ -26,7 +26,7 @@ import mcp.client.stdio  # noqa: F401 - it keeps the standard error of the time 
 import pytest
 import stdio_server
 from chat_completions import provider
-from programs import PROGRAM
+from prepared_starts import PROGRAM
 from served_pflow import TOOLS, serving
 
 from pflow_mcp_plugin.calls import call, session

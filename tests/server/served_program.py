@@ -6,13 +6,13 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import httpx2
+import prepared_starts
 
 TOKEN = "a-token-only-for-tests"
 HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
@@ -37,11 +37,11 @@ class ServedProgram:
         address: str = "127.0.0.1:0",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        arguments = ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", address, *options]
         token = {} if "--issuer" in options or "--token-file" in options else {"PFLOW_SERVE_TOKEN": TOKEN}
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments],
+        self.process = prepared_starts.start(
+            ["mcp", "serve", "--http", address, *options],
             env={**os.environ, "PFLOW_HOME": str(home), **token, **(env or {})},
+            encoding=None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -16,7 +16,8 @@ import anyio
 import pytest
 import real_servers
 from mcp import Client, StdioServerParameters
-from programs import PROGRAM, importing
+from prepared_starts import PROGRAM
+from programs import importing
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.server.stdio import EraStreams, LineReader, LineWriter

@@ -89,7 +89,6 @@ READ = (
     ["run", "unknown.json"],
     ["validate", "unknown.json"],
     ["trace", "list"],
-    ["trace", "show"],
     # As JSON too: escaped, it means the same.
     ["mcp", "sync", "odd", "--json"],
     ["mcp", "info", NODE, "--json"],
@@ -100,8 +99,9 @@ READ = (
 
 def test_row_05_hidden_text_steers_no_terminal_and_is_shown_escaped(odd, pflow, terminal):
     assert pflow("run", "fails.json").exit_code == 1  # so that there is a trace
+    shown = {"trace show": terminal(["trace", "show"])}  # before the others: it shows the latest
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        shown = dict(zip(map(" ".join, READ), threads.map(terminal, READ), strict=True))
+        shown |= zip(map(" ".join, READ), threads.map(terminal, READ), strict=True)
     for command, text in shown.items():
         assert STEERING.findall(OWN.sub("", text).replace("\n", "")) == [], command
         # The table of tools cuts what is long.
