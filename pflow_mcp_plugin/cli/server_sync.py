@@ -32,7 +32,7 @@ from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
-from pflow_mcp_plugin.terminal.live_lines import SOON, live_lines, spinner
+from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, spinner
 from pflow_mcp_plugin.terminal.looks import Part, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -170,7 +170,7 @@ def _progress(names: Sequence[str]) -> Iterator[Callable[[Synced], None]]:
             told = f"  {one_line(synced.error.message)}" if synced.error else ""
             ended[synced.server] = [*line(mark, synced.server, time.monotonic() - began), (told, "bad")]
 
-    lines = live_lines(stream, now)
+    lines = LiveLines(stream, now)
     lines.start()
     try:
         yield note

@@ -25,26 +25,16 @@ class LiveLines:
     them can be erased from there, also after the terminal was made narrower, or `^C` was typed.
 
     `now` returns the lines about what happens now; it is called with the `lock` held, as all writing is.
-    `columns` and `rows` return the size of the terminal; without columns, lines are not cut. If the cursor
-    cannot be moved (`moves`), only the lines that stay are written.
+    If the stream is no `terminal`, or its cursor cannot be moved, only the lines that stay are written.
     """
 
     def __init__(
-        self,
-        stream: IO[str],
-        now: Callable[[], Iterable[Sequence[Part]]],
-        *,
-        columns: Callable[[], int | None],
-        moves: bool,
-        coloured: bool,
-        rows: Callable[[], int] = lambda: _USUAL_ROWS,
+        self, stream: IO[str], now: Callable[[], Iterable[Sequence[Part]]], *, terminal: bool = True
     ) -> None:
         self._stream = stream
         self._now = now
-        self._columns = columns
-        self._rows = rows
-        self._moves = moves
-        self._coloured = coloured
+        self._terminal = terminal
+        self._coloured = terminal and wants_colours()
         self.lock = threading.RLock()  # reentrant: a warning may be reported while a line is being written
         self._over = threading.Event()
         self._broken = False
@@ -53,15 +43,23 @@ class LiveLines:
     @property
     def columns(self) -> int | None:
         """The width of a line that stays above the live lines; None if lines are not cut."""
-        return self._columns()
+        return columns_of(self._stream) if self._terminal else None
+
+    @property
+    def rows(self) -> int:
+        """The height of the terminal."""
+        try:
+            return os.get_terminal_size(self._stream.fileno()).lines or _USUAL_ROWS
+        except (OSError, ValueError):
+            return _USUAL_ROWS
 
     def start(self) -> None:
-        if self._moves:
+        if self._terminal and moves_cursor():
             threading.Thread(target=self._draw_often, name="live lines", daemon=True).start()
 
     def keep(self, parts: Iterable[Part], *, whole: bool = False) -> None:
         with self.lock:
-            line = line_of(parts, None if whole else self._columns(), coloured=self._coloured)
+            line = line_of(parts, None if whole else self.columns, coloured=self._coloured)
             self._write(f"{self._erased()}{line}\n")
 
     @contextmanager
@@ -91,10 +89,10 @@ class LiveLines:
                 self._write("\r" + "\x1b[K\n".join(lines) + f"\x1b[J{up}\r\x1b[C")
 
     def _lines(self) -> list[str]:
-        columns = self._columns()
+        columns = self.columns
         room = None if columns is None else columns - 1  # in the last column, some terminals begin a new line
         parts = [*self._now()]
-        most = max(self._rows() - 1, 1)
+        most = max(self.rows - 1, 1)
         if len(parts) > most:
             parts[most - 1 :] = [[("  ", ""), (f"and {len(parts) - most + 1} more", "dim")]]
         return [line_of(each, room, coloured=self._coloured) for each in parts]
@@ -113,27 +111,6 @@ class LiveLines:
             self._broken = True
 
 
-def live_lines(
-    stream: IO[str], now: Callable[[], Iterable[Sequence[Part]]], *, terminal: bool = True
-) -> LiveLines:
-    """Return live lines on a stream that is a terminal, or takes plain lines."""
-    return LiveLines(
-        stream,
-        now,
-        columns=lambda: columns_of(stream) if terminal else None,
-        moves=terminal and moves_cursor(),
-        coloured=terminal and wants_colours(),
-        rows=lambda: _rows_of(stream),
-    )
-
-
 def spinner() -> str:
     """Return the current sign of the spinner in the live lines."""
     return _SPINNER[int(time.monotonic() / _TICK) % len(_SPINNER)]
-
-
-def _rows_of(stream: IO[str]) -> int:
-    try:
-        return os.get_terminal_size(stream.fileno()).lines or _USUAL_ROWS
-    except (OSError, ValueError):
-        return _USUAL_ROWS

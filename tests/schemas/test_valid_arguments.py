@@ -24,6 +24,8 @@ from pflow_mcp_plugin.types import Tool
 
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
 EXAMPLES = max(1, int(os.environ.get("PFLOW_EXAMPLES", "40")) // 40)
+STEP = 1 if EXAMPLES > 1 else 3
+"""By day every third tool of each server is called by every way, and all at night."""
 MISTAKEN = {"read_pdf"}
 """Its `"exclusiveMinimum": true` is of draft 4, of which hypothesis-jsonschema makes nothing."""
 
@@ -263,7 +265,7 @@ def test_arguments_that_are_rarely_made_reach_the_tool_by_every_way(schema, argu
 def test_arguments_that_fit_reach_every_real_tool_by_every_way(server, pflow_host):
     tools = [Tool(name=it["name"], input_schema=it["inputSchema"]) for it in SERVERS[server]]
     answers = pflow_host.stub(server, tools)
-    for tool in tools:
+    for tool in tools[::STEP]:
         answers.give(tool.name, {"ok": True})
         if tool.name not in MISTAKEN:
             check(pflow_host, answers, server, tool.name, tool.input_schema, EXAMPLES)

@@ -28,16 +28,18 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def drawing():
+def drawing(monkeypatch):
     """Draw lines; returns the terminal and what draws them, which is closed in the end."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
     opened = []
 
-    def draw(now, **size):
+    def draw(now, size=24):
+        class Lines(LiveLines):
+            columns, rows = 20, size
+
         terminal = Terminal()
-        rows, columns = size.get("rows", 24), size.get("columns", 20)
-        opened.append(
-            LiveLines(terminal, now, columns=lambda: columns, moves=True, coloured=False, rows=lambda: rows)
-        )
+        opened.append(Lines(terminal, now))
         opened[-1].start()
         terminal.again()
         return terminal, opened[-1]
@@ -73,7 +75,7 @@ def test_lines_are_drawn_over_each_other_without_being_erased_first(drawing):
 
 
 def test_more_lines_than_the_terminal_has_rows_are_counted(drawing):
-    terminal, _ = drawing(lambda: [[(f"server {number}", "")] for number in range(30)], rows=5)
+    terminal, _ = drawing(lambda: [[(f"server {number}", "")] for number in range(30)], 5)
     assert screen_lines(terminal.getvalue())[-4:] == ["server 0", "server 1", "server 2", "  and 27 more"]
 
 

@@ -18,7 +18,7 @@ import attrs
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
 from pflow_mcp_plugin.host.trace_files import MARKS, is_skipped, shown_type, step_words
 from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
-from pflow_mcp_plugin.terminal.live_lines import SOON, live_lines, spinner
+from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, spinner
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -88,7 +88,7 @@ class TerminalDisplay(RunWatcher):
         self._room = min(max(widest, _NAMES.start), _NAMES.stop - 1)
         self._detail = detail
         self.shows_handled = detail != "brief"
-        self._lines = live_lines(stream, self._now, terminal=terminal)
+        self._lines = LiveLines(stream, self._now, terminal=terminal)
         self._lock = self._lines.lock
         self._began = time.monotonic()
         self._running: list[_Running] = []

@@ -203,13 +203,14 @@ def begun(node_id, node_type="t-x"):
 def timed(monkeypatch):
     """Return a display of any width, the lines that it shows now, those that stay, and a clock to set."""
     clock = SimpleNamespace(now=100.0)
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(terminal_display, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def timed(*names, detail="usual", columns=80):
-        stream = io.StringIO()
+        stream, width = io.StringIO(), columns
 
-        def lines(stream, now, *, terminal):
-            return LiveLines(stream, now, columns=lambda: columns, moves=True, coloured=False)
+        class Lines(LiveLines):
+            columns = width
 
         def kept():
             text = stream.getvalue()
@@ -217,7 +218,7 @@ def timed(monkeypatch):
             stream.truncate()
             return text.splitlines()
 
-        monkeypatch.setattr(terminal_display, "live_lines", lines)
+        monkeypatch.setattr(terminal_display, "LiveLines", Lines)
         display = TerminalDisplay(stream, names, detail, terminal=True)
         return display, lambda: [re.sub("^[⠀-⣿]", "*", it) for it in display._lines._lines()], kept, clock
 
