@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run `pflow` as `python -m pflow_mcp_plugin` and its scripts do; return its exit code.
+    """Run what lies behind every entry point, in a process that goes on; return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run `pflow` from its entry point; return the code with which the process should exit.
+    """Be the entry point, in a process that is to exit with the code that is returned.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

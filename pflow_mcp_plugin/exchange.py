@@ -35,7 +35,6 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The variables that were empty in a launch, as lines for a message."""
         said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
@@ -46,7 +45,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable which a launch lacks; shell history omits the value."""
+    """Return the command that gives a launch the variable it went without; shell history omits the value."""
     return f"pflow settings set {variable} -"
 
 

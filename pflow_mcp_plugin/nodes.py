@@ -40,7 +40,7 @@ from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
 class ToolNode(MCPNode):
-    """The base of the Python classes that `from pflow_mcp_plugin.nodes import ...` gives, one for each tool.
+    """A registered tool as a Python class, to import by its name: `from pflow_mcp_plugin.nodes import ...`.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -72,13 +72,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params beside those given to the class in Python; a `Flow` adds only what neither has."""
+        """Set params of this class's tool beside its keyword arguments; a `Flow` adds what neither has."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         super().set_params({**self._given, **params, **tool})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the tool's outputs; raise a failure that the workflow written in Python does not route.
+        """Write what the tool of this class gave; raise a failure for which the flow in Python has no edge.
 
         Args:
             shared: The shared store of the flow.
@@ -135,12 +135,8 @@ def _source() -> ToolSource:
     return ToolSource(known.catalog, known.store)
 
 
-@cache
+@cache  # equal entries share a class
 def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
-    """Return the class to import for a registered tool, from its entry as JSON without the hidden params.
-
-    It is cached, so that equal entries share a class.
-    """
     entry = Entry.from_dict(json.loads(description))
     config, keyword = tool_config(entry), inspect.Parameter.KEYWORD_ONLY
     params = [

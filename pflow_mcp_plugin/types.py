@@ -48,7 +48,7 @@ class ToolFilter(NamedTuple):
     deny: tuple[str, ...] = ()
 
     def allows(self, tool: str) -> bool:
-        """Whether the filter of a `Server` lets a tool become a node, by its raw name."""
+        """Whether a `Server` with this `ToolFilter` offers a tool, by its raw name."""
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
@@ -136,12 +136,12 @@ class Server(ByFields):
 
     @property
     def owner(self) -> str:
-        """What messages call this `Server`, such as `server files`."""
+        """How all rooms call this `Server` in messages: `server files`."""
         return f"server {self.name}"
 
     @property
     def is_remote(self) -> bool:
-        """Whether this `Server` has an HTTP transport; all others use lines."""
+        """Whether this `Server` has the transport `http` or `sse`, for rooms that treat those differently."""
         return self.transport in ("http", "sse")
 
 
@@ -176,7 +176,7 @@ class Tool(ByFields):
 
 
 def plain_version(version: str) -> str:
-    """Return the version for a `ServerInfo`, empty if it could say more than a number."""
+    """Return the version of a `ServerInfo` as any room may show it; empty if it may be more than a number."""
     return version if re.fullmatch(_VERSION, version) else ""
 
 
@@ -208,7 +208,7 @@ class ServerInfo(ByFields):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolRecord(ByFields):
-    """A tool as the rooms of the MCP side pass it on: from the last sync, with the data to call it.
+    """The type that the rooms share for a synced tool: all versions of it, and what a call of it needs.
 
     Attributes:
         server: The server's name.
@@ -239,7 +239,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether `found` differs from `tool` in this record, the version that was approved."""
+        """Whether this `ToolRecord` has a `Tool` that was found after another version of it was approved."""
         return self.is_approved and self.found is not self.tool
 
 

@@ -40,12 +40,12 @@ _COMMENT = {
 
 
 def form_of(path: Path) -> Form:
-    """Return whether a document's text is JSON, TOML or YAML, by the suffix of its file; JSON by default."""
+    """Return how the text of a config file is parsed, by its suffix: as TOML, YAML or, by default, JSON."""
     return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
 
 
 def load(path: Path) -> Any:
-    """Return the parsed document of a JSON, TOML or YAML file, None if the file does not exist."""
+    """Return what parsing the text of a config file gives, within limits; None if there is no file."""
     content = storage.read_bytes(path, LARGEST)
     return None if content is None else parse(path, content)
 
@@ -107,9 +107,8 @@ def _json(path: Path, text: str) -> Any:
 def _yaml(path: Path, text: str) -> Any:
     import yaml
 
+    # Aliases make a few lines an endless document.
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # it has no types
-        """Refuses aliases in the text of YAML config files, which make a few lines an endless document."""
-
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 event = self.peek_event()

@@ -38,7 +38,7 @@ _FOR_EACH_CORE = 4
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
-    """Return the most servers to start at once: as many as there are cores for, or as the user says."""
+    """Return how many servers may start at once, looked up as references are; by default by the cores."""
     given = lookup(STARTS_SETTING)
     if not given:
         return _FOR_EACH_CORE * (os.cpu_count() or 1)
@@ -81,9 +81,9 @@ class VariableLookup:
         return value if value is not None or self.settings is None else self.settings.get(name)
 
     def is_secret(self, name: str) -> bool:
-        """Whether the value that replaces a reference is kept in a keyring or behind a command."""
         if name in os.environ or self.settings is None:
             return False
+        # Otherwise it is in a keyring or behind a command.
         return self.settings.names().get(name, "file") != "file"
 
 
@@ -132,7 +132,7 @@ def expand(
 
 
 def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
-    """Expand the variables that decide what is started or reached; those without a value are empty."""
+    """Return the values of references that decide what is started or reached; those without one are empty."""
     expansion = _Expansion(server, lookup)
     if server.transport in ("http", "sse"):
         expansion.env()
@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield the texts to expand that decide what is started or reached, with their fields."""
+    """Yield each field, with its text, where the value of a reference decides what is started or reached."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the variables whose expansion decides what is started or reached, and who passes for it.
+    """Return the names in references whose values decide what is started or reached, or who passes for it.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.

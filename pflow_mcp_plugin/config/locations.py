@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the location of a project's `.mcp.json`: the folder that was asked for, or the current one."""
+    """Return the path that `.mcp.json` of a project has, if any: in the folder asked for, or this one."""
     return (paths.project or Path()) / ".mcp.json"
 
 
@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return name, time of the last change and size of each file in the folder of tools, unsorted."""
+    """Return what is at the path of our tool folder: each file's name, time of the last change, and size."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a problem for each file in the plugin's folders that others may write or, of sign-ins, read."""
+    """Yield a problem for each path in our folders of sign-ins, pins and tools that is open to others."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -281,7 +281,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines on a server in a project's `.mcp.json`, secrets masked, for whoever is to approve it."""
+    """Yield lines, secrets masked, on what a server that a project brings in `.mcp.json` runs and gets."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

@@ -127,7 +127,7 @@ class Flags:
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
-    """Refuse flags that the given form of input, `what`, cannot have; by default all about a server."""
+    """Refuse options that a form of input (`what`, such as a url) cannot be combined with; by default all."""
     for name in names or [field.name for field in attrs.fields(Flags)]:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
@@ -231,7 +231,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each file of an older pflow whose servers are still to be taken as input."""
+    """Yield a warning for each file of an older pflow that, read as input, has servers not configured yet."""
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]
@@ -378,7 +378,7 @@ def require_plain_http(server: str, url: str) -> None:
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
-    """Return the fields for options of `pflow mcp add` that any server may have, also one of a preset."""
+    """Return what options add to the table of a server from any input, be it a command or a preset."""
     table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True

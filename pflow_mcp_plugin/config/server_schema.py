@@ -1,4 +1,4 @@
-"""Checks of a server's table and of the whole file, on the raw mappings, all problems at once.
+"""The schema of `mcp-servers.toml`: checks of the raw document and each of its tables, all problems at once.
 
 The rules are those of the config format; types, limits and placement are read from `mcp-servers.schema.json`,
 which editors use too.
@@ -116,7 +116,7 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Check that the document has no policy on data flows, which the schema has no place for."""
+    """Return an error if `mcp-servers.toml` has a table that its schema has not: a policy on data flows."""
     # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
@@ -163,12 +163,12 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 
 def check_serve(table: JSON) -> list[Problem]:
-    """Check the `[serve]` table against the schema; return every problem."""
+    """Return all problems that the schema finds in the raw table `[serve]`."""
     return _check_table(SERVE, table, SERVE_FIELDS)
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return all problems of the raw `[network]` table by the schema, and of tables with nearly that name."""
+    """Return the problems that the schema finds in the raw table `[network]`, or one of nearly that name."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -220,7 +220,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return the rules in a raw file that fits the schema: its `[network]` table, and its servers' hosts."""
+    """Return what a raw document without problems has in `[network]`, together with the hosts in its urls."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))
@@ -312,7 +312,6 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
 
 
 def _check_tls(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:
-    """Refuse a server's TLS settings if its url is plain http; warn about `insecure` if it is https."""
     url = table.get("url")
     if not isinstance(url, str):
         return
@@ -373,5 +372,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a raw value as the table that the schema demands; empty for what the checks report."""
+    """Return a raw value as a table; empty if it is none, which is a problem for the checks by the schema."""
     return value if isinstance(value, Mapping) else {}

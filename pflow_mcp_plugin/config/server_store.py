@@ -47,7 +47,6 @@ class _Seen:
 
     @cached_property
     def network(self) -> NetworkRules:
-        """The rules for hosts as read from `mcp-servers.toml`, and from an approved project's file."""
         approved = self.of_project if self.project and self.project.state == "approved" else {}
         servers = {**approved, **self.own}
         return server_schema.network_rules({**self.document, server_schema.SERVERS: servers})
@@ -122,13 +121,12 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers lent to the store or from a project, each with the folder of its tool file."""
+        """Return the servers beside those of `mcp-servers.toml`, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
 
     def not_configured(self, name: str) -> McpError:
-        """Return the error that `mcp-servers.toml` lacks a server, with the store's most similar names."""
         from difflib import get_close_matches
 
         if name in self._read().of_project:
@@ -383,9 +381,9 @@ class ServerStore:
 
 
 def _is_same(value: JSON, other: JSON) -> bool:
-    """Whether storing a value would change nothing; to Python 1 and true are equal, nan is not itself."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(_is_same, value, other))
+    # To Python 1 and true are equal, and nan is not itself.
     return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan

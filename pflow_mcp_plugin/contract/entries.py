@@ -336,7 +336,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return the entry in brief, as lists for agents show it: params and outputs with types only."""
+        """Return what the entry says of its node, cut down: params and outputs with their types only."""
         params = self.interface.params
         return {
             "node": self.node,
@@ -374,7 +374,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 @attrs.frozen(kw_only=True)
 class NodeUse:
-    """One use of an entry's node in a workflow, about which the entry's source is asked before the run.
+    """A registry entry as one node of a workflow uses it, which the entry's source may judge before a run.
 
     Attributes:
         entry: The entry of the node.
@@ -417,7 +417,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return what the sketch of a registry entry keeps of it."""
+        """Return an entry of a plugin's source cut down to its sketch."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -529,7 +529,7 @@ class NodeSource(ABC):
         return ()
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Convert a node written for an older entry of this source; None, the default, keeps it."""
+        """Return a node that was written for an older entry of this source in today's form; None keeps it."""
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:

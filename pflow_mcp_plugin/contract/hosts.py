@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The rules, from any host's table `[network]`, for the hosts that servers and nodes may be reached at.
+    """The host's `[network]` table, as its handle gives it to plugins: which machines may be connected to.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -85,7 +85,7 @@ class Host(ABC):
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The host's registry, as its handle offers it to plugins."""
+        """The part of the handle on a host that has its node types."""
 
     @property
     def runner(self) -> Runner | None:
@@ -177,7 +177,7 @@ class Host(ABC):
         """Let the host show its user a plugin's warning, once for each message until a run has ended."""
 
     def run_ended(self) -> None:
-        """Let the host show messages again that plugins reported until the end of a run.
+        """Tell the host, by its handle, that a run is over: messages that plugins repeat are shown again.
 
         The runner calls it. Does nothing by default.
         """
@@ -231,15 +231,15 @@ class Settings(ABC):
 
 
 class Traces(ABC):
-    """Base class of the traces of earlier runs that a host offers to plugins."""
+    """The part of the handle on a host by which plugins read the traces of earlier runs."""
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
-        """Return the trace files of any host, newest first."""
+        """Return the paths of all traces that this host lets plugins read, newest first."""
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Find one of the host's traces by its run's id, the beginning of one, or `latest`; return its path.
+        """Return the path of a trace that this host has, by its run's id, the beginning of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.

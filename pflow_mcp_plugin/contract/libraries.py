@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """A saved workflow that a library found to match a task, or a node type that a registry found.
+    """A saved workflow of a library that fits a task in words; or, from a registry, a node type.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """All that a library, or a registry, found for a task in words.
+    """The saved workflows of a library that fit a task in words; or, from a registry, the node types.
 
     Attributes:
         matches: The matches, best first.
@@ -51,7 +51,7 @@ class Discovery(Generic[Found]):
     note: str = attrs.field(default="", validator=text)
 
     def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
-        """Return what a library found for a task as JSON: each item with its `confidence` and `reason`.
+        """Return the saved workflows, or node types, that were found, each with `confidence` and `reason`.
 
         Args:
             to_dict: Returns the JSON form of an item.
@@ -63,7 +63,7 @@ class Discovery(Generic[Found]):
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:
-    """Return the share of a task's words that a workflow in a library, or a node, has, and why it matches."""
+    """Return the share of the words that a saved workflow, or a node type, has in its text, and which."""
     wanted = dict.fromkeys(words.lower().split())
     found = [word for word in wanted if word in where.lower()]
     return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""

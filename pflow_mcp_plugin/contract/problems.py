@@ -190,12 +190,12 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a finding (`Problem`, severity `error`) at a path of a config, `source`, with the next step."""
+    """Return a `Problem` of kind `config` that hosts show as an error, with the suggestion what to do."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a finding (`Problem`, severity `warning`) at a path of a config, or about another `source`."""
+    """Return a `Problem` of kind `config` that hosts show as a warning, with the suggestion what to do."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 
@@ -205,6 +205,6 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def problem_of(error: PflowError, **fields: Any) -> Problem:
-    """Return a `PflowError` as a `Problem` with its first next step; `fields` replace or add some."""
+    """Return the `Problem` by which hosts show a `PflowError`; `fields` replace or add some."""
     step = next(iter(error.suggestions), "")
     return Problem(**{"message": error.message, "suggestion": step, "kind": error.kind, **fields})

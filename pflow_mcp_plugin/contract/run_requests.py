@@ -22,7 +22,7 @@ class Closeable(Protocol):
     """An object that a `Keeper` keeps between the runs that one caller requests."""
 
     def close(self) -> object:
-        """Free what was kept from one requested run for the next, once none uses it; must not raise."""
+        """Free what a `Keeper` kept for runs requested later; called once none uses it, must not raise."""
         ...
 
 

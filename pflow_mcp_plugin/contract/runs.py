@@ -58,7 +58,7 @@ class Workflow:
 
 @attrs.frozen(kw_only=True, eq=False)
 class LockCheck:
-    """What plugins see of a workflow's run before it begins, to compare its nodes with their lock files.
+    """A run that is about to begin, as plugins see it: all its nodes, to compare with a lock file.
 
     Attributes:
         host: The host.
@@ -158,7 +158,7 @@ class Run(ABC):
         return
 
     def current_step(self) -> RunStep | None:
-        """Return the run's step as its node sees it in this thread, if its class sets `announces_sending`.
+        """Return the step of this run in which the calling node is, if its class sets `announces_sending`.
 
         Such a node calls `sending` itself, just before it acts; one of any other class is recorded as acting
         from its beginning. None, as by default, if nothing is recorded.
@@ -179,7 +179,7 @@ class Run(ABC):
         return
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Tell the run that something its nodes wait for begins, such as the start of a program.
+        """Tell the run, from inside, that something starts for which nodes wait, such as a program.
 
         Does nothing by default. A host that shows or records it keeps its time apart from that of the nodes.
 

@@ -68,7 +68,7 @@ class MCPNode(Node):
         return made
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set the node's params; in the copy that a `Flow` runs, those it was given before prevail."""
+        # A `Flow` sets them in the copy that it runs: what the node was given before prevails.
         self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
@@ -130,12 +130,12 @@ class MCPNode(Node):
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Return the result of a tool called once, as an `MCPNode` would call it, without a workflow."""
+    """Return what `MCPNode` makes of one call with these arguments, without a node in a workflow."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Return a resource as an `MCPNode` would store it, read once outside a workflow."""
+    """Return what `MCPNode` makes of a resource that it reads, without a node in a workflow."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -150,7 +150,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
 
 
 def note_next_steps(error: PflowError) -> None:
-    """Add the next steps of a node's failure to it as notes, which Python's traceback shows."""
+    """Add the next steps of an error that a node raises to it as notes, which Python's traceback shows."""
     for step in error.suggestions:
         error.add_note(f"  -> {step}")
 

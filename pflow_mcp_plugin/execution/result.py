@@ -143,7 +143,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error that an answer becomes if it says that the server does not have the tool."""
+    """Return the error that a tool's answer is turned into if its server says that it has no such tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",

@@ -45,7 +45,7 @@ error, or the empty string, when the start has ended."""
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """A tool as the runtime resolved it, ready to be called; little is known of one that was never synced."""
+    """What the runtime resolves a server and a tool to; it has no record of a tool that was never synced."""
 
     launch: Launch
     tool: str
@@ -145,7 +145,6 @@ class Runtime:
         self._pool.prepare(self._launch(server))
 
     def launch_key(self, server: str) -> str:
-        """Return a hash of all that the runtime starts or reaches a server with, its environment included."""
         launch = self._launch(server)
         if not launch.server.command:
             return launch.key
@@ -371,7 +370,6 @@ def open_runtime(
 def _pool(
     host: Host, run: Run | None, notices: Notices, starting: OnStart, kept: KeptServers | None
 ) -> AbstractContextManager[Pool | Share]:
-    """Return connections for the runtime alone, or a share of those that are kept for the run's caller."""
     from pflow_mcp_plugin.client import Pool
 
     opened = partial(

@@ -101,7 +101,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Send a request over checked connections, without redirects; return the answer, its body unread.
+    """Return a checked host's answer, its body unread; to where it redirects was not checked, so stay.
 
     httpx2 would take headers such as `X-API-Key` along to another host.
     """

@@ -58,16 +58,14 @@ class Endpoint(Protocol):
         """Whether the endpoint may use plain http to its own host, though that is not this machine."""
 
     @property
-    def tls_pins(self) -> tuple[str, ...] | str:
-        """The pins of keys to which egress is restricted: SHA-256 in base64; or a file of them."""
+    def tls_pins(self) -> tuple[str, ...] | str: ...
 
     @property
     def ca_bundle(self) -> str:
         """The file or folder of the only CAs that the endpoint trusts; empty for those of the system."""
 
     @property
-    def client_cert(self) -> tuple[str, ...]:
-        """The file with certificate and key for egress to the endpoint, or a file for each."""
+    def client_cert(self) -> tuple[str, ...]: ...
 
 
 class Refusal(NamedTuple):
@@ -168,7 +166,7 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
 def allowed_addresses(
     endpoint: Endpoint, host: str, addresses: Iterable[str]
 ) -> tuple[list[str], Refusal | None]:
-    """Return the addresses of a host that egress is allowed to, and the first refusal, if any."""
+    """Return the addresses among a host's that the rules allow, and the first refusal, if any."""
     judged = [(address, refusal_of_address(endpoint, host, address)) for address in addresses]
     allowed = [address for address, refusal in judged if refusal is None]
     return allowed, next(filter(None, (refusal for _, refusal in judged)), None)

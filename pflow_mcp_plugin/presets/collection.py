@@ -121,7 +121,7 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Return a warning if a server's tools, as of the last sync, differ from those that its preset declares.
+    """Return a warning if a server that was made from a found preset has other tools than that declares.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -158,7 +158,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the inputs that a preset's server is made with, by `NAME=VALUE`; an empty value is none."""
+    """Return the values for a found preset's inputs, given as `NAME=VALUE`; an empty value is none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -172,7 +172,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return what each input of a preset stands for, and which lack a value; `lookup` finds set secrets."""
+    """Return the values of a found preset's inputs for the server to be made, and which inputs lack one."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []
@@ -197,7 +197,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error that inputs of a preset lack values to make a server; it says how to give each."""
+    """Return the error that inputs of a found preset have no value, so that no server can be made from it."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)

@@ -1,4 +1,4 @@
-"""The program that runs a configured server: finding it, and a warning where it is missing.
+"""The program that a server's `command` names: found before a start, or missed with a warning.
 
 Importing this loads nothing that starts a process, so that lists and checks can use it.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Return a warning if the program that runs a server is not found, or its working folder; starts nothing.
+    """Return a warning if the program that a server's `command` names, or its `cwd`, is not there.
 
     `known` is where its last sync found the program.
     """
@@ -44,7 +44,6 @@ def advise(server: Server, known: str = "") -> Problem | None:
 
 
 def _expanded(text: str) -> str:
-    """Return the path to a server's program or folder, expanded from the environment, or raise `KeyError`."""
 
     def value(reference: VariableReference) -> str:
         found = os.environ.get(reference.name)
@@ -56,7 +55,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where a server's program is found now, for starts with a shorter `PATH`; empty for a path."""
+    """Return where the program that a server's `command` names is now, for starts with a shorter `PATH`."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -67,7 +66,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Find the program that runs a server with expanded values; return its path.
+    """Return the path of the program that a server's `command` names, its variables expanded.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
@@ -120,7 +119,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` that a server's `command` may mean, as it is similar; None if none is."""
+    """Return the program on `path` most similar to what a server's `command` names; None if none is."""
     import difflib
 
     names: set[str] = set()

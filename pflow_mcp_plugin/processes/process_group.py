@@ -55,7 +55,7 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Starts a reaper process that outlives this one, and registers process groups with it."""
+    """Has the groups that it is told of ended if this process dies, by a process that outlives this one."""
 
     def __init__(self) -> None:
         # The marker in the environment of every server of this host begins so.
@@ -93,8 +93,8 @@ class Reaper:
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """End all registered process groups and marked processes by the reaper, which then ends too."""
         with self._lock:
+            # Without it the reaper ends all that it knows of, and then itself.
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
             os.close(lifeline)
@@ -107,7 +107,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares what ends process groups, or another resource: started by its first user, ended by its last."""
+    """One for all of a process, such as what ends groups: made by its first user, ended by its last."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start
@@ -144,7 +144,7 @@ shared_reaper = Shared(Reaper, Reaper.close)
 
 
 class ProcessGroup:
-    """A child process in a session of its own: its pipes, its process group, and its exit code.
+    """A group of processes and the one that leads it: its pipes, signals to all, and its exit code.
 
     If this process dies, the group has `end_seconds` to end; by default a moment.
     """
@@ -194,7 +194,7 @@ class ProcessGroup:
 
 
 def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> None:
-    """End processes with their groups by SIGTERM, after `grace` seconds by SIGKILL, and reap them."""
+    """End the groups that these processes lead, by SIGTERM, after `grace` seconds by SIGKILL; reap them."""
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
     pause = _SHORTEST_LOOK

@@ -1,4 +1,4 @@
-"""Waits for a process to exit, asks it to or kills it, also for using too much memory (asyncio)."""
+"""The shutdown of a process in asyncio: waiting for its exit, asking for it, killing, also for its memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.2
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Await a shutdown to its end, however often the task is cancelled meanwhile."""
+    """Await the shutdown of a process to its end, even if the task that awaits it is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -43,7 +43,6 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Record that the process is asked to exit, so that a later exit code is of our own making."""
         self.exit_code = self._process.returncode
         self._expected = True
 
@@ -58,7 +57,6 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the process to exit by itself, then send SIGTERM to its group, then SIGKILL."""
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
             await self.reached(after_sigterm)
@@ -67,10 +65,8 @@ class ProcessEnd:
 
 
 async def _ended(process: ProcessGroup) -> None:
-    """Wait in asyncio for a process to exit, without reaping it, as asyncio's own child watchers would.
-
-    Its group id could then be reused while children of the server are still in the group.
-    """
+    # Unlike asyncio's own child watchers, this does not reap the process: its group id could then be reused
+    # while children of the server are still in the group.
     if process.returncode is not None:
         return
     descriptor = descriptor_of(process.pid)
@@ -91,7 +87,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Kill the processes of a group as soon as they use too much memory (asyncio).
+    """Wait until a process with its children uses too much memory, then shut it down by SIGKILL at once.
 
     They get no time to exit by themselves, in which they could use much more.
     """

@@ -91,7 +91,7 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return a process group's resident memory in MiB by /proc, None on operating systems without it."""
+    """Return a group's resident memory in MiB by `/proc`; None on operating systems without it."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
@@ -107,7 +107,7 @@ def has_members(group: int) -> bool:
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return the processes of a server that the operating system lists, and their resident memory in MiB.
+    """Return the processes that `/proc` lists under their session's leader, and their resident memory in MiB.
 
     Those are the ones in the session that its process leads, and their descendants, which may be in a
     session of their own. Memory that processes share counts for each of them.

@@ -1,4 +1,4 @@
-"""`Redactor`, which replaces known secrets in text and JSON values; and the mask of configured values.
+"""The class `Redactor`, which is told secrets and replaces them in texts; and `mask`, for a configured value.
 
 `mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
 from text that comes from elsewhere.
@@ -27,7 +27,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return the redactor's `****` for a configured value; one that consists of references is kept.
+    """Return `****` for a value that may be secret without any `Redactor` knowing it; references are kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

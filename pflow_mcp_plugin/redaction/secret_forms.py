@@ -82,7 +82,6 @@ class SecretForms:
         """What a cut may leave at the beginning or the end of a text."""
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        """Whether a secret, plain, escaped or encoded, or part of one at a cut, may be in these texts."""
         # This is much faster than to look at each text; it may be wrong in saying that there is one.
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):

@@ -21,7 +21,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type whose Python class would have this name, None if there can be none.
+    """Return the type of the node that Python code gets by this class name; None if there can be none.
 
     The `Node` at its end may be left out.
     """

@@ -51,7 +51,6 @@ class ToolSource:
         return self._entry(self._catalog.find(node_type))
 
     def of_tool(self, server: str, tool: str) -> Entry | None:
-        """Return the entry of a tool by its server and raw name, or as its node's type spells it."""
         return self._entry(self._catalog.named(server, tool))
 
     def entries(self) -> Iterator[Entry]:
@@ -247,7 +246,6 @@ class ToolSource:
         return _problem(f"Server {server} is disabled", self._store.enabling_step(server))
 
     def _lacking(self, server: str, record: ToolRecord | None) -> Problem | None:
-        """Return why a tool that may exist is not a node of its usable server; None if there is none."""
         unsynced = self.unsynced(server)
         if unsynced or record is None:
             return unsynced

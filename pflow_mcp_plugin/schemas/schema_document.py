@@ -112,7 +112,6 @@ class SchemaDocument:
         return {**moved, "$ref": f"#/$defs/{names[ref]}"}
 
     def friendly(self, schema: JSON) -> str:
-        """Return the friendly type of a schema in the document, such as `int | None`; follow references."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
             return FRIENDLY_NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
@@ -272,14 +271,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """How a tool's results are read, so far as the document of its output schema tells."""
+    """What a JSON Schema says of the objects that are results: wrapped or not, and with which property."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what a tool's output schema (a document, or None) tells about how its results are read."""
+    """Return what a JSON Schema, if there is one, says of results by the properties that it describes."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)
@@ -316,7 +315,7 @@ class _Gathered:
     """Whether properties are listed somewhere, be it none."""
 
     def add(self, member: JSON, shared: frozenset[str] | None) -> None:
-        """Add the properties in a part; of several alternatives, `shared` are the keys that all describe."""
+        # Of several alternatives, `shared` are the keys that all describe.
         binding = shared is None
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False

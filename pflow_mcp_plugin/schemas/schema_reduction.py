@@ -190,7 +190,7 @@ _NAMED: Mapping[str, Callable[[object], bool]] = {
 _LONGEST = 200
 _FAR = 32
 _ASCII = "".join(map(chr, range(128)))
-_OTHERS = "not ASCII"
+_OTHERS = "not ASCII"  # stands for all of these characters
 _ITEM = re.compile(
     r"""
     (?P<atom>
@@ -209,15 +209,13 @@ _SIGNS: Mapping[str | None, tuple[int, float]] = {"*": (0, inf), "+": (1, inf), 
 
 
 class _Item(NamedTuple):
-    """A set of characters in a pattern to be judged safe, and its repetition; `_OTHERS` are all non-ASCII."""
-
     characters: frozenset[str]
     least: int
     most: float
 
 
 class _NotPlain(Exception):
-    """Raised for a pattern that cannot be judged safe, as it has more than plain items."""
+    pass
 
 
 def is_linear(pattern: str) -> bool:

@@ -196,7 +196,7 @@ def answer_schema(
 
 
 def arguments_schema(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the input schema of a tool that answers in an envelope: no other arguments, and none endless."""
+    """Return the input schema for a tool that answers by an envelope: only these arguments, none endless."""
     bounded = {name: _bounded(schema) for name, schema in properties.items()}
     return {**object_of(bounded, required), "additionalProperties": False}
 

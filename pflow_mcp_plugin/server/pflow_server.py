@@ -61,33 +61,25 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
 class Resources(Protocol):
-    """The resources that handlers of the pflow MCP server ask for, in a worker thread."""
+    """What the pflow MCP server's handlers of `resources/...` ask, in a worker thread."""
 
-    def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
-        """Return what the handler of `resources/list` sends: `uri`, `name`, `description`, `mimeType`."""
-        ...
+    def resources(self, request: ServedRequest) -> Sequence[JSONObject]: ...
 
     def templates(self) -> Sequence[JSONObject]: ...
 
-    def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return what the server's handler of `resources/read` sends: `uri`, `mimeType`, `text`."""
-        ...
+    def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]: ...
 
 
 class Prompts(Protocol):
-    """The prompts that handlers of the pflow MCP server ask for, in a worker thread."""
+    """What the pflow MCP server's handlers of `prompts/...` ask, in a worker thread."""
 
-    def prompts(self) -> Sequence[JSONObject]:
-        """Return what the server's handler of `prompts/list` sends: `name`, `description`, `arguments`."""
-        ...
+    def prompts(self) -> Sequence[JSONObject]: ...
 
-    def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return what the server's handler of `prompts/get` sends: `description`, `messages`."""
-        ...
+    def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject: ...
 
 
 def the_user(context: Context) -> RunOrigin:
-    """Return the origin of a request from whoever started the pflow server, as over stdio."""
+    """Return the origin of all requests to handlers of a pflow server on stdio: whoever started it."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
     return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER
@@ -95,7 +87,7 @@ def the_user(context: Context) -> RunOrigin:
 
 @attrs.frozen(kw_only=True)
 class ServingOptions:
-    """The options of the pflow MCP server, which its handlers follow.
+    """How the handlers of the pflow MCP server are to treat requests.
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
@@ -136,7 +128,7 @@ def call_handler(host: Host, tools: Tools) -> CallHandler:
 
 
 class WorkerThreads:
-    """The threads in which a pflow server answers calls; idle ones are used again.
+    """Threads for what handlers of the pflow MCP server must not do in its event loop; idle ones are reused.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -146,7 +138,7 @@ class WorkerThreads:
         self._threads = Threads(MOST_CALLS, "pflow-answer")
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Run the work for a request in a worker thread of the server, and return its result.
+        """Return what `work` returns in a worker thread of the server; handlers await it.
 
         If the request is cancelled, `cancel` is called, and the work has `grace` seconds to end.
         """
@@ -287,7 +279,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool) -> dict[str, Any]:
-    """Return a tool as the pflow MCP server's handler of `tools/list` declares it."""
+    """Return one item of the answer from the handler of `tools/list`, as the low-level server takes it."""
     return {
         "name": tool.name,
         "title": tool.title,
@@ -305,7 +297,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 
 
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
-    """Return what the server's handler of `tools/call` answers: an envelope, as text and structured content.
+    """Return the answer from the handler of `tools/call`, as the low-level server takes it.
 
     If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """

@@ -40,10 +40,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow, mostly a saved one, to serve as a tool of its own, by default under its own name.
-
-    `saved` says whether it is saved in the library under its name.
-    """
+    """A workflow in the library that becomes a tool of its own; one that is not there if `saved` is false."""
 
     name: str
     workflow: JSONObject
@@ -182,7 +179,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the input schema of a tool that is a saved workflow, with the types of its inputs."""
+    """Return the schema of the arguments with which clients call a saved workflow, by its inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -195,7 +192,7 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
-    """Return the output schema of a tool that is a saved workflow, with the types of its outputs."""
+    """Return the schema of what clients get from a saved workflow that they call, by its outputs."""
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)
@@ -205,7 +202,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
 
 
 def type_words(field: Field) -> str:
-    """Return how a saved workflow's tool names an output's type: `string`, `integer or null`, `any value`."""
+    """Return how clients read the type of a saved workflow's output: `integer or null`, `any value`."""
     return " or ".join(_types(field)) or "any value"
 
 
@@ -221,11 +218,8 @@ def _types(field: Field) -> list[str]:
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
-    """Return the types and members of an output in a saved workflow's tool, by the schema of its node.
-
-    References, choices and limits are left out: a tool must not reject a result because of details that
-    no node checks, and a reference would not resolve inside another schema.
-    """
+    # References, choices and limits are left out: a tool must not reject a result because of details that no
+    # node checks, and a reference would not resolve inside another schema.
     if not isinstance(schema, Mapping) or depth > _DEEPEST or schema.get("nullable"):
         return {}
     stated = schema.get("type")

@@ -168,7 +168,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the choice of served tools by names or patterns, such as `registry_*`; all if none are given.
+    """Return the served tools with names that match a pattern, such as `registry_*`; all without patterns.
 
     Raises `PflowError` if one matches no tool.
     """
@@ -183,7 +183,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the choice of served tools by names or patterns; unlike in `selected`, one may match no tool."""
+    """Return the served tools whose names match a pattern; unlike in `selected`, one may match no tool."""
     return tuple(
         tool
         for tool in tools
@@ -206,17 +206,17 @@ def library_of(host: Host) -> Library:
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the settings for a served tool; raise `PflowError` of kind `usage` if the host has none."""
+    """Return the host's settings, which a served tool needs; raise `PflowError` (`usage`) if it has none."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the traces for a served tool; raise `PflowError` of kind `usage` if the host has none."""
+    """Return the host's traces, which a served tool needs; raise `PflowError` (`usage`) if it has none."""
     return _present(host.traces, "write traces")
 
 
 def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return the workflow that a served tool is to run (a saved one or a file), and whether it is saved."""
+    """Return the workflow to make a tool from, by saved name or path, and whether it is a saved one."""
     if host.library is not None and word in host.library.names():
         return host.library.get(str(word)), True
     path = Path(word)

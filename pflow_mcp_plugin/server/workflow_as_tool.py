@@ -73,7 +73,7 @@ class WorkflowTool(Tool):
 def as_tool(
     workflow: str | Path | JSONObject, *, name: str = "", description: str = "", host: Host | None = None
 ) -> WorkflowTool:
-    """Return a workflow as a tool for an MCP server of one's own, with the types of its inputs and outputs.
+    """Return a workflow as a tool for an `MCPServer` of one's own, which is not pflow's.
 
     It is checked here and runs as it is now: a later change of the file or the library has no effect.
 

@@ -52,7 +52,7 @@ def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return a file as last written, None without one; refuse one that others could write or replace."""
+    """Return what a file has as last replaced, None without one; refuse it if others could replace it."""
     try:
         try:
             return read_regular(path, own=True)
@@ -64,7 +64,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def json_files_in(folder: Path) -> list[Path]:
-    """Return the JSON files in a folder, not locks or temporary files of writers; empty without a folder."""
+    """Return the `.json` files in a folder, without the locks and temporary files of atomic replacements."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def json_files_in(folder: Path) -> list[Path]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...]:
-    """Return a stamp that changes when a file is replaced or written; empty if the file does not exist."""
+    """Return a stamp that every atomic replacement of a file, or write to it, changes; empty without it."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder for a file to be written, and its missing parents, all private (0700)."""
+    """Create a private folder (0700), parents included, so that a file can be locked and replaced in it."""
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):

@@ -64,12 +64,12 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return what the error of a corrupt JSON file says about mending it; empty for most mistakes."""
+    """Return what an error adds on how to mend corrupt JSON, for a few common mistakes; else empty."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return a file's content as text, without a byte order mark; raise `CorruptFile` if it is not UTF-8."""
+    """Return content as text, without a byte order mark; not being UTF-8 is an error of a corrupt file."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
-    """Raise the `StoreError` that a newer pflow wrote a file, with a greater schema version."""
+    """Raise the error that only a newer pflow can read a file, if its schema version is greater."""
     if isinstance(version, int) and version > known:
         reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
         raise StoreError(path, reason, suggestion="Upgrade pflow")
@@ -88,7 +88,7 @@ DEEPEST = 100
 
 
 def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
-    """Whether a document is nested so deeply that its file counts as corrupt."""
+    """Whether a document is so deep that reading or writing its file is an error."""
     level, depth = [document], 0
     while level:
         if depth > deepest:

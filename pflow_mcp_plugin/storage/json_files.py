@@ -114,7 +114,7 @@ def as_string(value: object) -> str:
 
 
 def as_strings(value: object) -> dict[str, str]:
-    """Return an object in a JSON file whose values must be strings; raise TypeError if they are not."""
+    """Return a JSON file's object whose values must be strings; raise TypeError if it is anything else."""
     return {as_string(name): as_string(text) for name, text in as_table(value).items()}
 
 

@@ -47,7 +47,6 @@ class LiveLines:
 
     @property
     def rows(self) -> int:
-        """The height of the terminal."""
         try:
             return os.get_terminal_size(self._stream.fileno()).lines or _USUAL_ROWS
         except (OSError, ValueError):

@@ -11,7 +11,7 @@ _FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
-    """Return the number of terminal cells that printable text takes."""
+    """Return how wide text looks on a terminal, in cells: some characters take two, some none."""
     if _is_plain(text):
         return len(text)
     from wcwidth import wcswidth
@@ -21,14 +21,14 @@ def text_width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text cut to look at most `room` terminal cells wide, with an ellipsis for what is left out."""
+    """Return text that looks at most `room` cells wide, with an ellipsis in place of what is too much."""
     if text_width(text) <= room:
         return text
     return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
-    """Return text filled up with spaces to `room` terminal cells."""
+    """Return text with as many spaces as it takes to look `room` cells wide."""
     space = " " * (room - text_width(text))
     return space + text if right else text + space
 
@@ -45,7 +45,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def folded(text: str, room: int) -> list[str]:
-    """Return text in lines that look at most `room` terminal cells wide, even long words broken."""
+    """Return lines, broken at spaces or within long words, of which none looks wider than `room` cells."""
     lines = [""]
     for word in text.split():
         rest = word
@@ -74,7 +74,7 @@ def _beginning(text: str, room: int) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether text looks as wide as it is long: Latin letters, and the ellipsis of what was cut."""
+    # Latin letters, and the ellipsis of what was cut, are one cell wide each.
     return text.isascii() or max(text.replace(ELLIPSIS, ""), default="") < _FIRST_COMBINING
 
 
@@ -111,7 +111,7 @@ def styled(text: str, look: Look, *, coloured: bool) -> str:
 
 
 def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
-    """Return styled parts as one line of a terminal, cut to `room` cells."""
+    """Return parts of text, each in its colour, as a line that looks at most `room` cells wide."""
     shown = []
     left = room
     for text, look in parts:

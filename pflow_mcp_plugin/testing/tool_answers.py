@@ -121,7 +121,7 @@ class ToolAnswers:
         }
 
     def give(self, tool: str, *answers: object) -> None:
-        """Declare what a tool answers in the test, one answer for each call; the last one remains.
+        """Give one of these tools its answers in a test: one for each call, and the last for all that follow.
 
         Args:
             tool: Its raw name.
@@ -142,7 +142,7 @@ class ToolAnswers:
             self._answers[tool] = deque(answers)
 
     def arguments(self, tool: str) -> list[JSONObject]:
-        """Return the arguments in the calls that a tool got in the test, in order."""
+        """Return the arguments of all calls that one of these tools got in a test, in order."""
         return [call.arguments for call in [*self.calls] if call.tool == tool]
 
     def count(self, tool: str = "") -> int:

@@ -31,7 +31,7 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What any check of a server's tools reports, such as hidden characters: a person should look at it."""
+    """Something hidden in a text, or else suspicious in a tool, that a person should look at."""
 
     server: str
     tool: str  # its raw name; empty if it concerns the server as a whole

@@ -131,10 +131,6 @@ class Comparison:
 
     @property
     def unapproved(self) -> str:
-        """Why the pins allow none of the server's tools: its launch differs, or its instructions hide text.
-
-        Empty if they may.
-        """
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             return f"it is now started by {new}, and its tools were approved for {old}"
@@ -144,13 +140,11 @@ class Comparison:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that may not be used, as they hide text that their pins lack, with a short reason."""
         # Models read the reason: it quotes nothing.
         return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
     @property
     def hidden(self) -> dict[str, str]:
-        """What hides in the texts of tools that are not as pinned, by raw name; mostly empty."""
         return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
 
     def __bool__(self) -> bool:
@@ -189,7 +183,7 @@ NOTHING = Comparison()
 
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
-    """Return how what a sync found differs from the pins of its server."""
+    """Return what a sync found that is not as a server's pins, the state that the user approved, have it."""
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
@@ -215,7 +209,7 @@ def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
 
 
 def first_pins(found: ToolFile) -> Pinned:
-    """Return what is pinned at the first sync of a launch: all that it found, except what hides text."""
+    """Return the pins with which a server begins: all that its first sync found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
     tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}
@@ -248,8 +242,8 @@ def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFil
 
 
 def _hidden(said: Iterable[Text], known: Iterable[Text] = ()) -> str:
-    """Return what texts hide that are not pinned and no honest author writes; empty if there is nothing."""
     before = {each.text for each in known}
     found = hidden_text("", "", (each for each in said if each.text not in before))
+    # A warning is for what an honest author may write.
     worst = next((each for each in found if each.severity == "error"), None)
     return f"{worst.where} {worst.message}" if worst else ""

@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return the problem of a tool that no approval helps: it runs as a task only (2025-11-25, "Tasks")."""
+    """Return why a tool, even if approved, may not be used: it runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
@@ -80,7 +80,7 @@ def launch_changed(
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
-    """Return a fingerprint that changes whenever a tool may do something else with the same arguments."""
+    """Return a fingerprint that changes with all that an approval vouches for: tool, launch, and config."""
     same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
     launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
     return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))

@@ -92,7 +92,7 @@ _NEAR = 60
 
 
 def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
-    """Yield a finding for each text that names a tool of another server in a way that means it.
+    """Check for text that is suspicious as it means a tool of another server; yield a finding for each.
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
     name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
@@ -160,8 +160,8 @@ def claimed_names(
 
 
 def _claimant(named: Named, names: NameIndex) -> Named | None:
-    """Return a tool whose name this tool claims: by the type of its node, or by spelling it out."""
-    # The latter is `github_create_issue` of any server but `github`, if that has it.
+    # By the type of its node, or by spelling it out: `github_create_issue` of any server but `github`, if
+    # that has it.
     slug = naming.slug(named.tool)
     words = slug.split("-")
     servers = ("-".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS)))
@@ -208,7 +208,7 @@ def audit(
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
-    """Return the names of the tools that a server's checks compare; empty if its tool file cannot be read."""
+    """Return the tool names that checks for suspicious ones compare; empty if a tool file is unreadable."""
     try:
         return catalog.tool_names(server)
     except storage.StoreError:  # it is no reason not to check the others
@@ -216,7 +216,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield lines about suspicious tools for a sync that checked them: errors first, and not all of many."""
+    """Yield lines on what checks found suspicious in a server's tools: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     yield from map(line, found[:_NOTED])
     if len(found) > _NOTED:

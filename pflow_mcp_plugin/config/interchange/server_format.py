@@ -43,7 +43,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How references to variables are written when one server is converted for another client."""
+    """How a client writes references to variables, into which those of one server's table are converted."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -144,17 +144,17 @@ def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]
 
 
 def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
-    """Whether a reference in a converted server becomes an input: that of a secret, or one with a default."""
+    """Whether a reference of ours is converted to `${input:id}`: one to a secret, or with a default."""
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
 
 
 def input_id(name: str) -> str:
-    """Return the id of the input by which a client refers to a variable: `api-key` for `API_KEY`."""
+    """Return the id in the `${input:id}` that takes the place of our reference: `api-key` for `API_KEY`."""
     return name.lower().replace("_", "-")
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition that a converted server needs for `${input:id}`, which stands for a variable."""
+    """Return the definition of the `${input:id}` into which a reference of ours is converted."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
@@ -201,7 +201,6 @@ class ServerFormat:
     is_ours: bool = False  # it has `auth` and globs; others get a header and plain names
 
     def owns(self, key: str) -> bool:
-        """Whether this format writes a field of a server's table from ours; it leaves others as they are."""
         return key == "type" or key in self.rearranged or any(field.theirs == key for field in self.fields)
 
 
@@ -352,11 +351,11 @@ def _changed(field: str, value: Any, change: Callable[[str, str], str]) -> Any:
 
 
 def _with_header(table: Table) -> Table | None:
-    """Return our table with the header that its `auth` sends; None if the header cannot hold a reference."""
     auth = table.pop("auth", None)
     if not auth:
         return table
     kind = auth.get("type", "bearer")
+    # No header can hold a reference to what these send.
     if kind in ("basic", "oauth"):
         return None
     if kind == "api_key":

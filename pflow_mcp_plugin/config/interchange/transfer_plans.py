@@ -331,7 +331,7 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
 
 
 def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return the text that an export plan makes of a file, the rest of it as it was; empty if that fails."""
+    """Return what `pflow mcp export` would write with the old layout kept; empty if it cannot be kept."""
     form = made.client.form
     is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
     if form == "yaml" or is_long:

@@ -71,7 +71,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """The gate of the ASGI application for requests with a valid bearer token; open paths need none.
+    """The gate before the SDK's ASGI application that only a valid token opens; some paths need none.
 
     `metadata_url` says where the metadata of the protected resource is; empty if there is none.
     """
@@ -198,8 +198,6 @@ class RequestLimits:
 
 
 class _Reply:
-    """The reply to an HTTP request, which can be broken off."""
-
     def __init__(self, send: Send) -> None:
         self._send = send
         self._status = 0

@@ -113,7 +113,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
 
 class KeptByToken:
-    """What is kept for the further HTTP requests of one bearer token.
+    """One keeper for each bearer token, by the token's hash; those of tokens long unused are closed.
 
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """
