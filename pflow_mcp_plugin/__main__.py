@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run what lies behind every entry point, in a process that goes on; return the exit code.
+    """Run `pflow` as every entry point does, but let the process go on; return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Be the entry point, in a process that is to exit with the code that is returned.
+    """Run `pflow` as the entry point of its process; return the code with which that should exit.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

@@ -239,7 +239,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether this `ToolRecord` has a `Tool` that was found after another version of it was approved."""
+        """Whether the `Tool` that this `ToolRecord` found is another version than the approved one."""
         return self.is_approved and self.found is not self.tool
 
 

@@ -45,7 +45,7 @@ def form_of(path: Path) -> Form:
 
 
 def load(path: Path) -> Any:
-    """Return what parsing the text of a config file gives, within limits; None if there is no file."""
+    """Return the value of a config file's text, parsed within limits; None if there is no file."""
     content = storage.read_bytes(path, LARGEST)
     return None if content is None else parse(path, content)
 
@@ -107,7 +107,7 @@ def _json(path: Path, text: str) -> Any:
 def _yaml(path: Path, text: str) -> Any:
     import yaml
 
-    # Aliases make a few lines an endless document.
+    # Aliases are refused: they make a few lines an endless document.
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # it has no types
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):

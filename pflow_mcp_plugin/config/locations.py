@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return what is at the path of our tool folder: each file's name, time of the last change, and size."""
+    """Return the files at the path of a tool folder, each with the time of its last change and its size."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]

@@ -184,7 +184,7 @@ class Host(ABC):
         return
 
     def refresh(self, source: str) -> None:
-        """Let the host rebuild what it derived from a node source, such as an index, after a change.
+        """Tell the host, by its handle, to renew what it made from a source of nodes, such as an index.
 
         Does nothing by default.
         """

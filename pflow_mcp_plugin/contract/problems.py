@@ -93,7 +93,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether a failure is no problem but a KeyboardInterrupt, is caused by one, or groups one."""
+    """Whether a failure must not become a `Problem`: it is a KeyboardInterrupt, comes from or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:

@@ -55,7 +55,7 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 
 
 def is_reserved(key: object) -> bool:
-    """Whether validators leave a key to host and plugins: it begins and ends with two underscores."""
+    """Whether a key is valid for host and plugins only: it begins and ends with two underscores."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")
 
 
@@ -70,13 +70,13 @@ def each_of(*allowed: str) -> Validator:
 
 
 def is_a(*kinds: Any) -> Validator:
-    """Return an attrs validator that rejects, by the field's name, values of all but these classes."""
+    """Return an attrs validator that rejects a field's value unless it is of one of these classes."""
     named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
     return _accepting(named, lambda value: isinstance(value, kinds))
 
 
 def each(kind: type) -> Validator:
-    """Return an attrs validator that rejects a value in a field's iterable that is not of one class."""
+    """Return an attrs validator that rejects an iterable with a value that is not of this class."""
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: Iterable[object]) -> None:
         for item in value:

@@ -115,7 +115,7 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
 
 
 def note_progress(run: Run, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-    """Pass on the progress of a call, after its prepare hooks: to the run's trace, and for display."""
+    """Pass on how far a call is, between the hooks before and after it: to the trace, and for display."""
     if call.node_id:
         run.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
         run.report_progress(call.node_id, done, total, shortened(text))

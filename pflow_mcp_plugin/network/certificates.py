@@ -107,7 +107,7 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def trusting_steps(server: str, url: str) -> tuple[str, str]:
-    """Return how to have a certificate trusted that TLS refuses: save it, and set `ca_bundle` to the file."""
+    """Return two steps to trust a certificate that TLS refuses: save it, and set `ca_bundle` to its file."""
     parts, file = urlsplit(url), f"~/{server}.pem"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     place = quote(f"{host}:{parts.port or 443}")

@@ -101,7 +101,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Return a checked host's answer, its body unread; to where it redirects was not checked, so stay.
+    """Send a request to a host that was checked, and follow no redirect from it; the answer's body is unread.
 
     httpx2 would take headers such as `X-API-Key` along to another host.
     """

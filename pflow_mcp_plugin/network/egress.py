@@ -58,14 +58,14 @@ class Endpoint(Protocol):
         """Whether the endpoint may use plain http to its own host, though that is not this machine."""
 
     @property
-    def tls_pins(self) -> tuple[str, ...] | str: ...
+    def tls_pins(self) -> tuple[str, ...] | str: ...  # SHA-256 of keys in base64, or a file of them
 
     @property
     def ca_bundle(self) -> str:
         """The file or folder of the only CAs that the endpoint trusts; empty for those of the system."""
 
     @property
-    def client_cert(self) -> tuple[str, ...]: ...
+    def client_cert(self) -> tuple[str, ...]: ...  # a file with certificate and key, or one for each
 
 
 class Refusal(NamedTuple):

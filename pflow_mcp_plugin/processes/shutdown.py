@@ -43,6 +43,7 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
+        # A later exit code is of our own making.
         self.exit_code = self._process.returncode
         self._expected = True
 
@@ -87,7 +88,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Wait until a process with its children uses too much memory, then shut it down by SIGKILL at once.
+    """Shut a process and its children down by SIGKILL as soon as they use too much memory.
 
     They get no time to exit by themselves, in which they could use much more.
     """

@@ -107,10 +107,10 @@ def has_members(group: int) -> bool:
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return the processes that `/proc` lists under their session's leader, and their resident memory in MiB.
+    """Return the processes in `/proc` that stem from a session's leader, and their resident memory in MiB.
 
-    Those are the ones in the session that its process leads, and their descendants, which may be in a
-    session of their own. Memory that processes share counts for each of them.
+    Those are the ones in its session, and their descendants, which may be in a session of their own. Memory
+    that processes share counts for each of them.
     """
     processes = _processes()
     found = {pid for pid, each in processes.items() if each.session == leader}

@@ -271,14 +271,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What a JSON Schema says of the objects that are results: wrapped or not, and with which property."""
+    """What a JSON Schema tells about results: if they are wrapped, or have `content_blocks` themselves."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what a JSON Schema, if there is one, says of results by the properties that it describes."""
+    """Return what a JSON Schema, or none, tells about results, by the properties that it describes."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)

@@ -236,7 +236,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def shortest_match(pattern: str) -> str:
-    """Return a short match of a pattern of plain items, safe to check or not; empty if none is found."""
+    """Return a short text for a schema's `pattern`, even if a reduction drops it; empty if none is found."""
     if len(pattern) > _LONGEST:
         return ""
     try:

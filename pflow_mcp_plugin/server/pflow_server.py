@@ -63,18 +63,22 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 class Resources(Protocol):
     """What the pflow MCP server's handlers of `resources/...` ask, in a worker thread."""
 
+    # Each with `uri`, `name`, `description`, `mimeType`.
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]: ...
 
     def templates(self) -> Sequence[JSONObject]: ...
 
+    # Each with `uri`, `mimeType`, `text`.
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]: ...
 
 
 class Prompts(Protocol):
     """What the pflow MCP server's handlers of `prompts/...` ask, in a worker thread."""
 
+    # Each with `name`, `description`, `arguments`.
     def prompts(self) -> Sequence[JSONObject]: ...
 
+    # With `description`, `messages`.
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject: ...
 
 

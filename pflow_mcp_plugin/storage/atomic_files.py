@@ -52,7 +52,7 @@ def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return what a file has as last replaced, None without one; refuse it if others could replace it."""
+    """Return what was last written to a file, None without one; refuse it if others could replace it."""
     try:
         try:
             return read_regular(path, own=True)
@@ -74,7 +74,7 @@ def json_files_in(folder: Path) -> list[Path]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...]:
-    """Return a stamp that every atomic replacement of a file, or write to it, changes; empty without it."""
+    """Return a stamp that changes when a file is atomically replaced, or written; empty if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -69,7 +69,7 @@ def json_hint(error: JSONDecodeError) -> str:
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return content as text, without a byte order mark; not being UTF-8 is an error of a corrupt file."""
+    """Return content as text, without a byte order mark; raise the error `CorruptFile` if it is not UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

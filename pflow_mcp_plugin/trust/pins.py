@@ -183,7 +183,7 @@ NOTHING = Comparison()
 
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
-    """Return what a sync found that is not as a server's pins, the state that the user approved, have it."""
+    """Return how the pins of a server, what the user approved of it, differ from what a sync found."""
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)

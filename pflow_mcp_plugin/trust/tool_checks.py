@@ -92,7 +92,7 @@ _NEAR = 60
 
 
 def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
-    """Check for text that is suspicious as it means a tool of another server; yield a finding for each.
+    """Yield a finding for each text that is suspicious, as its words mean a tool of another server.
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
     name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
