@@ -38,7 +38,7 @@ _FOR_EACH_CORE = 4
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
-    """Return how many servers may start at once, looked up as references are; by default by the cores."""
+    """Return how many servers may start at once, looked up as references are; else as the cores allow."""
     given = lookup(STARTS_SETTING)
     if not given:
         return _FOR_EACH_CORE * (os.cpu_count() or 1)

@@ -372,5 +372,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a raw value as a table; empty if it is none, which is a problem for the checks by the schema."""
+    """Return a raw value as a table; empty if it is none, which the schema's checks report."""
     return value if isinstance(value, Mapping) else {}

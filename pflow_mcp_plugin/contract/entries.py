@@ -417,7 +417,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return an entry of a plugin's source cut down to its sketch."""
+        """Return the sketch of an entry that a plugin contributed."""
         return cls(
             node=entry.node,
             description=entry.description,

@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The host's `[network]` table, as its handle gives it to plugins: which machines may be connected to.
+    """What any host's table `[network]` says of the others that its servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and

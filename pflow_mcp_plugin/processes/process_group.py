@@ -55,7 +55,7 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Has the groups that it is told of ended if this process dies, by a process that outlives this one."""
+    """Ends the groups registered with it when this process dies, by another process that outlives it."""
 
     def __init__(self) -> None:
         # The marker in the environment of every server of this host begins so.

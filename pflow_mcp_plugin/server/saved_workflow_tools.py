@@ -40,7 +40,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow in the library that becomes a tool of its own; one that is not there if `saved` is false."""
+    """A workflow to serve as a tool of its own; it is saved in the library by its name if `saved` is set."""
 
     name: str
     workflow: JSONObject

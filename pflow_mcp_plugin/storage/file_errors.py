@@ -77,7 +77,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
-    """Raise the error that only a newer pflow can read a file, if its schema version is greater."""
+    """Raise the error of a file that a newer pflow wrote: its schema version is greater than known here."""
     if isinstance(version, int) and version > known:
         reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
         raise StoreError(path, reason, suggestion="Upgrade pflow")
