@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path that `.mcp.json` of a project has, if any: in the folder asked for, or this one."""
+    """Return the path of a project's `.mcp.json`, if there is one: in the folder asked for or this one."""
     return (paths.project or Path()) / ".mcp.json"
 
 
