@@ -205,6 +205,6 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def problem_of(error: PflowError, **fields: Any) -> Problem:
-    """Return the `Problem` by which hosts show a `PflowError`; `fields` replace or add some."""
+    """Return the `Problem` to show for a `PflowError`, with its first suggestion; `fields` replace some."""
     step = next(iter(error.suggestions), "")
     return Problem(**{"message": error.message, "suggestion": step, "kind": error.kind, **fields})
