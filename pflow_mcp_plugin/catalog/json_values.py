@@ -51,7 +51,7 @@ _CUT = "..."
 
 
 def excerpt(value: object, depth: int = _DEPTH) -> JSON:
-    """Return a JSON value cut to what people read of it in a difference; `...` stands for what is cut off."""
+    """Return a JSON value shortened: `...` stands for what is left out of long, large and deep ones."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
     if isinstance(value, Mapping | list | tuple) and depth == 0:
@@ -77,7 +77,7 @@ _MARK = "\0"
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return the hash (`sha256:...`) of a tool's canonical JSON: all that its server says but `_meta`."""
+    """Return the RFC 8785 hash (`sha256:...`) of a tool as a JSON value: all its server says but `_meta`."""
     return _hash(
         {
             "name": tool.name,
@@ -91,7 +91,7 @@ def tool_hash(tool: Tool) -> str:
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
-    """Return the hash (`sha256:...`) of the canonical JSON of all tools' names and hashes, in any order."""
+    """Return the RFC 8785 hash (`sha256:...`) of one JSON value: the names and hashes of tools, sorted."""
     return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
 
 

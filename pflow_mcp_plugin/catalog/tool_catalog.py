@@ -341,7 +341,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what the catalog shows of a synced tool until its approval: its name in node types and its size.
+    """Return what the catalog has for a node type of a synced tool not approved yet: a name and a size.
 
     Nothing else in it is from its server.
     """
@@ -355,7 +355,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the shell command that approves a tool of the catalog, even if its name begins with a dash."""
+    """Return the command that node types of the catalog name while their tool is not approved."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

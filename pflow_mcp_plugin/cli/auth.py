@@ -161,7 +161,7 @@ class EndedSignIn:
 def sign_out_of(
     host: Host, known: StoredSignIns, chosen: Sequence[StoredSignIn]
 ) -> tuple[list[EndedSignIn], list[PflowError]]:
-    """Log out as `pflow mcp logout` does; return the sign-ins that were ended, and the errors of others."""
+    """End some sign-ins that `pflow mcp auth` lists; return those ended, and the errors of others."""
     if not chosen:
         return [], []
     import asyncio

@@ -244,7 +244,6 @@ def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _retell(error: PflowError, as_typed: Callable[[str], str]) -> None:
-    """Let the error of a call name options and commands as they were typed."""
     error.message = as_typed(error.message)
     error.suggestions = tuple(map(as_typed, error.suggestions))
     error.problems = tuple(

@@ -78,7 +78,6 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
 
 
 def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the tables of servers for another client's config, with defaults; refuse those with mistakes."""
     chosen = dict.fromkeys(names or store.names())
     if not chosen:
         step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -105,10 +104,7 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
 
 
 def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
-    """Put our servers into the config of another client, unless it has them; what else is in it stays.
-
-    Returns the file as written, and the copy of the file as it was if it was changed.
-    """
+    """Write the config of another client; return it, and the copy of the former one if it was changed."""
     made = transfer_plans.merged(plan, path)
     if made.before == made.text.encode():
         return made, None
@@ -266,7 +262,6 @@ def _words(context: click.Context) -> Iterator[str]:
 
 
 def _is_pflow(given: object, client: Client) -> bool:
-    """Whether a client's server is pflow, which `serve --install` may replace: by its command or token."""
     table = server_format.read_server("", given, client.format, {}).table
     if "url" in table:
         return TOKEN_VARIABLE.lower() in json.dumps(given, default=str).lower().replace("-", "_")

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class Seconds(click.FloatRange):
-    """The seconds that several commands take as an option; unlike `FloatRange`, neither `nan` nor `inf`."""
+    """An argument of `pflow mcp` commands in seconds; unlike `FloatRange`, neither `nan` nor `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds = float(super().convert(value, param, ctx))
@@ -60,7 +60,7 @@ def presets(context: click.Context, _parameter: click.Parameter, _incomplete: st
 
 
 def words_of_add(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the first word as the name of a ready-made server, and any word as that of a file."""
+    """Complete a command's arguments: the first as a ready-made server, and each as a file."""
     first = [] if context.params.get("words") else presets(context, parameter, incomplete)
     return [*first, CompletionItem(incomplete, type="file")]
 
@@ -68,7 +68,7 @@ def words_of_add(context: click.Context, parameter: click.Parameter, incomplete:
 def words_of_presets(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the first word as `show`, and those after it as names of ready-made servers."""
+    """Complete a command's arguments: first `show`, then the name of a ready-made server."""
     words = context.params.get("words") or ()
     if not words:
         return [CompletionItem("show", help="Show one of them")]
@@ -85,7 +85,7 @@ def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: s
 def clients_and_files(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a client whose files pflow reads, or that of a file, which the shell does."""
+    """Complete an argument of several `pflow mcp` commands: a client's name, or a file, by the shell."""
     return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 

@@ -121,12 +121,12 @@ def _removed(host: Host, name: str) -> Report:
 
 
 def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
-    """Return the sign-ins stored now, with the servers they belonged to before `pflow mcp remove`."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins
 
     now = stored_sign_ins(host)
+    # A removed server is no longer among those that are configured.
     return now if before is None else attrs.evolve(now, servers=before.servers)
 
 

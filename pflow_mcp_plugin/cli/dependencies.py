@@ -50,7 +50,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Keep the host's pins only for the launches of servers that a command just configured or showed.
+    """Get the host's pins, and keep them only for launches of servers that a command wrote or showed.
 
     Those in `new` had free names: nothing is left to them of a former server of that name.
     """
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of a server's launch for a command, by the host's config and variables."""
+    """Build the identity of a server's launch from the host's store and variables, for any command."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,7 +81,7 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete what the host has of a server's stderr, for a command that removes the server."""
+    """Delete a server's kept stderr, which is found from the host's paths, for any command."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)

@@ -103,7 +103,6 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
 
 
 def _all_tools(host: Host, known: Servers) -> Used:
-    """Return all synced tools, to be locked, with a warning about each server that is not synced."""
     source = ToolSource(known.catalog, known.store)
     entries = list(source.entries())
     used = _used(host, entries)

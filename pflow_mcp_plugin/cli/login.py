@@ -159,7 +159,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def logged_in(host: Host, error: PflowError | None) -> bool:
-    """Offer `pflow mcp login`, on a terminal, where a command failed without; return whether it was done."""
+    """Run `pflow mcp login` if a command failed without it and the person agrees; return whether it did."""
     name = error.details.get("server") if error and error.details.get("login") else None
     if error is None or not isinstance(name, str) or not is_interactive():
         return False

@@ -70,7 +70,7 @@ def _conflicts(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 class _ServeCommand(click.Command):
-    """A command whose options may take several words: `--tools registry_* trace_read`."""
+    """The click command `pflow mcp serve`: options take several words, as `--tools registry_* trace_read`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Let `pflow mcp serve` read `--tools a b` as `--tools a --tools b`; `--tools` alone means `*`."""
@@ -279,7 +279,6 @@ def serve(
 def _serve_stdio(
     host: Host, offer: Offer, root: Path | None, inherited: str | None, served: ServingOptions
 ) -> int:
-    """Run `pflow mcp serve` without `--http` until the client leaves; return the exit code."""
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -316,7 +315,7 @@ def _allowed_by_config(host: Host) -> Callable[[str], bool]:
 
 
 def taken_token() -> str | None:
-    """Take pflow's own token out of the environment, so that nothing that `pflow mcp serve` starts finds it.
+    """Remove pflow's own variable from the environment, so that nothing that `pflow mcp serve` starts has it.
 
     A removed variable is still in the memory that the system shows to others as the environment of the
     process (`/proc/PID/environ`, `ps`); it is overwritten there.
@@ -341,7 +340,6 @@ def _serve_http(
     inherited: str | None,
     served: ServingOptions,
 ) -> int:
-    """Run `pflow mcp serve --http` until a signal; return the exit code. `inherited` is the taken token."""
     from pflow_mcp_plugin.redaction import Redactor
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
@@ -389,7 +387,7 @@ def _serve_http(
 
 
 def _token_check(host: Host, options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
-    """Return what checks the tokens of clients of `serve --http`, and the token that was made, if any."""
+    """Return what `pflow mcp serve --http` checks tokens by, and the token it made for that, if any."""
     import secrets
 
     from pflow_mcp_plugin.server.http import request_tokens

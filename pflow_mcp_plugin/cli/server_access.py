@@ -1,4 +1,4 @@
-"""How pflow gets access to each server: by which credentials, and whether they are there; asks no server."""
+"""Access to servers: by which credentials each is reached, and whether they are there; asks none of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name an
 
 @attrs.frozen(kw_only=True)
 class StoredSignIns:
-    """The sign-ins that give pflow access to servers with `auth` of type `oauth`, and those servers.
+    """For access to servers with `auth` of type `oauth`: those servers, and the sign-ins stored here.
 
     `servers` are expanded as far as their sign-in needs it; `failures` say why others could not be.
     """
@@ -41,12 +41,11 @@ class StoredSignIns:
     failures: Mapping[str, PflowError]
 
     def of(self, server: Server) -> list[StoredSignIn]:
-        """Return the sign-ins for access to a server: those at its URL and by its client, of any issuer."""
+        """Return what may give access to a server: sign-ins at its URL and by its client, of any issuer."""
         digest = SignInKey.of(server).digest
         return [entry for entry in self.entries if entry.digest == digest]
 
     def current(self, server: Server) -> StoredSignIn | None:
-        """Return the sign-in for access to a server: the latest, or that with the issuer in its config."""
         issuer = str(server.auth.get("issuer", ""))
         name = self.store.name_of(SignInKey.of(server), issuer)
         found = [entry for entry in self.of(server) if not issuer or entry.name == name]
@@ -63,7 +62,7 @@ class StoredSignIns:
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins, with the configured servers that need one for access."""
+    """Collect what gives access to servers by `oauth`: the sign-ins stored here, and who needs one."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}
@@ -131,7 +130,7 @@ class Access:
 
 
 def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) -> Iterator[Access]:
-    """Yield each stored sign-in that gives access to no configured server: all, or those of a name."""
+    """Yield, as access that is unused, each sign-in that no configured server needs, or those of a name."""
     used = {entry.name for server in known.servers.values() if (entry := known.current(server))}
     for entry in known.entries:
         sign_in = entry.sign_in
@@ -152,7 +151,7 @@ def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) 
 
 
 def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
-    """Return how pflow gets access to a configured server."""
+    """Return the state of access to a server: its kind of credentials, and whether they are there."""
     try:
         server = server_store(host).get(name)
     except PflowError as error:
@@ -196,7 +195,6 @@ def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
 
 
 def _missing(entry: StoredSignIn | None, server: Server) -> str:
-    """Return why a login is needed for access to a server, in words; empty if none is."""
     if entry is None:
         return "nobody is signed in"
     if entry.sign_in is None:

@@ -52,7 +52,7 @@ def sync_servers(
     lock: LockFile | None = None,
     startup_timeout: float | None = None,
 ) -> Report:
-    """Do the work of `pflow mcp sync`: ask servers for their tools, and return a result for each.
+    """Sync servers as `pflow mcp sync` does, with its questions on the terminal; return what is shown.
 
     Raises `McpError` if a named server is not configured; then nothing was started. By default, the servers
     are those in the lock file, of which nothing is stored that differs from it, or every enabled one. With
@@ -226,7 +226,6 @@ def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
 
 
 def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
-    """Yield a warning for each server where `pflow mcp sync` found other tools than its preset declares."""
     store, known = server_store(host), catalog(host)
     servers = [store.get(synced.server) for synced in results if not synced.error]
     if not any(server.preset for server in servers):

@@ -89,7 +89,7 @@ def _note(row: Mapping[str, str]) -> Cell:
 
 
 def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
-    """Return the synced tool a word names: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set.
+    """Find a tool as `pflow mcp info` does: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set.
 
     Raises `McpError` if several servers have a tool of this name. Starts no server.
     """
@@ -131,7 +131,7 @@ def nearest_tools(host: Host, word: str) -> list[Entry]:
 
 
 def call_of(entry: Entry) -> str:
-    """Return the command to suggest for a tool that a word may have meant, as it is typed."""
+    """Return the command that calls a tool, to suggest it among the tools that a word may name."""
     return "pflow mcp call " + quote(f"{entry.labels['server']}.{entry.labels['tool']}")
 
 

@@ -128,7 +128,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before the server read any of it, so that no message was the cause."""
+        """Whether the connection ended before the server read any of it: no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -160,7 +160,6 @@ class Connection:
             await self._owner_ended(self._owner)
 
     async def _owner_ended(self, owner: asyncio.Task[None]) -> None:
-        """Wait for the connection's owner to end; one that hangs is cancelled, then its server is killed."""
         for seconds in (_CLOSE_SECONDS, _LAST_SECONDS):
             done, _ = await asyncio.wait({owner}, timeout=seconds)
             if done:
@@ -224,13 +223,10 @@ class Connection:
         )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
-        """Let the connection learn, when a call is refused, which arguments it must send as HTTP headers.
-
-        A server that refuses a call because they are missing did not run it: it may be sent again, once
-        (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
-        """
         if refusal.code != _HEADER_MISMATCH or self.info.era != "modern":
             raise refusal
+        # The call did not run, as some arguments must be sent as headers too (protocol 2026-07-28,
+        # `x-mcp-header`). The tools' schemas say which: with them, it is sent again, once.
         try:
             await self._pages(bounds)
         except (MCPError, RequestFailed, ValueError) as unlisted:  # pydantic's errors are ValueErrors
@@ -299,7 +295,6 @@ class Connection:
         return pages
 
     async def remove_incomplete_installation(self) -> Path | None:
-        """Remove what npx has installed, if the connection could not be opened because that is incomplete."""
         lines = self._explainer.lines
         folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None

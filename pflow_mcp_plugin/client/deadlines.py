@@ -106,7 +106,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Send a request; if the server is busy (429), pause as it asks, within the deadline, and send it again.
+    """Repeat a request that is refused with 429, after the pause it asks for, while its deadline allows it.
 
     `before` is awaited each time just before it is sent.
 

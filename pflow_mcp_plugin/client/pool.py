@@ -254,7 +254,7 @@ class Pool:
         *,
         safe_to_repeat: bool,
     ) -> T:
-        """Run a call of the pool, and again over a new connection if nothing was sent over the first.
+        """Run a call on one of the pool's connections, and again on a new one if nothing was sent before.
 
         A server that lost the session is reconnected in any case, but a request that had been
         sent is repeated only if that is safe. Closing the pool cancels what is still running.

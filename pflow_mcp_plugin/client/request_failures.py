@@ -1,4 +1,4 @@
-"""The exceptions of failed requests, what is known about the exchange, and the causes behind them."""
+"""Failed requests: their exceptions, what is known about the exchange, and the causes behind them."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return the exception of a failed request, or its cause, in words: its redacted message and class."""
+    """Return why a request failed, in words: the redacted message of the exception, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return what `WWW-Authenticate` says in the exchange of a failed request; the first of each name."""
+    """Return how a failed request was challenged: what `WWW-Authenticate` says, the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 

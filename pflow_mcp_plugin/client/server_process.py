@@ -47,7 +47,7 @@ _LOCK_SECONDS = 60.0
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to spawn a server's process on platforms where a process group cannot be watched and ended."""
+    """Refuse to start servers as processes on a platform where pflow cannot watch and end them."""
     if has_process_groups():
         return
     raise ConnectionFailed(
@@ -60,7 +60,7 @@ def require_processes(server: Server) -> None:
 
 
 def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") -> ProcessGroup:
-    """Spawn a server's process in a session of its own."""
+    """Start a server as a process: its command, in its folder, with the few variables that it gets."""
     environment = child_environment(server.env, marker)
     program = find_program(server, environment, known_program)
     folder, path = os.path.dirname(program), environment.get("PATH", "")  # noqa: PTH120 - an entry of PATH
@@ -124,7 +124,7 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
 
 
 def runner(server: Server) -> str:
-    """Return the package runner, such as npx, that a server's process is started by, or an empty string."""
+    """Return the package runner, such as npx, inside which a server's process runs; empty without one."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 

@@ -1,4 +1,4 @@
-"""The SDK's session, with malformed tools screened out and raw answers returned.
+"""A session of requests and answers with one server, the SDK's; malformed tools are screened out.
 
 Imported on the event loop's thread only: this is where the SDK is loaded.
 """
@@ -100,7 +100,7 @@ _PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(
 
 
 class Dispatcher(ScreeningDispatcher):
-    """The dispatcher of a session: removes malformed tools from tool lists, and records the end."""
+    """What sends the requests of a session: takes malformed tools out of the answers, and records the end."""
 
     def __init__(self, read_stream: Any, write_stream: Any) -> None:
         super().__init__(read_stream, write_stream)
@@ -129,14 +129,13 @@ class Dispatcher(ScreeningDispatcher):
             self.ended = True
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Whether the SDK's session may get a notification; progress too large for a float would end it."""
         if notification.method != "notifications/progress":
             return True
         progress = notification.params or {}
         try:
             for number in (progress.get("progress"), progress.get("total")):
                 if isinstance(number, int):
-                    float(number)
+                    float(number)  # if it is too large, the SDK's session would end
         except OverflowError:
             return False
         return True
@@ -204,7 +203,6 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send `initialize` in the SDK's session, with the offered version, and adopt the answer."""
         request = InitializeRequest(
             params=InitializeRequestParams(
                 protocol_version=offer,
@@ -265,7 +263,7 @@ def describe(session: Session) -> ServerInfo:
 
 @asynccontextmanager
 async def listening(session: Session) -> AsyncIterator[None]:
-    """Subscribe the SDK's session to changes of a modern server's tools; others report them unasked.
+    """While a session lasts, subscribe to a modern server's notifications; others send theirs unasked.
 
     Nothing waits for the subscription: a server that does not support it is left alone.
     """
@@ -359,7 +357,7 @@ def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] |
 
 
 async def _announced(step: RunStep, calls: _Calls) -> None:
-    """Wait until the run of a step knows that the session is about to send its call, with others it sends.
+    """Hold a session's call until its run was told that it is about to be sent, with others of the session.
 
     The run may write that to the disk and wait for it; calls that are sent together share the wait. Those of
     one turn of the loop are. If there are many, one waits a moment for more, unless all wait already.
@@ -427,7 +425,7 @@ async def has_resources(session: Session) -> bool:
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Request one page of tools in the SDK's session; return the next cursor and the raw answer."""
+    """Send `tools/list` in a session, let it absorb the answer; return the next cursor and the raw one."""
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)

@@ -32,7 +32,7 @@ _FEW = 20
 
 
 def read_lock(path: Path) -> LockFile:
-    """Read the lock file to compare servers with; that there is none is a `PflowError` with the next step."""
+    """Read the lock that a check compares with; that there is none is a `PflowError` with the next step."""
     content = storage.read_bytes(path, _MOST)
     if content is None:
         where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path

@@ -222,7 +222,7 @@ _Value = str | tuple[str, ...]
 
 
 def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
-    """Yield an error for each launch, version and hash of a tool that is not as a lock file has it.
+    """Yield, at its place in a lock file, an error about each launch, version and tool that is different now.
 
     With `whole`, every locked tool of these servers must still be there, not only those in `present`.
     """

@@ -1,4 +1,4 @@
-"""The configured servers together with their synced and approved tools."""
+"""Servers as one value: their config, their stored tools and their pins; and one ready to be started."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Servers:
         self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
-        """Delete the last sync and the pins of a server that is not in the user's own config, or no longer.
+        """Delete the tools and pins of a server that is not in the user's own config, or no longer.
 
         `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
         and returns whether to go on. Returns whether the server was synced.
@@ -61,7 +61,7 @@ class Servers:
 
 @lru_cache(maxsize=1)
 def servers(paths: Paths) -> Servers:
-    """Return the configured servers and their synced tools below these folders, the same object each time.
+    """Return the config, stored tools and pins of all servers as one value, the same for the same folders.
 
     Both parts cache what they read until a file changes, so that compiling and running a workflow
     read each file once in total.

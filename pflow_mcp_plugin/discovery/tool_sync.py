@@ -194,7 +194,6 @@ class _Approval:
 
 
 def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
-    """Yield the notes for the result of asking a server: on its answer, and on variables that are not set."""
     server = ready.server
     for variable in ready.unset:
         yield (

@@ -1,4 +1,4 @@
-"""What is known about a failure, the excerpt of stderr that is shown, and the error built from both."""
+"""The evidence of a failure, the excerpt of stderr that is shown, and the errors built from evidence."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Turn the evidence and a message into an error, with notes on variables and stderr."""
+    """Build an error from the evidence of a failure and a message, with notes on variables and stderr."""
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"
@@ -127,7 +127,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error about a message that is not valid JSON, with its beginning, from the evidence."""
+    """From the evidence and the beginning of a message that is not valid JSON, build the error about it."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
@@ -136,13 +136,13 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error about an answer that is JSON, but not a message, from the evidence."""
+    """From the evidence of an answer that is JSON, but not a message, build the error about it."""
     message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
     return failure(message, evidence, next_step="report it to the server's author")
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """Build the error about a message larger than the cap from the evidence; `size` is in bytes."""
+    """From the evidence of a message larger than the cap, build the error about it; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"
@@ -151,7 +151,7 @@ def too_large(what: str, size: int, evidence: Evidence) -> McpError:
 
 
 def plain(text: str) -> str:
-    """Return a failed server's words without terminal control codes."""
+    """Return a piece of evidence, such as stderr, without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 

@@ -185,7 +185,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a login or logout in an event loop, and explain its failure as one of our errors."""
+    """Explain each failure of a login or logout, which is run in an event loop, as one of our errors."""
     from asyncio import run
 
     try:

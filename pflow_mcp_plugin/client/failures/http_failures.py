@@ -112,7 +112,7 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
 def advice(
     action: str, server: Server, config_file: Path | None = None, *, after: str = "", tool: str = ""
 ) -> str:
-    """Return the next step after an HTTP refusal or timeout, or one in a tool's words; empty for others.
+    """Return the next step after a failure over HTTP, such as 401, 429 or a timeout; empty for others.
 
     `after` is the wait that was asked for, in seconds or as a date; `tool` the command that shows the tool.
     """

@@ -252,7 +252,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """The sign-in whose access token is put on requests: the stored one, or this run's if storing failed.
+    """Where the bearer token of requests is from: the stored sign-in, or this run's if storing failed.
 
     The launch learns the secrets of what is read and written.
     """
@@ -292,7 +292,6 @@ class KeptSignIn:
         return found
 
     async def write(self, sign_in: SignIn) -> None:
-        """Keep a refreshed access token for the next requests; if it cannot be stored, for this run only."""
         self._launch.learn(sign_in.secrets)
         auth = self._launch.server.auth
         sign_in = sign_in.without_configured_secret(auth)
@@ -306,16 +305,14 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop the tokens after a refresh of the access token was refused, unless a login replaced them."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
-        stored = await self.read()
+        stored = await self.read()  # a login may have replaced the tokens
         if stored is not None and stored.tokens is not None and stored.tokens.refresh == refused.refresh:
             await asyncio.to_thread(self._store.write, self._key, attrs.evolve(stored, tokens=None))
 
     @asynccontextmanager
     async def room(self, issuer: str) -> AsyncIterator[None]:
-        """Reserve room before the access token is refreshed: the refresh token may be good for one use."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._store.reserved(self._key, issuer))

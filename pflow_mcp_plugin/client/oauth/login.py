@@ -243,7 +243,6 @@ class _Attempt:
         return _registered(answer, asked, redirect_uris)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in that a login's flow begins with: no tokens, the scopes asked for as granted."""
         self.launch.learn((client.client_secret,))
         begun = self.found.sign_in(client, Tokens(scopes=self.scopes))
         return attrs.evolve(begun, required_scopes=self.found.challenged_scopes)
@@ -252,7 +251,6 @@ class _Attempt:
     async def _redirects(
         self, stored: Registration | None
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
-        """Choose where a login's redirects arrive: pasted, or at the configured port or the last login's."""
         configured = self.launch.server.auth.get("redirect_port")
         former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
         ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]

@@ -30,7 +30,7 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """What is kept of a sign-in's tokens, with their scopes; times are in seconds since the epoch."""
+    """The tokens in the state of a sign-in, with their scopes; times are in seconds since the epoch."""
 
     # Empty where secrets are left out, or the keyring cannot be read.
     access: str = attrs.field(default="", repr=False)
@@ -64,7 +64,7 @@ class Registration:
 
 @attrs.frozen(kw_only=True)
 class AuthorizationServer:
-    """What is kept of an authorization server's metadata (RFC 8414), checked; what it lacks is empty."""
+    """The state of a sign-in about its authorization server: endpoints as checked; what it lacks is empty."""
 
     issuer: str
     token_endpoint: str
@@ -128,7 +128,7 @@ class SignIn:
 
 
 def as_json(sign_in: SignIn) -> dict[str, JSON]:
-    """Return all that is kept of a sign-in, its tokens, registration and metadata, as JSON with secrets."""
+    """Return the state of a sign-in as JSON: tokens, registration and metadata, with their secrets."""
     found: dict[str, JSON] = attrs.asdict(sign_in)
     return {"schema_version": SCHEMA_VERSION, **found}
 

@@ -83,7 +83,7 @@ class HttpRequests:
             await self._client.aclose()
 
     def patience(self, method: str) -> float | None:
-        """Return how long an HTTP request to a server may take until its answer ends or its events begin."""
+        """Return the seconds that an HTTP request has until its answer ends or its events begin."""
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
         slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
@@ -237,7 +237,7 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return the headers of all HTTP requests to one server: those configured, and that made from `auth`."""
+    """Return what each HTTP request sends to its server: headers as configured, and that made from `auth`."""
     auth = server.auth
     kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":
@@ -263,10 +263,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 
 
 def _require_scopes(server: Server) -> None:
-    """Refuse to make HTTP requests to a server whose configured token lacks a scope that its config wants.
-
-    Only a JWT says which scopes it has. It is read without verification: that is the server's task.
-    """
+    # Only a JWT says which scopes it has. It is read without verification: that is the server's task.
     granted: tuple[str, ...] = ()
     with suppress(ValueError, RecursionError):  # no JWT: of three segments, the second has its claims
         _, payload, _ = str(server.auth.get("token", "")).split(".")

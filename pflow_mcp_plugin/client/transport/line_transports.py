@@ -83,7 +83,6 @@ class LineTransport(ABC):
     def installing(self) -> bool: ...
 
     async def exited(self, seconds: float) -> bool:
-        """Wait until the process that writes the lines ends; return whether it did, true without one."""
         return self._end_of is None or await self._end_of.reached(seconds)
 
     @abstractmethod
@@ -152,7 +151,6 @@ class StdioTransport(LineTransport):
         self._messages.incoming.source = self._pipes[-1]
 
     async def _end_process(self) -> None:
-        """End the stdio transport's process: close its stdin, wait, SIGTERM to its group, then SIGKILL."""
         installing = self.installing  # asked before the pipe is closed: then, it is unknown
         self._installs = False
         assert self._end_of is not None  # noqa: S101 - there is a process
@@ -184,7 +182,6 @@ class SocketTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be installing the server: its socket is not open yet."""
         return self._installs and self._socket is None
 
     async def _connect(self) -> None:
@@ -227,7 +224,7 @@ class SocketTransport(LineTransport):
 
 
 class TailReader(asyncio.Protocol):
-    """The asyncio protocol of the stdio transport for stderr, of which it keeps only the last 64 KiB."""
+    """The reader of stderr, beside the lines of the stdio transport; keeps only the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -245,7 +242,6 @@ class TailReader(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """The stdio transport's tail of stderr, decoded; from its first complete line, if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -302,7 +298,6 @@ class PipeWriter(asyncio.BaseProtocol):
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that the server closed the transport's pipe, and whether it had read anything."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
         self.unread = pipe is not None and unread_bytes(pipe) == self._given
         self.lost = True

@@ -122,15 +122,12 @@ class MessageStream:
             self._on_json(value)
 
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
-        """Handle a message that is not JSON: if it looks like JSON, it ends the stream of messages.
-
-        The request that it should have answered is unknown, and would wait forever.
-        """
         text = line.decode("utf-8", "replace")
         if text.encode("utf-8") != line:
             self._note_stray("bytes that are not UTF-8", text)
             self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
+            # The request that it should have answered is unknown, and would wait forever.
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
             self._break_off()
@@ -171,7 +168,6 @@ class MessageStream:
             self.seen.first_stray = f"it writes {what}, such as: {line[:_QUOTED]}"
 
     def end(self) -> None:
-        """Record that no further messages will come, and how much of an incomplete line did."""
         self.seen.unfinished = self._lines.pending
         self.incoming.end()
 

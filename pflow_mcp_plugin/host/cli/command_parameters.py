@@ -131,23 +131,23 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the value of a command's parameter that is a file, for the shell itself to complete."""
+    """Return what a parameter FILE of any command may be: whatever files the shell knows."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the values of a command's parameter that is a saved workflow: the names of all."""
+    """Return what a parameter NAME of several commands may be: the names of all saved workflows."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the values of a command's parameter that is a workflow: saved names, or a file."""
+    """Return what a parameter WORKFLOW of any command may be: a saved name, or a file."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the values of a command's parameter that is a run: `latest`, the newest ids, or a trace file."""
+    """Return what a parameter RUN of any command may be: `latest`, the newest ids, or a trace file."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -158,12 +158,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the values of a command's parameter that is a setting: the names of all, not what they hold."""
+    """Return what a parameter KEY of several commands may be: the names of all settings, not their values."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the values of a command's parameter that is a node type: those that begin so."""
+    """Return what a parameter NODE of any command may be: the node types that begin so."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -171,7 +171,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the values of a command's parameter that is a source of node types: the names of all."""
+    """Return what a parameter of any command that takes a source of node types may be: the names of all."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

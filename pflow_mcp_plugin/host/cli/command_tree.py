@@ -256,7 +256,6 @@ class Fallback(Leaf):
         return ctx.parent.command_path if ctx.parent else ""
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a fallback; if it does not know the first word either, the nearest of both."""
         if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
             return error
         return self._branch.unknown(ctx.parent, ctx.args, error) if ctx.parent else error

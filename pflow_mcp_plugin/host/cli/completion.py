@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 
 
 def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
-    """Answer a shell's completion script on standard output; whatever fails, print no more and return 0."""
+    """Complete a command line for a shell: print what may follow, or nothing after a failure; return 0."""
     out, lines = sys.stdout, ""
     try:
         # What plugins print is discarded.

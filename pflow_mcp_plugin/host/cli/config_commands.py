@@ -263,7 +263,6 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
 
 
 def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Problem]:
-    """Yield what `pflow config check` finds in the policy on data flows: mistakes, rules without effect."""
     try:
         policy = read_policy(host.paths.config)
     except PflowError as error:

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 def _input_names(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete NAME=VALUE of `pflow run`: inputs of its workflow not given yet, then the choices of one."""
     inputs = declared_inputs(find_workflow(context.obj, context.params["workflow"]))
     given = {text.partition("=")[0] for text in context.params.get("inputs") or ()}
     name, equals, _ = incomplete.partition("=")
@@ -179,7 +178,6 @@ def run_report(
 
 @contextmanager
 def _limited(seconds: float | None) -> Iterator[tuple[RunControl, threading.Event]]:
-    """Yield the control of a run that is cancelled after its `--timeout`, and what is set if it was."""
     control, expired = RunControl(), threading.Event()
 
     def expire() -> None:
@@ -274,8 +272,7 @@ def locating(file: Path | None) -> Iterator[None]:
 
 
 def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
-    """Return the file of a workflow to run, None for one that cannot be read again."""
-    is_saved = place.file is None and not is_descriptor(place.name)
+    is_saved = place.file is None and not is_descriptor(place.name)  # which cannot be read again
     return host.library.path(place.name) if is_saved else place.file
 
 
@@ -286,7 +283,7 @@ def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that `pflow run`, `pflow validate` or another command names: saved, or in a file.
+    """Read the workflow of `pflow run WORKFLOW`, or of a command like it: a saved one, or that of a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """
@@ -311,7 +308,6 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
-    """Return hints for `pflow run WORD` if that is no workflow: a node type, or a like saved name or file."""
     if host.registry.find(word) is not None:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()

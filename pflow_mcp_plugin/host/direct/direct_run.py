@@ -180,7 +180,7 @@ def missing(node: str, place: int, registry: NodeRegistry, library: Library | No
 
 
 def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
-    """Refuse to run a chain that has mistakes: raise all of them as one error."""
+    """Refuse a direct run that has problems: raise all of them as one error."""
     if problems:
         raise refused(problems, unknown)
 
@@ -201,7 +201,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
 
 
 def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
-    """Return the nodes to save or print, with the flags that `--input` names, and problems with those flags.
+    """Return the nodes of a direct run that is saved or shown, with the flags `--input` names, and problems.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first that
     has it; `--input NODE.title` names the node.
@@ -264,7 +264,6 @@ def refuse_redirection(
 
 
 def _appended_file() -> Path | None:
-    """Return the regular file to which `>>` appends the output of a direct run; None if none, or unknown."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -316,7 +315,7 @@ def chain_help(prog_name: str) -> str:
 
 
 def node_help(entry: Entry, prog_name: str) -> str:
-    """Return the help on running a node directly: its flags, what is piped in, and what comes out."""
+    """Return what `pflow NODE --help` shows of a direct run: usage, flags, what is piped in, and outputs."""
     interface = entry.interface
     needed = [field for field in interface.params if field.needs_value]
     call = f"{prog_name} {entry.node}"

@@ -183,7 +183,7 @@ class _Reader:
 
 
 def flag_field(interface: Interface, name: str) -> Field | None:
-    """Return the parameter that a flag among a link's words means, without its hyphens; None if none.
+    """Return the parameter that a word of a link names, without its hyphens; None if it names none.
 
     Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
     """
@@ -196,18 +196,18 @@ def flag_field(interface: Interface, name: str) -> Field | None:
 
 
 def flag_of(field: Field) -> str:
-    """Return the word, a flag, with which a link sets a parameter, as it is shown."""
+    """Return the word in a link that comes before a parameter's value: its key, with hyphens."""
     return f"--{field.key.replace('_', '-')}"
 
 
 def flag_with(field: Field, value: str) -> str:
-    """Return the words that set a link's parameter; if its flag is an option of pflow, by its exact name."""
+    """Return a link's words for a parameter: `--KEY VALUE`, or `--param KEY=VALUE` if pflow has `--KEY`."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}={value}" if flag in OPTIONS else f"{flag} {value}"
 
 
 def shown_flag(field: Field) -> str:
-    """Return the words that set a parameter: its flag, or `--param KEY` if that is an option of pflow."""
+    """Return how the words of a link begin for a parameter: `--KEY`, `--param KEY` if pflow has `--KEY`."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
@@ -216,22 +216,22 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether a flag among a link's words takes no value, as its parameter is true or false."""
+    """Return whether one word of a link sets a parameter, with no value after it, as it is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
 def is_list(field: Field) -> bool:
-    """Return whether the flag of a parameter may be repeated among the words of a link, as it is a list."""
+    """Return whether the words of a link may set a parameter several times, as it is a list."""
     return {*field.types} - _NONE in ({"list"}, {"array"})
 
 
 def folded(name: str) -> str:
-    """Return the name in a flag among a link's words, without case and separators."""
+    """Return a word of a link as it is compared: without case and separators."""
     return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
 def file_text(path: Path, word: str) -> str:
-    """Return the text for which a word `@FILE` stands; FILE may be a descriptor such as `/dev/fd/63`."""
+    """Return the text that a word `@FILE` of a link stands for; FILE may be a descriptor, as `/dev/fd/63`."""
     from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor  # not needed to complete a line
 
     step = f"For the text {word} itself, write @{word}"

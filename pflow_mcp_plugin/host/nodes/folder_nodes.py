@@ -170,12 +170,11 @@ class CopyFile(OutputsNode):
         return {"file_path": str(target), "size": size}
 
     def transfer(self, source: Path, target: Path) -> int:
-        """Copy the source of `copy-file` beside its destination, and then give the copy its name."""
         return _copy(source, target)
 
 
 class MoveFile(CopyFile):
-    """The node `move-file` renames a file, a link or a folder; to another file system it is copied."""
+    """The node that moves a folder, a file or a link by renaming it; to another file system, it is copied."""
 
     doing = "move"
 
@@ -200,7 +199,7 @@ class MoveFile(CopyFile):
 
 
 class DeleteFile(OutputsNode):
-    """The node `delete-file`, which deletes a folder, if `recursive` allows that, a file or a link.
+    """The node that deletes a folder with all in it, if `recursive` allows that; also a file or a link.
 
     What to delete is read from the params only, never from what happens to be in the shared store.
     """
@@ -240,7 +239,6 @@ def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) ->
 
 
 def _status(doing: str, path: Path) -> os.stat_result:
-    """Return the status of a file, folder or link to copy, move or delete; refuse if there is none."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -259,7 +257,6 @@ def _status(doing: str, path: Path) -> os.stat_result:
 
 
 def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
-    """Refuse to copy, move, delete or replace what is no folder, link or regular file, such as a pipe."""
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         try:
             refuse_special(path, status.st_mode)
@@ -268,7 +265,6 @@ def _require_plain(doing: str, path: Path, status: os.stat_result) -> None:
 
 
 def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
-    """Refuse to move or delete what holds the home folder, the current folder or pflow's own files."""
     if path.is_symlink():
         refuse_own(doing, path.parent, run)
         return

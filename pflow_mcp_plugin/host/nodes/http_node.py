@@ -145,7 +145,6 @@ def _is_of_user(run: Run | None) -> bool:
 def _endpoint(
     url: str, params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
 ) -> HttpEndpoint:
-    """Return what an `http` node may connect to; its own host may be private if the author wrote it."""
     from pflow_mcp_plugin.host.nodes.http_request import HttpEndpoint
 
     rules = run.resources.get(RESOURCE) if run else None
@@ -159,6 +158,7 @@ def _endpoint(
         ca_bundle=params.get("ca_bundle", ""),
         client_cert=(certificate,) if isinstance(certificate, str) else tuple(certificate),
     )
+    # The node's own host may be private if the author wrote it.
     raw = written.get("url")
     is_written = isinstance(raw, str) and _WRITTEN_HOST.match(raw.strip()) is not None and _is_of_user(run)
     # What a template named is its own host only where that changes nothing.
@@ -167,7 +167,6 @@ def _endpoint(
 
 
 def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict[str, str]:
-    """Return the header for the param `auth` of the node `http`; the secrets in it will be redacted."""
     if not auth:
         return {}
     raw = written if isinstance(written, Mapping) else {}
@@ -191,7 +190,6 @@ def _credentials(auth: Mapping[str, Any], written: Any, run: Run | None) -> dict
 
 
 def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
-    """Return a secret of an `http` node's param `auth`: as written, or of a variable or setting it names."""
     if not isinstance(value, Mapping):
         return str(value)
     name = str(value["variable"])
@@ -211,7 +209,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
 
 
 def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with the params of an `http` node, as far as they are known before it runs."""
+    """Yield each mistake in how a node `http` is written: in its params, as far as known before it runs."""
     params = {key: value for key, value in params.items() if value is not None}
     auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
     found = (_method_mistakes(params), _url_mistakes(params), _value_mistakes(params))

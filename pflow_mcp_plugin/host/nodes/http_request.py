@@ -262,7 +262,6 @@ class _Exchange:
             await asyncio.sleep(seconds)
 
     def _pause_of(self, response: httpx2.Response, pause: float) -> float | None:
-        """Return the seconds until the request is retried, None if the answer to it is taken as it is."""
         status, call = response.status_code, self._call
         if call.method not in SAFE or status not in _RETRIED or call.expects(status):
             return None
@@ -314,7 +313,6 @@ class _Exchange:
             await response.aclose()
 
     async def _announce(self, event: str, info: Mapping[str, Any]) -> None:
-        """Announce an HTTP request just before its first byte; a safe one only if the whole call is."""
         if event != "http11.send_request_headers.started":
             return
         method = info["request"].method.decode()
@@ -364,7 +362,6 @@ class _Exchange:
         answer.failure = self._unexpected(response, text)
 
     async def _save(self, response: httpx2.Response, path: Path) -> None:
-        """Download the answer to a request to a file: as a whole, or not at all."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced_regular(path) as write:

@@ -499,7 +499,6 @@ def misnamed(inputs: Iterable[str]) -> Iterator[str]:
 
 
 def _syntax_fault(code: str) -> str:
-    """Return the syntax error that the registry entry of `python` reports before a run; empty if none."""
     import warnings
 
     if not code.strip():

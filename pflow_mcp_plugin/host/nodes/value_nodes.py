@@ -28,7 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's params with templates in place of values, as written; the values if there is no run."""
+    """Return the values of a node's params as written, with their templates; as given if there is no run."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -69,7 +69,7 @@ def no_expression(key: str) -> PflowError:
 
 
 def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
-    """Set the value `error` of a node that may have failed after it wrote its outputs; return its action."""
+    """Set the value `error` beside the other values that a node wrote, and return the node's action."""
     shared["error"] = None if failure is None else failure.message
     if failure is None:
         return "default"

@@ -67,7 +67,6 @@ class PlannedNode:
         return frozenset(split_route(route)[0] for route in self.successors)
 
     def cached(self, ttl: float | None) -> PlannedNode:
-        """Return the planned node with results kept for `ttl` seconds, if that may be; with None, never."""
         caching = self.constructs.cache
         if ttl is None or (caching and caching.never):
             return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
@@ -116,7 +115,7 @@ class Compiled:
                     yield from node.sub.certain()
 
     def required(self) -> Iterator[NodeUse]:
-        """Yield the uses of compiled nodes that run anyway, and whose failure no edge handles."""
+        """Yield from the plan the use of each node that runs anyway, and whose failure no edge handles."""
         certain = {node.ref.id for node in self.certain()}
         for node in self.nodes:
             # A list of a batch may be empty, or its other items go on.
@@ -131,13 +130,13 @@ class Compiled:
         return len(self.graph.certain())
 
     def typed(self) -> Compiled:
-        """Return the compiled plan of a typed command, without warnings of what a single node lacks."""
+        """Return the compiled plan of what was typed: a single node has no warnings about what it lacks."""
         return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
     def cached(self, ttl: float | None) -> Compiled:
-        """Return the compiled plan of a run that uses and keeps results where it may, for `ttl` seconds.
+        """Return a copy of the compiled plan with `ttl`, in seconds, at each node that may have one.
 
-        With None it uses and keeps none, whatever the nodes say.
+        With None, no node has one, whatever is written.
         """
         return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
@@ -153,7 +152,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     locked: bool = False,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Check a workflow and, if it has no errors, compile it; the error has every problem.
+    """Compile a workflow into the plan of a run, after all checks; the error has every problem.
 
     Without `inputs` there is no run yet. With `locked`, its nodes must be what the lock files say. `place` is
     where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
@@ -198,7 +197,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return the errors for which a checked workflow is not compiled: data flows that the policy denies."""
+    """Return what forbids that a checked workflow is compiled: errors about its data flows."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()

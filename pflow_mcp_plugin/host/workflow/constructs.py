@@ -81,7 +81,7 @@ class TemplatePlace:
 
 @attrs.frozen(kw_only=True)
 class KnownRun:
-    """One run, known before, of a node that its construct `batch` repeats, and the `values` only it sees.
+    """A run that a node's constructs are known to make, such as for one item; `values` are what only it sees.
 
     `words` says which run it is; a `lenient` one may fail without harm to the others.
     """
@@ -240,7 +240,7 @@ def _keep(value: object, path: str, findings: Findings) -> bool:
 
 
 def is_cacheable(entry: Entry) -> bool:
-    """Return whether the construct `cache` can keep the results of a node, whose entry has to allow it."""
+    """Return whether a node may have the construct `cache`: its entry has to allow that."""
     return entry.purity == "flow_safe" and entry.cacheable
 
 
@@ -377,7 +377,7 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return the constructs `when` and `batch` in words, such as `if n > 3` or `for each of 5 items`."""
+        """Return what the constructs make of a node, in words: `if n > 3`, or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:

@@ -352,7 +352,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """Data flows found in a workflow, denied ones first, one for each pair of ends; `more` if not all."""
+    """How data was found to flow through a workflow, one way for each pair of ends; `more` if not all."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False

@@ -69,7 +69,7 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
 
 
 class Scopes:
-    """What the scopes of all places of a workflow share: each is a view of it, whatever the number of nodes.
+    """What references may name at all places of a workflow, kept once; each place's scope is a view of it.
 
     `names` are those that a run is given beyond the declared inputs. Sets of nodes are bits, by their places.
     """
@@ -318,7 +318,7 @@ def check_skipped(
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:
-    """Check the cases of a branch but for references; these are checked in the scope of each condition."""
+    """Check a branch's cases in all but the references of their conditions, which need the scope of each."""
     path = f"{node.path}.params.{CASES}"
     if node.constructs.batch:
         step = "Filter the items with a transform, and give several nodes a batch each"

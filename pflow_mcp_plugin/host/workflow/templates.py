@@ -279,7 +279,7 @@ def as_text(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """A step, such as `.to` or `[0]`, of a template's path that the declaration `within` does not have.
+    """The step in `${path.to[0]}`, such as `.to` or `[0]`, that the declaration `within` does not have.
 
     `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
     the declaration excludes it; else it only does not name it.
@@ -292,7 +292,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Follow a template's path into a declared value and return what is declared there; None if unknown."""
+    """Return what is declared at the end of a template's path from a field on, or its misstep, or None."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):
@@ -332,13 +332,13 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the declaration, called `name`, by which templates read the items of a declared list."""
+    """Return the field behind a template `${name}` that stands for each item of a declared list."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return the declaration, called `name`, by which templates read the items of a literal list."""
+    """Return the field behind a template `${name}` that stands for each item of a literal list."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(map(type_of, items))

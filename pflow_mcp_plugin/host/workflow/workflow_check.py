@@ -72,12 +72,12 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return the source of a node's mapping as a reference that the check of the workflow follows."""
+    """Parse the source of a mapping, so that the check of the workflow can treat it as a template."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
 class NodeTypes(Protocol):
-    """The part of the registry that the check of a workflow uses."""
+    """What a whole workflow is checked against: the node types, and what they report of their uses."""
 
     def find(self, node_type: str) -> Entry | None: ...
 
@@ -121,7 +121,7 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return the entry by which the check takes a workflow's node: an `http` that only fetches may run twice.
+    """Return the entry by which a whole workflow is checked: an `http` that only fetches may be repeated.
 
     Its result is kept for later runs only without `auth`, which may name another account then.
     """
@@ -151,7 +151,7 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """What the check of a workflow knows of another one that its node runs and that was checked before.
+    """The outcome of the check of another workflow, which a node of the one that is checked now runs.
 
     `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
     the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
@@ -267,7 +267,7 @@ class _Check:
 
     @property
     def lenient(self) -> bool:
-        """Whether the check allows for anything at the root of the store, from who runs this workflow."""
+        # Whoever runs the workflow may put anything at the root of the store.
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
@@ -334,7 +334,6 @@ class _Check:
                     check_shell_line(value, path, self.findings)
 
     def check_recipe(self, node: NodeSpec) -> None:
-        """Check how it is to be verified that a workflow's node did what it should: that must do no harm."""
         path, recipe = f"{node.path}.verify", node.constructs.verify
         if recipe is None:
             return
@@ -426,7 +425,6 @@ class _Check:
         self.check_fit(node, given, wanted, reference.text, path, step)
 
     def check_fit(self, node: NodeSpec, given: Field, wanted: Field, name: str, path: str, step: str) -> None:
-        """Check a declared type against a node's parameter; `step` is for an input of the workflow."""
         message = f"{wanted.key} of node {node.id} must be {wanted.type}, but {name} is {given.type}"
         if not may_become(given, wanted):
             self.findings.error(path, message, step or "Refer to a value of that type")

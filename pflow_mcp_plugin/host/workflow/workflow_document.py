@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether an `http` only reads by what a workflow's document says: a safe method, no download."""
+    """Return whether a node of a document is written to fetch only: a safe `method`, without `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 

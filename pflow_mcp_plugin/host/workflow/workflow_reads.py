@@ -45,7 +45,7 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return an entry's type if it is our own, as `branch`, which reads expressions; else an empty string."""
+    """Return the type of one of our own nodes, which tells where it reads expressions; empty for others."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
@@ -80,7 +80,7 @@ def cases_of(params: Mapping[str, Any]) -> list[JSON]:
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the expressions that a workflow has in a transform: one for each named output."""
+    """Return the expressions by which a workflow's `transform` reads values, by the names of its outputs."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -89,7 +89,7 @@ def _structured(value: Any) -> Any:
 
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
-    """Return the actions that a branch is known to have before a run: of its cases, `default` and `error`."""
+    """Return the actions read from the cases of a workflow's `branch`, with `default` and `error`."""
     cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
@@ -113,7 +113,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a transform as known before a run: typed by what each expression reads."""
+    """Return the outputs of a workflow's `transform`, with the types of what its expressions read."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -129,10 +129,9 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return what is known of a node's params before a run: `UNKNOWN` where they read what is not there yet.
+    """Return the params that a workflow's node reads, as known before a run: `UNKNOWN` if not there yet.
 
-    So is a value of the wrong type, which the check of the workflow reports. Only in the use of an item of a
-    batch such a value stays as it is.
+    So is a value of the wrong type; only in the use of an item of a batch such a value stays as it is.
     """
     fields = entry.interface.fields
     params: dict[str, object] = {}
@@ -154,7 +153,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return what looks up values known before a run, by the first name of the template that reads them."""
+    """Return a look-up for the templates by which a workflow reads values that are known before a run."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
@@ -163,7 +162,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return what is known before a run of a value that a node reads; `UNKNOWN` for what is not there yet."""
+    """Return what a workflow reads by the templates in a value before a run; `UNKNOWN` if not there yet."""
 
     def known(text: str) -> Any:
         if "${" not in text:
