@@ -31,7 +31,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Turn what foreign code raised back into KeyboardInterrupt if an interruption caused it.
+    """Raise KeyboardInterrupt if an interruption caused this error of foreign code, whatever its class.
 
     Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
     as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, also in an exception
@@ -81,7 +81,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """While entered, lets the first SIGTERM or SIGHUP interrupt foreign code, with KeyboardInterrupt.
+    """Lets foreign code in the block end with KeyboardInterrupt when the first SIGTERM or SIGHUP comes.
 
     Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
     the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under

@@ -102,7 +102,7 @@ def own_distribution() -> Distribution | None:
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Whether a script found among the installed entry points runs this package."""
+    """Whether an entry point, found in any distribution, loads this package."""
     return script.module.partition(".")[0] == _PACKAGE
 
 
@@ -291,7 +291,7 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Call a plugin in the block: what it raises becomes `PluginFailed`, except `passing`.
+    """Load or call one plugin in the block; its failure is raised as `PluginFailed`, except `passing`.
 
     `doing` says what failed then, as in "could not be loaded".
     """

@@ -204,8 +204,6 @@ class _Types(ChangedEntries):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parses the command line of a workflow written in Python, and reports a mistake as pflow does."""
-
     def error(self, message: str) -> NoReturn:
         raise PflowError(message, suggestions=(f"See: python {self.prog} --help",), kind="usage")
 

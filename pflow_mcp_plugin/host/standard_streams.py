@@ -54,11 +54,10 @@ class Streams:
         self._end.close()
 
     def answers_on_terminal(self) -> IO[str] | None:
-        """Return the stream that is standard output if it is a terminal, whose size then counts."""
         return self._out if is_terminal(self._out) else None
 
     def answer(self, text: str, *, as_it_is: bool = False) -> int:
-        """Write an answer to standard output; return 1 on failure, but 0 if the reader closed the pipe.
+        """Write text to standard output; return 1 if that fails, but 0 if the reader closed the pipe.
 
         On a terminal, codes that could steer it are escaped, unless the text is printable as it is.
         """
@@ -225,7 +224,7 @@ def piped_text() -> str:
 
 
 def whole_input() -> str:
-    """Return all of the standard input stream, even from a terminal; a single line without its end."""
+    """Return all of standard input as text, even from a terminal; a single line without its end."""
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text
@@ -238,12 +237,12 @@ _LARGEST = 10**4_000
 
 
 def printed(value: object) -> str:
-    """Return an output as a standard stream gets it: text as it is, anything else as JSON."""
+    """Return what standard output gets for a value: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def to_json(value: object, *, strict: bool = False) -> str:
-    """Return any value as JSON that standard output can take; what JSON cannot represent becomes a string.
+    """Return what standard output gets as JSON for any value; what JSON cannot represent becomes a string.
 
     With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
     written.
@@ -258,7 +257,6 @@ def to_json(value: object, *, strict: bool = False) -> str:
 
 
 def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
-    """Return a value as a stream can get it in JSON; `above` are the ids of the values around it."""
     try:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             if id(value) in above or len(above) == _DEEPEST:

@@ -1,4 +1,4 @@
-"""The trace files of earlier runs."""
+"""The trace files of earlier runs: finds and reads them, and tells in words what they say of a step."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TraceFiles(Traces):
 
 
 def run_state(trace: Mapping[str, Any]) -> RunState:
-    """Return how the run of a trace file ended."""
+    """Read from a trace file how its run ended."""
     if trace.get("success"):
         return "ok"
     error = trace.get("error")
@@ -107,7 +107,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """Return what is special about a step in a trace file, in words: its case, skipped, cached, retried."""
+    """Tell in words what is special about a step in a trace file: its case, skipped, cached, retried."""
     details = _details(step)
     cache, batch = details.get("cache"), details.get("batch")
     words = [_route_words(step)]
@@ -121,7 +121,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def shown_type(node_type: object) -> str:
-    """Return the node type in a trace file as it is shown: `workflow` if one is written in the node."""
+    """Return how to show a node type read from a trace file: `workflow` if it is one written in the node."""
     text = str(node_type)
     return "workflow" if text.startswith("workflow:{") else text
 
@@ -140,20 +140,20 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Return the action of a step in a trace file, in words; empty if it is usual, or told by its case."""
+    """Tell in words the action of a step in a trace file; empty if it is usual, or told by its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
 
 
 def is_skipped(step: Mapping[str, Any]) -> bool:
-    """Return whether a step in a trace file did not run, as its condition was false."""
+    """Whether a trace file says of a step that it did not run, as its condition was false."""
     return "skipped" in _details(step)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class TracedStep:
-    """A step in an earlier run's trace file and its state: `handled` if it failed and the run went on."""
+    """A step read from a trace file, and its state: `handled` if it failed and the run went on."""
 
     content: JSONObject
     state: StepState
@@ -171,7 +171,6 @@ class TracedStep:
         return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
 
     def steps_for(self, item: JSONObject) -> list[TracedStep]:
-        """Return the steps in the trace file that a batch's workflow ran for an item."""
         lost: StepState = "handled" if item.get("error") is None else "failed"
         items = (*self.items, item.get("index"))
         return _traced(_objects(item.get("steps")), lost, self.depth + 1, items)
@@ -186,7 +185,7 @@ class TracedStep:
         return [self._item(item.get("index"), item) for item in self.batch_items]
 
     def item(self, index: int) -> TracedStep | None:
-        """Return an item of the traced step's batch, as a step; None if the trace does not have it.
+        """Find an item of this step's batch in the trace file, as a step; None if it has none.
 
         Of an item that the trace does not have by itself, the step knows only what the batch wrote.
         """
@@ -210,7 +209,6 @@ class TracedStep:
         return TracedStep(content=content, state=state, depth=self.depth + 1, items=items)
 
     def _written(self, index: JSON) -> JSONObject:
-        """Return what the trace file has of a batch's output for an item; of a failed batch, an error."""
         outputs = self.content.get("outputs")
         listed = outputs.get("items") if isinstance(outputs, Mapping) else None
         entries = (*_objects(listed), *_objects(self.batch.get("errors")))
@@ -218,11 +216,10 @@ class TracedStep:
 
     @property
     def batch_items(self) -> list[JSONObject]:
-        """The items of a batch of which the trace file has more than their times."""
+        # Of other items the trace has only their times.
         return _objects(self.content.get("items"))
 
     def with_inner(self) -> Iterator[TracedStep]:
-        """Yield the traced step, and all steps inside it, each followed by those inside that."""
         yield self
         inner = [step for item in self.batch_items for step in self.steps_for(item)]
         for step in (*inner, *self.steps):
@@ -230,14 +227,13 @@ class TracedStep:
 
 
 def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
-    """Return the steps of an earlier run by its trace file, without those inside others."""
+    """Read the steps of a run from its trace file, without those inside others."""
     return _traced(trace["steps"], "handled" if trace.get("success") else run_state(trace), 0, ())
 
 
 def _traced(
     steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
 ) -> list[TracedStep]:
-    """Return steps of a trace file that follow one another; if the last one failed, its state is `lost`."""
     last = len(steps) - 1
     return [
         TracedStep(

@@ -236,23 +236,22 @@ def _forms(word: str) -> tuple[_Form, ...]:
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots that fit a task's word: its own, and those of its synonyms."""
+    """Return the roots of which one is enough to fit a word: its own, and those of its synonyms."""
     return frozenset(form.root for form in _forms(word))
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words of a text that may fit a task, those inside names included."""
+    """Return what a fit compares of a text: the roots of all its words, those inside names included."""
     return frozenset(map(root, tokens(text)))
 
 
 def _asked(text: str) -> frozenset[str]:
-    """Return the roots of the words that a task of this text has; what has the same ones fits best."""
     return frozenset(map(root, words(text)))
 
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return a word without its endings, so that a verb fits the nouns made of it."""
+    """Return what a fit compares of a word: its root, so that a verb fits the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
@@ -318,7 +317,6 @@ def match_workflows(
 
 
 def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
-    """Describe a saved workflow for its fit to a task, with the ids, types and purposes of its nodes."""
     texts = [
         text
         for node in map(table_of, list_of(workflow.get("nodes")))

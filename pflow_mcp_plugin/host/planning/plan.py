@@ -1,4 +1,4 @@
-"""A plan: a workflow for a task in words, how it was chosen, and what is still wrong with it."""
+"""A plan: a workflow for a task, how it was chosen, whose words it has, and what is still wrong with it."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Origin:
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        """Return a plan's workflow without the prose and defaults that only descriptions of nodes have."""
+        # What only descriptions of nodes say is not the user's: prose and defaults.
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
@@ -171,7 +171,7 @@ class Origin:
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
-        """Return whether a description may stand in a plan: the task has all its addresses."""
+        # A description must not bring in an address that the task does not have.
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:

@@ -1,4 +1,4 @@
-"""Reads what a language model answered: JSON in any wrapping, and a workflow in the planner's form."""
+"""Gets the answer of a language model and reads it: JSON in any wrapping, workflows in the planner's form."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ _OFFLINE = "Plan without a model: --offline"
 
 
 class PlanModel:
-    """A language model whose answers the planner reads as JSON; a request may take `seconds`.
+    """Gets the answers of a language model, each a JSON object; an answer may take `seconds`.
 
     Its key is looked up in the settings, unless the environment has it.
     """
@@ -193,7 +193,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Return the answer to a planner's prompt, read as a JSON object with `key`, from any model."""
+        """Read the model's answer as a JSON object with `key`, whether or not it takes a schema."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)
@@ -241,7 +241,6 @@ class PlanModel:
             raise UnreadableAnswer(message, kind="validation") from error
 
     def _failure(self, error: BaseException) -> PflowError:
-        """Return the error of a model that gave the planner no answer, without its key."""
         status = http_status(error)
         known = turned_away(error)
         said = visible(
@@ -264,7 +263,6 @@ class PlanModel:
 
 
 def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
-    """Return what a model answered the planner, as text, and what the provider says about the answer."""
     response = request()
     try:
         text = response.text()

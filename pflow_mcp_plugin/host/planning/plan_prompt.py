@@ -1,4 +1,4 @@
-"""The prompts of the planner.
+"""The prompts of the planner, the schemas that go with them, and which characters they may hold.
 
 The instructions are fixed. What the user wrote and what plugins say of their nodes follows as one JSON
 document: strings in it cannot end early, and hold no characters that a reader does not see.
@@ -22,7 +22,7 @@ _TEXT: JSONObject = {"type": "string"}
 
 
 def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObject:
-    """Return the schema of the answer to a selection prompt: some of the candidates, or a saved workflow."""
+    """Return the schema that goes with the prompt to choose some of the candidates, or a saved workflow."""
     kinds = ["new_composition", *(["found_existing"] if saved else [])]
     existing = (
         {"existing": _one_of(["", *saved], "With found_existing, the saved workflow.")} if saved else {}
@@ -159,12 +159,12 @@ def visible(text: str, limit: int) -> str:
 
 
 def prose(text: JSON | None) -> str:
-    """Return a model's text for people on one line, as a prompt would show it; empty if it is no text."""
+    """Return text for people as a prompt would hold it, on one line; empty if it is no text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return an answer with only the characters that prompts may hold, and its line breaks."""
+    """Return JSON with only the characters that prompts may hold, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in _UNSEEN)
     if isinstance(value, dict):

@@ -87,7 +87,7 @@ def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
 
 @attrs.frozen(kw_only=True)
 class Weights:
-    """The weights of discovery's scores; tuned with `benchmarks/discover.py`."""
+    """The weights by which discovery scores nodes and chooses a set; tuned with `benchmarks/discover.py`."""
 
     columns: Columns = _COLUMNS  # of a match in each part of a node
     synonym: float = 0.85  # of a match of a synonym, relative to one of the word itself
@@ -126,8 +126,6 @@ def described(entry: Entry) -> Described:
 
 
 class _Matching:
-    """Finds, by words, the nodes that answer each need of a task; every word is looked up once."""
-
     def __init__(self, index: Index, weights: Weights) -> None:
         self._index = index
         self._weights = weights

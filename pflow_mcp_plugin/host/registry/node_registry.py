@@ -63,7 +63,6 @@ class NodeRegistry(Registry):
 
     @shared_part
     def sources(self) -> list[Origin]:
-        """The sources that the registry asks, by precedence: those of plugins, and the saved entries."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
@@ -136,7 +135,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return the nodes of the registry that `discover` chooses from, as rows of its index.
+        """Return what the registry's `discover` chooses from; the nodes keep their rows and scores.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -188,7 +187,6 @@ class NodeRegistry(Registry):
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Let the registry's source of a node check its use; a failure of the source is an error too."""
         origin = next((it for it in self.sources if it.name == use.entry.source), None)
         if origin is None:
             return []
@@ -198,7 +196,6 @@ class NodeRegistry(Registry):
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Ask the registry's sources for the present form of an older node; None if no source knows it."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
@@ -206,7 +203,7 @@ class NodeRegistry(Registry):
         self._saved.save(nodes)
 
     def export(self) -> dict[str, JSON]:
-        """Return every entry of the registry in the shape of `registry.json`."""
+        """Return the whole registry, the entries of every source, in the shape of `registry.json`."""
         nodes: dict[str, JSON] = {}
         for entry in self.entries():
             data = entry.to_dict()
@@ -258,7 +255,6 @@ class NodeRegistry(Registry):
         return NodeDiscovery(self._opened(), self.find, self._setting, semantic)
 
     def _drawn(self) -> tuple[list[Sketch], bool]:
-        """Return a sketch of every registered entry, and whether all sources could be read."""
         lacking: list[Origin] = []
         return list(self._all(Origin.sketches, lacking)), not lacking
 
@@ -276,7 +272,6 @@ class NodeRegistry(Registry):
             return index
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
-        """Yield what the registry's sources list; those that fail are reported and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
             try:
@@ -306,7 +301,7 @@ class NodeRegistry(Registry):
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Return the registry's node types that begin so, as suggestions.
+    """Return the node types of the registry that a beginning can become.
 
     If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
@@ -324,7 +319,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Group too many of the registry's node types by stems: up to the next hyphen, else one letter longer."""
+    """Group node types of the registry, if too many, by stems: up to a hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
@@ -345,7 +340,7 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check entries of the node registry and their classes; return how many there are, and every problem.
+    """Check what the node registry has: its entries and their classes; return their number, and the problems.
 
     `names` are their node types, by default all or those of `source`.
     """
@@ -363,7 +358,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield problems that the node registry reported, as errors where it left an entry out.
+    """Yield what the node registry reported, as errors where it left an entry out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

@@ -1,4 +1,4 @@
-"""The node sources of all plugins, in their order of precedence, and a record for when one is absent."""
+"""The node sources by precedence, saved entries among them, and a record for when a plugin's is absent."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Origin:
             return problem_of(error, source=self.name)
 
     def lacking(self, text: str) -> list[Problem]:
-        """Return what the node source could offer for a search, as warnings; nothing if it cannot be read."""
+        """Ask the node source what it could offer for a text, as warnings; nothing if it cannot be read."""
         try:
             with self._asking("say what it lacks", passing=(PflowError,)):
                 found = _problems(self.source.lacking(text))
@@ -130,7 +130,7 @@ class Origin:
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
-    """Collect the node sources: the host's own, the saved entries, then those of plugins by their names."""
+    """Return all node sources by precedence: the host's own, the saved entries, those of plugins by name."""
     found: list[Origin] = []
     for plugin, sources in plugins.collect("pflow_register_nodes"):
         for source in sources:
@@ -213,7 +213,7 @@ class Memory:
                 return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Explain an unknown node type by the absent plugin whose source is recorded; None if none is."""
+        """Return why the source of an unknown node is absent, as recorded; None if no absent one fits."""
         plugins = list(plugins)
         for record in self._read().values():
             if node_type.startswith(tuple(record["prefixes"])):
@@ -259,11 +259,11 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
 
 
 class Uninstalled(Problem):
-    """A warning of the source of saved nodes: some cannot run, as their module is not installed."""
+    """A warning of a node source: some of its nodes cannot run, as their module is not installed."""
 
 
 class SavedEntries(NodeSource):
-    """The node source of saved entries, beside those of plugins: `registry.json`, its node types of any name.
+    """The node source that is no plugin's: the entries saved in `registry.json`, of any name.
 
     What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
     """
@@ -298,7 +298,6 @@ class SavedEntries(NodeSource):
         self.store.update(change)
 
     def check(self) -> None:
-        """Let the source of saved nodes report what is wrong with them, if it can be read."""
         with suppress(PflowError):
             self._load()
 
@@ -310,7 +309,6 @@ class SavedEntries(NodeSource):
         return self._entries
 
     def _usable(self, data: JSONObject) -> dict[str, Entry]:
-        """Return the valid entries in `registry.json`, and report the parts of it that cannot be used."""
         unused = [
             name
             for name, value in data.items()
@@ -338,7 +336,6 @@ class SavedEntries(NodeSource):
         return kind(message=text, suggestion=suggestion, severity="warning", kind="config", source=path)
 
     def _readable(self) -> JSONObject:
-        """Return the content of `registry.json`, an empty one if its nodes are invalid."""
         try:
             data = self.store.read()
             self._nodes(data)
@@ -365,7 +362,7 @@ class SavedEntries(NodeSource):
 
 
 def is_installed(module: str) -> bool:
-    """Return whether the module of a node from the source of saved ones is installed, importing nothing."""
+    """Whether a module that a node source names is installed; nothing is imported to find out."""
     # Not `importlib.util.find_spec`: it imports the parent packages.
     name, places = "", None
     for part in module.split("."):
@@ -388,10 +385,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node of the source `registry.json` in the present form; older ones name fields by `name`."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
     interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs
+    # Older nodes name fields by `name`.
     for part in ("params", "outputs"):
         interface[part] = [
             {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())

@@ -137,7 +137,6 @@ class SemanticSearch:
 
     @shared_part
     def model(self) -> SentenceModel | None:
-        """The sentence model that ranks nodes by meaning; None if the user has or wants none."""
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
@@ -145,7 +144,6 @@ class SemanticSearch:
             self._current(self.model, index)
 
     def discover(self, index: Index, task: str, limit: int) -> Found:
-        """Find the nodes that a task needs by words and by meaning; by words alone if there is no model."""
         try:
             if self.model is not None:
                 named = discover(index, task, max(limit, self._fusion.words))

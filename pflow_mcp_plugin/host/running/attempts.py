@@ -219,7 +219,6 @@ def _may_retry(planned: PlannedNode, failure: PflowError | None, *, has_key: boo
 
 
 def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
-    """Return the result of a node that needs no attempt, as an earlier part of the run has done it."""
     if earlier.state == "failed":
         cause = PflowError(earlier.error, action=earlier.action, ran="ran")
         return Result(earlier.action, node_failure(planned.ref, cause))
@@ -227,7 +226,7 @@ def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
 
 
 def argument_types(entry: Entry) -> Fit:
-    """Return how an attempt to run a node fits the values that it reads to their declared types.
+    """Return what gives a node, while it is attempted, the values that it reads in their declared types.
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """

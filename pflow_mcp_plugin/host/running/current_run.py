@@ -157,7 +157,6 @@ class CurrentRun(Run):
             self.recorder.files.name(value, file)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the run's record, trace and errors, and tell whoever started the run."""
         secrets = tuple(values)
         before = self.redactor.known
         self.redactor.add(secrets)
@@ -175,14 +174,13 @@ class CurrentRun(Run):
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
-        """Return the handle on the run for one item of a batch, and the step that the trace has of it."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         return inner, step
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
-        """Reserve threads of the current run: as many as are wanted and left, perhaps none.
+        """Let the current run have threads in the block: as many as are wanted and left, perhaps none.
 
         A batch that runs inside the items of another must not multiply its threads with theirs.
         """

@@ -39,7 +39,6 @@ def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attemp
 
 
 def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
-    """Return what a node after the question will be given; templates that need the answer stay as text."""
     values = attempts.values
     written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
     later = {asking, *node.constructs.names}
@@ -54,6 +53,7 @@ def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, 
     else:
 
         def known(reference: TemplateReference) -> Any:
+            # A template that needs the answer stays as text.
             if reference.root in later:
                 raise MissingValue(reference.root, ())
             return values.lookup(reference)

@@ -89,7 +89,7 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether an error of a recorded run should also say that the run can be resumed."""
+        """Whether the run is recorded, and its error does not say already how to go on."""
         return self._record is not None and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
@@ -210,7 +210,6 @@ class RecordedRun:
                 self.warn(f"A secret may stand in the record of the run: {error.message}")
 
     def warn(self, message: str) -> None:
-        """Warn the user that something was not recorded, once in each run."""
         if not self._warned:
             self._warned = True
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
@@ -347,7 +346,7 @@ class StepOfRun(RunStep):
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
     ) -> None:
-        """Record how an attempt at the step ended; raise the refusal if the step must not act."""
+        """Record how this step of the run ended; raise the refusal if it must not act."""
         recorded = self.recorded
         if self.refusal is not None:
             raise self.refusal
@@ -394,12 +393,12 @@ class StepOfRun(RunStep):
 
 
 def runs_folder(host: Host) -> Path:
-    """Return the folder of recorded runs."""
+    """Return the folder in which a host's recorded runs have their records."""
     return host.paths.state / "runs"
 
 
 def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
-    """Return the error for steps of a recorded run of which nobody knows whether they happened."""
+    """Return the error of a recorded run that does not know of some steps whether they happened."""
     return PflowError(
         f"Nobody knows whether these steps happened: {_named(steps)}",
         details={"run_id": run_id, "undecided": [step.to_dict() for step in steps]},
@@ -409,7 +408,7 @@ def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
 
 
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
-    """Return the commands by which somebody decides about steps that the recorded run left open."""
+    """Return what a recorded run suggests for a step that it left open: how to decide if it happened."""
     one = steps[0].place
     return (
         f"If {one} happened: pflow resume {run_id} --assume-done {one}=RESULT",

@@ -21,7 +21,7 @@ and a number if another node was there.
 
 
 def complete_traces(runs: Path, traces: Path) -> None:
-    """Write the traces of runs that were killed, from their records, unless they are there.
+    """Write the trace of each run that was killed, as a view of its record, unless it is there.
 
     A run that is going on holds its own record, and is left alone.
     """

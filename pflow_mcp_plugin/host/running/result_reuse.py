@@ -173,7 +173,6 @@ class NodeReuse:
 
 
 def _code(planned: PlannedNode) -> str:
-    """Return the code on which it depends whether results are reused: of a node, and all in its workflow."""
     own = code_of(planned.ref.entry)
     if planned.sub is None:
         return own

@@ -75,7 +75,6 @@ class RecordedStep:
 
     @property
     def undecided(self) -> bool:
-        """Whether the record leaves open if the step happened, so that somebody has to decide."""
         return not self.safe and not self.key and self.state in UNDECIDED
 
     @property
@@ -275,7 +274,6 @@ class RunRecord:
             return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
 
     def entries(self) -> list[TraceEntry]:
-        """Return the trace's entries in the record, those first that began first."""
         with self._transaction() as execute:
             rows = execute("SELECT number, parent, item, content FROM entry ORDER BY number").fetchall()
         return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]

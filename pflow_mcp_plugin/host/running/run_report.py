@@ -31,7 +31,7 @@ _NAMED = 5
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error that tells a run's user that the value of a skipped node is needed."""
+    """Return the error that stops a run, and tells its user that it needs a skipped node's value."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error that tells the user of a run stopped after `bound` steps, and of the loop it is in."""
+    """Return the error that stops a run after `bound` steps, and tells its user of the loop it is in."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -100,7 +100,7 @@ def endless(history: Sequence[str], bound: int) -> PflowError:
 
 
 def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
-    """Yield a warning for each batch that went on although some of its items failed.
+    """Yield what a run's report warns of: each batch that went on although some items failed.
 
     `run_id` is that of the run if it has a trace, else empty.
     """
@@ -119,7 +119,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def must_succeed(run: CurrentRun) -> PflowError | None:
-    """Return the error that tells a run's user of failed items that must succeed; None if there are none."""
+    """Return the error that a run's report has if any item failed, though all must succeed; else None."""
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
@@ -219,7 +219,7 @@ def outcome_report(outcome: Outcome) -> Report:
 
 
 def outputs_text(outcome: Outcome) -> str:
-    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
+    """Return the outputs in a run's report as text; a single one without its name, for use in scripts."""
     if len(outcome.outputs) == 1:
         return printed(*outcome.outputs.values())
     if outcome.outputs:
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run, and return the error that tells its user where it was interrupted."""
+    """Cancel a run, and return the error that tells its user how far it had come."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}
@@ -247,7 +247,7 @@ def interrupted(run: CurrentRun) -> PflowError:
 
 
 def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bool) -> int:
-    """Return the exit code of a run, by what ended it, its steps, and whether somebody has to decide."""
+    """Return the exit code to report for a run: by its error, its steps, and whether any are left open."""
     if error is None:
         return 0
     if is_open and error.kind != "interrupted":

@@ -104,7 +104,6 @@ class WorkflowRunner(Runner):
         return (*self._problems(checked), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(self, workflow: JSONObject) -> tuple[Sequence[Problem], FoundFlows]:
-        """Let the runner check a workflow and its data flows; return the problems of both, and the flows."""
         from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
         from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -178,7 +177,6 @@ class WorkflowRunner(Runner):
         origin: RunOrigin | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Let the runner go on with a run, by its own options, or those of the user's run if it has none."""
         from pflow_mcp_plugin.host.running.recorded_run import runs_folder
         from pflow_mcp_plugin.host.running.resumption import EarlierRun
         from pflow_mcp_plugin.host.running.verification import try_recipes
@@ -187,6 +185,7 @@ class WorkflowRunner(Runner):
         with EarlierRun.opened(runs_folder(self._host), run_id, owner) as earlier:
             earlier.require_folder()
             earlier.decide((decisions or {}).items())
+            # A runner without options of its own takes those of the run, if that is the user's.
             is_usual = origin is None and self._options == USUAL_OPTIONS
             options = earlier.options if is_usual else self._options
             runner = self.at(earlier.place).with_options(options)
@@ -279,7 +278,6 @@ class WorkflowRunner(Runner):
         return run, values
 
     def _report_findings(self, compiled: Compiled) -> None:
-        """Report a workflow's warnings; raise if its run is sure to come to a node that lacks something."""
         lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
         if lacking:
             raise refusal(compiled.name, lacking, "config")
@@ -440,7 +438,6 @@ class WorkflowRunner(Runner):
 
 
 def _is_worth_recording(compiled: Compiled) -> bool:
-    """Return whether the runner records a run: if it acts, asks, has a batch, or more than one node."""
     nodes = list(compiled.every())
     entries = [node.ref.entry for node in nodes]
     acts = any(entry.purity != "flow_safe" or own_type(entry) == "ask" for entry in entries)
@@ -448,7 +445,6 @@ def _is_worth_recording(compiled: Compiled) -> bool:
 
 
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
-    """Return the compiled workflow for a runner that reuses results of so many seconds; warn if it cannot."""
     cached = compiled.cached(seconds)
     if any(node.ttl is not None for node in cached.every()):
         return cached

@@ -26,7 +26,7 @@ class StoredValue:
 
 
 class BatchOutputs(dict[str, Any]):
-    """The outputs of a batch as values of a run that templates read: its results are `StoredValue`s."""
+    """The values that templates read of a batch, among those of the run; its results are `StoredValue`s."""
 
     def loaded(self, *names: str) -> dict[str, Any]:
         """Return the values with the stored results loaded: in those of these names, by default in all."""
@@ -219,7 +219,6 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
             self._former.setdefault(name, self._shared.get(name, _NOTHING))
 
     def take_back(self) -> None:
-        """Undo in the shared store what the node has written and removed, before it is retried."""
         self.written.clear()
         self.stored = None
         for name, value in self._former.items():
@@ -230,7 +229,6 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         self._former.clear()
 
     def has_failed(self, action: str) -> bool:
-        """Return whether a node has failed, by its action and the `error` in its view of the shared store."""
         # Other actions are plain branches unless the node says under `error` what went wrong.
         return action != "default" and (self.written.get("error") is not None or action == "error")
 

@@ -56,7 +56,7 @@ _LONGEST_NOTE = 1_000
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """One step in the trace, while its node runs and afterwards; times are in milliseconds.
+    """A step as the recorder traces it, while its node runs and afterwards; times are in milliseconds.
 
     `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
     step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
@@ -103,7 +103,6 @@ class Step:
         return {"id": self.node.id, "type": self.node.type, "offset": self.offset, **details}
 
     def own(self) -> dict[str, Any]:
-        """Return what the recorder puts into the trace for this step itself, without the steps inside it."""
         return {
             "id": self.node.id,
             "type": self.node.type,
@@ -126,7 +125,7 @@ class Step:
 
 @attrs.define(eq=False, repr=False)
 class Preparation:
-    """What `nodes` wait for, as the trace shows it, such as a program's start; times are in milliseconds.
+    """What `nodes` wait for, as the recorder traces it, such as a program's start; times in milliseconds.
 
     `offset` is the time from the start of the run to its beginning, and `milliseconds` how long it took, None
     until it has ended.
@@ -150,7 +149,7 @@ class Preparation:
 
 
 class RunWatcher:
-    """Follows a run step by step while its trace is recorded; this base class ignores everything.
+    """Hears from the recorder of each step of a run; this base class ignores everything.
 
     The methods are called from any thread, and must not raise.
     """
@@ -162,7 +161,7 @@ class RunWatcher:
     """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask the person who watches the traced run; return the answer, one of `choices` if any, or None.
+        """Ask the user who is shown what the recorder tells; return one of `choices` if any, or None.
 
         The answer can be left open with Ctrl-C or Ctrl-D.
         """
@@ -188,7 +187,7 @@ class RunWatcher:
     def step_ended(self, step: Step) -> None: ...
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Follow how a batch in the run goes: `counts` has `count`, `succeeded` and `failed`."""
+        """Hear from the recorder how a batch goes: `counts` has `count`, `succeeded` and `failed`."""
 
     def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None: ...
 
@@ -344,7 +343,7 @@ class Recorder:
         step.waited = round(step.waited_inside, 3)
 
     def times_of(self, items: Sequence[ItemTime]) -> list[JSON]:
-        """Return what the trace keeps of a batch's times: `[index, offset, milliseconds, succeeded]`.
+        """Return the times that the recorder traces of items: `[index, offset, milliseconds, succeeded]`.
 
         Of many items those that failed are kept, and of the others as many as there is room for.
         """
@@ -375,7 +374,7 @@ class Recorder:
             steps = step.steps
 
     def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
-        """Return `value` as the trace shows it: JSON of about `most` characters, redacted, with files.
+        """Return `value` as the recorder traces it: JSON of about `most` characters, redacted, with files.
 
         What is under the key `repeated` has no file, as it repeats what others hold.
         """
@@ -386,7 +385,7 @@ class Recorder:
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Return a value for whoever asked for the run, with large members as the recorder traces them.
+        """Let the recorder shorten a value's large members as in its trace, for whoever asked for the run.
 
         Those are lists and objects, and the strings for which nodes have named files.
         """
@@ -454,7 +453,6 @@ def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:
 
 
 def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
-    """Yield the nodes that the recorder saw succeed, the last first; in a failed workflow, those inside."""
     for step in reversed(steps):
         if step.error is None and step.action is not None:
             yield step.node
@@ -463,7 +461,7 @@ def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
 
 
 def _copied(value: object, depth: int = 0) -> object:
-    """Copy the objects and lists in a run's inputs for the trace: nodes could change them in place."""
+    # Nodes could change what is inside the inputs in place.
     if depth < DEEPEST and isinstance(value, Mapping):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
     if depth < DEEPEST and isinstance(value, (list, tuple)):

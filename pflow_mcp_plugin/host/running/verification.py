@@ -76,7 +76,6 @@ def try_recipes(
 def _tried(
     recipe: Recipe, entry: Entry, arguments: Mapping[str, Any], runner: Runner, origin: RunOrigin
 ) -> tuple[bool, Any]:
-    """Run the node of a recipe; return whether the step happened, and its result. Raise if that is open."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
 
     if entry.purity != "flow_safe":
