@@ -51,7 +51,7 @@ _CUT = "..."
 
 
 def excerpt(value: object, depth: int = _DEPTH) -> JSON:
-    """Return a JSON value shortened: `...` stands for what is left out of long, large and deep ones."""
+    """Return a JSON value cut to what people read; `...` stands for what is left out of it."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
     if isinstance(value, Mapping | list | tuple) and depth == 0:
@@ -77,7 +77,7 @@ _MARK = "\0"
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return the RFC 8785 hash (`sha256:...`) of a tool as a JSON value: all its server says but `_meta`."""
+    """Return the hash of a tool's canonical JSON, which is all that its server says of it but `_meta`."""
     return _hash(
         {
             "name": tool.name,
@@ -91,7 +91,7 @@ def tool_hash(tool: Tool) -> str:
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
-    """Return the RFC 8785 hash (`sha256:...`) of one JSON value: the names and hashes of tools, sorted."""
+    """Return the canonical JSON hash of several tools: of the sorted pairs of their names and hashes."""
     return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
 
 
@@ -109,7 +109,6 @@ def _hash(value: object) -> str:
 
 
 def _representable(value: object, depth: int) -> object:
-    """Return a JSON value as RFC 8785 can represent it; different values stay different."""
     if not isinstance(value, Mapping | list | tuple):
         return _scalar(value)
     if depth == 0:
@@ -139,7 +138,6 @@ def _text(value: str) -> str:
 
 
 def _tokens(value: object) -> Iterator[object]:
-    """Yield a value of any depth as a flat list: each container as its kind and size, then its items."""
     pending = [value]
     while pending:
         item = pending.pop()

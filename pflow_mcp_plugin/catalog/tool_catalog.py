@@ -131,7 +131,7 @@ class Catalog:
         return self._of_claim(node_type, self._rivals(node_type))
 
     def fitting(self, node_type: str, servers: Iterable[str] | None = None) -> list[str]:
-        """Return the synced servers that a node type may belong to, longest name first; all, or of these."""
+        """Return the catalog's servers whose name may begin a node type, longest first; all, or of these."""
         rest = node_type.removeprefix(naming.PREFIX)
         if rest == node_type:
             return []
@@ -168,7 +168,7 @@ class Catalog:
                 yield record
 
     def resource_reader(self, server: str) -> ToolRecord | None:
-        """Return the tool that reads a server's resources; None if it has none, or is not synced.
+        """Return the catalog's tool that reads a server's resources; None if it has none, or is not synced.
 
         It is there also if a tool has its name, and so its node type, or if the server lists no resources:
         results of its tools may link to some.
@@ -355,7 +355,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command that node types of the catalog name while their tool is not approved."""
+    """Return the command that node types in the catalog name while their tool is not approved."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

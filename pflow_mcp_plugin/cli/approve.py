@@ -92,7 +92,7 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
 def approve_server(
     host: Host, server: str, tools: Sequence[str] = (), *, shown: Comparison | None = None
 ) -> Report:
-    """Approve a server as `pflow mcp approve` does: of its last sync, the named tools, or everything.
+    """Approve what changed in a server since it was approved last: the named tools, or everything.
 
     `shown` is what the user was asked about; if there is something else by now, nothing is approved.
     """

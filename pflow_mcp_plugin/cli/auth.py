@@ -132,7 +132,7 @@ def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
 
 @attrs.frozen(kw_only=True)
 class EndedSignIn:
-    """A sign-in that `pflow mcp logout` removed, and the configured servers that used it."""
+    """What `pflow mcp logout` reports: a sign-in that it ended, and the configured servers that used it."""
 
     outcome: SignOut
     users: tuple[str, ...] = ()
@@ -190,7 +190,6 @@ def sign_out_of(
 
 
 def _server_of(known: StoredSignIns, entry: StoredSignIn, network: NetworkRules | None) -> Server | None:
-    """Return the server by whose rules a logout revokes the tokens of a sign-in, None if they are unknown."""
     users = known.users(entry)
     if users:
         return known.servers[users[0]]

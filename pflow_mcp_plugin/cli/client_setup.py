@@ -104,7 +104,6 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
 
 
 def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
-    """Write the config of another client; return it, and the copy of the former one if it was changed."""
     made = transfer_plans.merged(plan, path)
     if made.before == made.text.encode():
         return made, None
@@ -116,7 +115,6 @@ def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path |
 
 
 def _warn(host: Host, plan: ExportPlan) -> None:
-    """Warn of what the config of another client will lack, and of the secrets that it will contain."""
     for problem in _reasons(plan):
         host.report(problem)
     for server in plan.servers:

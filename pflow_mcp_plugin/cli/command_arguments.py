@@ -52,7 +52,7 @@ def tool_nodes(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def presets(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a ready-made server."""
+    """Complete a word of a `pflow mcp` command as the name of a ready-made server."""
     from pflow_mcp_plugin.presets.collection import collect
 
     offered = collect(context.obj).offered
@@ -68,7 +68,7 @@ def words_of_add(context: click.Context, parameter: click.Parameter, incomplete:
 def words_of_presets(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete a command's arguments: first `show`, then the name of a ready-made server."""
+    """Complete words of a `pflow mcp` command: the first as `show`, then the name of a ready-made server."""
     words = context.params.get("words") or ()
     if not words:
         return [CompletionItem("show", help="Show one of them")]
@@ -85,7 +85,7 @@ def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: s
 def clients_and_files(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete an argument of several `pflow mcp` commands: a client's name, or a file, by the shell."""
+    """Complete a word of a `pflow mcp` command as the name of a client or, by the shell, of a file."""
     return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
@@ -99,7 +99,7 @@ def workflows_and_files(
 
 
 def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a folder, which the shell does."""
+    """Complete a word of a `pflow mcp` command as the name of a folder, which the shell does."""
     return [CompletionItem(incomplete, type="dir")]
 
 

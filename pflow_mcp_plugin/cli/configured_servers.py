@@ -161,7 +161,6 @@ def edit(host: Host) -> Report:
 
 @contextmanager
 def _copy(path: Path, content: bytes) -> Iterator[Path]:
-    """Write the copy of the config for `pflow mcp edit`, and yield its path; after a failure, edits stay."""
     copy = path.with_name(f"{path.stem}.edited-{os.getpid()}{path.suffix}")
     storage.write_atomic(copy, content)
     try:
@@ -204,7 +203,6 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
 
 
 def _save(copy: Path, path: Path, before: bytes | None) -> bool:
-    """Put the edited copy in place of the config, unless that has changed; return whether it differs."""
     written = storage.read_bytes(copy)
     if written is None or written == (before or b""):
         return False

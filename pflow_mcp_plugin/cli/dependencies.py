@@ -1,4 +1,4 @@
-"""The objects that the `pflow mcp` commands work with, built from the host."""
+"""The objects that the `pflow mcp` commands work with, built from the host: store, catalog, pins and pool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the host's store of server configs for a command, and report what it warns of."""
+    """Build from the host the server store that `pflow mcp` commands work with; report what it warns of."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -28,17 +28,17 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the host's catalog of synced tools for a command."""
+    """Build from the host the catalog of synced tools that `pflow mcp` commands work with."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return the host's pins for a command: what was approved of each server."""
+    """Build from the host the pins that `pflow mcp` commands work with: what was approved of each server."""
     return servers(host.paths).pins
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a pool for a command, in the host's folders; the host reports its warnings. Closed by `with`."""
+    """Build from the host the pool that `pflow mcp` commands work with; the host reports its warnings."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -50,7 +50,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Get the host's pins, and keep them only for launches of servers that a command wrote or showed.
+    """From the host's paths, approve the launches of servers that a `pflow mcp` command wrote or showed.
 
     Those in `new` had free names: nothing is left to them of a former server of that name.
     """
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Build the identity of a server's launch from the host's store and variables, for any command."""
+    """Build from the host, for any `pflow mcp` command, the identity of a server's present launch."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,14 +81,14 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete a server's kept stderr, which is found from the host's paths, for any command."""
+    """Delete what the host's folders keep of a server's stderr, for any `pflow mcp` command."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:
-    """Return what looks up variables for a command: in the environment, then in the host's settings."""
+    """Build from the host what looks up variables for `pflow mcp` commands: environment, then settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

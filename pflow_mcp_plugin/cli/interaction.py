@@ -28,17 +28,17 @@ def is_interactive() -> bool:
 
 
 def tell(text: str) -> None:
-    """Write lines for people to standard error, printable, before a command returns its report."""
+    """Tell the person at the terminal something beside a command's report: printable, on standard error."""
     click.echo(printable(text), err=True)
 
 
 def has_browser() -> bool:
-    """Whether a browser can be expected to open: one that takes over the terminal does not count."""
+    """Whether the person at the terminal can be shown a web page; not by a browser in the terminal."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
 
 
 def open_in_browser(url: str) -> None:
-    """Open a URL in the browser of the person at the terminal, by `$BROWSER` or the desktop; do not wait.
+    """Show the person at the terminal a web page, in the browser of `$BROWSER` or the desktop; do not wait.
 
     No shell is involved. What the browser prints is discarded, and Ctrl-C does not reach it.
     """
@@ -64,7 +64,7 @@ def _open(url: str) -> None:
 
 
 def read_hidden_line(ask: Callable[[], object]) -> str:
-    """Return a line that a person types or pastes and the terminal does not show; empty at the end of input.
+    """Return what the person at the terminal types or pastes, unseen; empty at the end of input.
 
     `ask` prompts for it, once input is hidden: people may paste the line as soon as they are asked.
     """
@@ -107,10 +107,7 @@ def _typed_line(descriptor: int) -> str:
 
 @contextmanager
 def _hiding_input(termios: Any, descriptor: int) -> Iterator[None]:
-    """Let a terminal pass on what is typed at once and not show it; Ctrl-C still interrupts.
-
-    Where a terminal edits lines itself, some systems cut them after 1,024 bytes.
-    """
+    # Where a terminal edits lines itself, some systems cut them after 1,024 bytes.
     before = termios.tcgetattr(descriptor)
     changed = termios.tcgetattr(descriptor)
     changed[3] &= ~(termios.ECHO | termios.ICANON)

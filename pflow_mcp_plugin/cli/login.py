@@ -61,7 +61,7 @@ def login(host: Host, name: str, *, no_browser: bool, scopes: tuple[str, ...]) -
 
 
 def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str] = ()) -> Report:
-    """Sign a person in to a server, as `pflow mcp login` does, and report with which scopes and until when.
+    """Do what `pflow mcp login` does; report with which scopes and until when the person is signed in.
 
     An http server without `auth` gets one of type oauth in the config, once somebody is signed in. `scopes`
     are asked for beside the usual ones.
@@ -159,7 +159,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def logged_in(host: Host, error: PflowError | None) -> bool:
-    """Run `pflow mcp login` if a command failed without it and the person agrees; return whether it did."""
+    """Offer `pflow mcp login` after another command failed without it; return whether it was done."""
     name = error.details.get("server") if error and error.details.get("login") else None
     if error is None or not isinstance(name, str) or not is_interactive():
         return False

@@ -83,7 +83,7 @@ def _shown(offer: OfferedPreset) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the ready-made servers for `pflow mcp presets` or `add`; report the problems of invalid ones."""
+    """Return the ready-made servers that `pflow mcp presets` lists and `add` takes; report invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)
@@ -137,7 +137,7 @@ def _lines(offer: OfferedPreset, remedy: str | None) -> Iterator[str]:
 
 
 def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
-    """Save the secrets that a preset asked for as settings."""
+    """Save, as settings, the secrets that a ready-made server asks for."""
     for name, value in secrets.items():
         if host.settings is None:
             step = f"export {name}=..., and repeat the command without it"
@@ -148,7 +148,7 @@ def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
 def preset_server(
     host: Host, preset: ServerPreset, pairs: Sequence[str], name: str, fields: Mapping[str, JSON]
 ) -> tuple[Fitted, Mapping[str, str]]:
-    """Return the server that a preset describes, and the secrets to keep as settings; nothing is stored.
+    """Return what `pflow mcp add PRESET` makes of a ready-made server, and secrets to keep; store nothing.
 
     `pairs` are the `--input NAME=VALUE` options; what they lack is asked for on a terminal. By default, the
     server gets the name of the preset. `fields` are what the user decides, such as `trust_readonly`.

@@ -296,10 +296,7 @@ def _serve_stdio(
 
 
 def _allowed_by_config(host: Host) -> Callable[[str], bool]:
-    """Return what tells `pflow mcp serve` if the config allows something now, by its key in `[serve]`.
-
-    Mistakes in the table `[serve]` are reported here, before anything is served.
-    """
+    # Mistakes in the table `[serve]` are reported before anything is served.
     store = server_store(host)
     store.serve()
     for warning in store.check_serve():

@@ -41,7 +41,6 @@ class StoredSignIns:
     failures: Mapping[str, PflowError]
 
     def of(self, server: Server) -> list[StoredSignIn]:
-        """Return what may give access to a server: sign-ins at its URL and by its client, of any issuer."""
         digest = SignInKey.of(server).digest
         return [entry for entry in self.entries if entry.digest == digest]
 
@@ -55,14 +54,14 @@ class StoredSignIns:
         return [name for name, server in self.servers.items() if entry in self.of(server)]
 
     def of_name(self, name: str) -> list[StoredSignIn]:
-        """Return the sign-ins for access to a server, and those under its name that give access to none."""
+        """Return what gives access to a server by `oauth`, and the sign-ins under its name that give none."""
         own = self.of(self.servers[name]) if name in self.servers else []
         former = [entry for entry in self.entries if entry.sign_in and entry.sign_in.server == name]
         return list(dict.fromkeys([*own, *(entry for entry in former if not self.users(entry))]))
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Collect what gives access to servers by `oauth`: the sign-ins stored here, and who needs one."""
+    """Return by which sign-ins the servers are accessed, and which servers need one; no server is asked."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}
@@ -83,10 +82,9 @@ def stored_sign_ins_alone(host: Host) -> StoredSignIns:
 
 
 def _expanded(server: Server, variables: Lookup) -> Server:
-    """Expand a server to find its sign-ins, if need be without secrets and headers, which do not matter."""
     try:
         return expand(server, variables).server
-    except PflowError:
+    except PflowError:  # secrets and headers do not matter to its sign-in
         identity = ("type", "flow", "client_id", "issuer", "scopes")
         auth = {key: server.auth[key] for key in identity if key in server.auth}
         return expand(attrs.evolve(server, auth=auth, headers={}, client_cert=()), variables).server
@@ -130,7 +128,7 @@ class Access:
 
 
 def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) -> Iterator[Access]:
-    """Yield, as access that is unused, each sign-in that no configured server needs, or those of a name."""
+    """Yield access that no configured server needs: stored sign-ins, all or those under a server's name."""
     used = {entry.name for server in known.servers.values() if (entry := known.current(server))}
     for entry in known.entries:
         sign_in = entry.sign_in
@@ -222,7 +220,7 @@ def _until(found: Access) -> str:
 
 
 def _is_set(host: Host, server: Server, reference: VariableReference) -> bool:
-    """Whether an access variable has a value; no keyring is opened and no command run to find out."""
+    # Without opening a keyring or running a command.
     if reference.default:
         return True
     if reference.name in server.env:  # an http server's own variables may refer to others

@@ -52,7 +52,7 @@ def sync_servers(
     lock: LockFile | None = None,
     startup_timeout: float | None = None,
 ) -> Report:
-    """Sync servers as `pflow mcp sync` does, with its questions on the terminal; return what is shown.
+    """Ask servers for their tools, and the user about what was found; return what is shown of it.
 
     Raises `McpError` if a named server is not configured; then nothing was started. By default, the servers
     are those in the lock file, of which nothing is stored that differs from it, or every enabled one. With
@@ -93,7 +93,7 @@ def sync_servers(
 
 
 def enabled(store: ServerStore) -> list[str]:
-    """Return the servers that `pflow mcp sync` asks if none is named: all that are not disabled."""
+    """Return the servers that are asked for their tools if none is named: all that are not disabled."""
     names = []
     for name in store.names():
         try:
@@ -192,7 +192,6 @@ def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
 
 
 def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what the sync withholds; return the result, approved if so."""
     comparison = synced.comparison
     if not (comparison.unapproved or comparison.withheld) or not is_interactive():
         return synced
@@ -207,7 +206,6 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
 
 
 def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
-    """Return the sync's results with the saved workflows that no longer run because of what was found."""
     changed = [synced for synced in results if synced.comparison or synced.changes.removed]
     if not changed or host.library is None or host.runner is None:
         return [*results]

@@ -113,7 +113,7 @@ def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
 
 
 def nearest_tools(host: Host, word: str) -> list[Entry]:
-    """Return the synced tools that a word may have been meant for, the likeliest first; at most three."""
+    """Return the tools of the last syncs that a word may name, the likeliest first; at most three."""
     from difflib import get_close_matches
 
     source = ToolSource(catalog(host), server_store(host))

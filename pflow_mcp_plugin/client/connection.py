@@ -122,13 +122,11 @@ class Connection:
         return "handshake" if self._state is _State.SHAKING_HANDS else "call"
 
     def _retire(self) -> None:
-        """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before the server read any of it: no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -249,7 +247,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools, listed over the connection or as it keeps them while the server allows that."""
+        """Return what this connection lists, or has listed before, while the server allows to keep that."""
         if self._listing is not None and time.monotonic() < self._listing_expires:
             return self._listing
         started = time.perf_counter()
@@ -407,7 +405,6 @@ class Connection:
 
     @asynccontextmanager
     async def _request(self, phase: Phase, bounds: Bounds, tool: str = "") -> AsyncIterator[Bounds]:
-        """Run one request over the connection within its deadlines; its failure becomes one of our errors."""
         try:
             async with bounds:
                 yield bounds

@@ -32,7 +32,7 @@ class Deadline:
 
 @attrs.define(slots=False)
 class DeadlinePassed(Exception):
-    """The failure of a request that exceeded one of its deadlines."""
+    """A deadline has passed: the exception of the request or start that it limited."""
 
     deadline: Deadline
 
@@ -106,7 +106,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Repeat a request that is refused with 429, after the pause it asks for, while its deadline allows it.
+    """Await a request again after the pause that a busy server asks for (429), while its deadline allows it.
 
     `before` is awaited each time just before it is sent.
 

@@ -196,7 +196,6 @@ class Share:
         return [launch for launch in self.pool.changed_lists() if launch.key in self.used]
 
     def cancel(self) -> None:
-        """Let this run's calls fail at once, and accept no more; the servers are kept."""
         self._cancelled.set()
         for future in tuple(self._calls):
             future.cancel()

@@ -340,7 +340,7 @@ class Pool:
             raise fit_to_show(error, launch.redactor) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
-        """Return the marker of this pool's processes; due to its final dot, no marker is another's prefix."""
+        # Due to the final dot, no marker is another's prefix.
         return f"{reaper.marker}.{self._number}."
 
     def _submit(self, work: Coroutine[Any, Any, T], launch: Launch) -> Future[T]:

@@ -18,7 +18,7 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """The exchange of a failed request, for its exception: what was sent, and what came back over HTTP."""
+    """What is known of a request that failed: how much was sent, and what came back over HTTP."""
 
     unsent: bool = False  # the server certainly did not receive the complete request
     answered: bool = False  # it answered an earlier round of the same call
@@ -63,7 +63,7 @@ class AnswerTooSlow(Exception):
 
 
 class ForeignEndpoint(Exception):
-    """The request failed: the server names another host as the address for requests."""
+    """The exception of a failed request: the server named an address on another host for requests."""
 
 
 class BadEndpoint(Exception):
@@ -71,11 +71,11 @@ class BadEndpoint(Exception):
 
 
 class InvalidJson(Exception):
-    """The request failed: the answer is invalid JSON; the arguments are its beginning and the reason."""
+    """The exception of a failed request: its answer is invalid JSON; it has the beginning, and the reason."""
 
 
 class NotMessage(Exception):
-    """The request failed: the answer is JSON, but not a JSON-RPC message."""
+    """The exception of a failed request: JSON came back that is no JSON-RPC message."""
 
 
 @attrs.define(slots=False)
@@ -94,13 +94,13 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return why a request failed, in words: the redacted message of the exception, and its class."""
+    """Return the exception of a failed request in words: its message, redacted, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return how a failed request was challenged: what `WWW-Authenticate` says, the first of each name."""
+    """Return how a failed request was challenged, by `WWW-Authenticate`; the first parameter of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
@@ -115,7 +115,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exception of a failed request and the causes behind it, each after what it caused."""
+    """Yield the exceptions behind a failed request, each followed by its causes."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

@@ -47,7 +47,7 @@ _LOCK_SECONDS = 60.0
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to start servers as processes on a platform where pflow cannot watch and end them."""
+    """Raise ConnectionFailed if this platform does not let us watch and end a server's process."""
     if has_process_groups():
         return
     raise ConnectionFailed(
@@ -124,13 +124,13 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
 
 
 def runner(server: Server) -> str:
-    """Return the package runner, such as npx, inside which a server's process runs; empty without one."""
+    """Return the package runner, such as npx, that a server's process is started with; empty without one."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 
 
 def incomplete_folder(server: Server, stderr: str) -> Path | None:
-    """Return the folder with an unfinished installation in npx's cache that a server's stderr names."""
+    """Return the unfinished installation in npx's cache that made a server's process fail, by its stderr."""
     named = _FOLDER.search(stderr)
     if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
         return None
@@ -148,7 +148,7 @@ def incomplete_folder(server: Server, stderr: str) -> Path | None:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove a folder with an installation of npx as a whole, and return whether it is gone."""
+    """Remove what an npx that was killed left in its cache, as a whole; return whether it is gone."""
     import shutil
 
     aside = folder.with_name(f"{folder.name}.incomplete-{time.time_ns()}")

@@ -263,7 +263,7 @@ def describe(session: Session) -> ServerInfo:
 
 @asynccontextmanager
 async def listening(session: Session) -> AsyncIterator[None]:
-    """While a session lasts, subscribe to a modern server's notifications; others send theirs unasked.
+    """Keep a session subscribed to what a modern server announces; others send notifications unasked.
 
     Nothing waits for the subscription: a server that does not support it is left alone.
     """
@@ -341,7 +341,6 @@ _calls_of: dict[int, _Calls] = {}
 
 @contextmanager
 def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] | None]:
-    """Count a call that the session sends for a run; yield what tells the run just before it is sent."""
     if step is None:
         yield None
         return
@@ -357,11 +356,8 @@ def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] |
 
 
 async def _announced(step: RunStep, calls: _Calls) -> None:
-    """Hold a session's call until its run was told that it is about to be sent, with others of the session.
-
-    The run may write that to the disk and wait for it; calls that are sent together share the wait. Those of
-    one turn of the loop are. If there are many, one waits a moment for more, unless all wait already.
-    """
+    # The run may write to the disk what it is told, and wait for that; calls that are sent together, in one
+    # turn of the loop, share the wait. If there are many, one waits for more, unless all wait already.
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
     calls.waiting.append((step, told))
@@ -407,7 +403,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Request one page each of resources and URI templates in a session; return whether there are any."""
+    """Return whether the server of a session lists resources or URI templates, by one request for each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False
@@ -425,7 +421,7 @@ async def has_resources(session: Session) -> bool:
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Send `tools/list` in a session, let it absorb the answer; return the next cursor and the raw one."""
+    """Send one `tools/list` over the SDK's session, which absorbs it; return the next cursor and raw page."""
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)

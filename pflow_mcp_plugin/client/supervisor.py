@@ -286,10 +286,7 @@ class RestartLimit:
 
 
 async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
-    """Return why a supervised server was not reached, perhaps because it speaks the other HTTP transport.
-
-    That is proved by a handshake over the other transport, with the same URL and credentials.
-    """
+    # A handshake over the other transport, with the same URL and credentials, proves that it is the one.
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.config import display
 

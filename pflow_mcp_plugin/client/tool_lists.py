@@ -93,12 +93,12 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return a redactor of the secrets that a server may repeat in its tool list, the short ones excepted."""
+    """Return what redacts the secrets of a server's config that its tool list repeats, but not short ones."""
     return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Return a server's description of itself redacted, as its tools are, and a note if that changed it."""
+    """Return what a server says of itself beside its tool list, without secrets, and a note if it had any."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),
@@ -111,7 +111,7 @@ def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tup
 
 
 def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
-    """Return a server's tool list without the secrets that it repeats there; notes name the tools concerned.
+    """Return a tool list with the secrets that the server repeats in it redacted; notes name the tools.
 
     A tool is skipped if its name, or that of an argument, contains a secret: it could not be called
     without that name.

@@ -136,7 +136,7 @@ def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
 
 
 def list_locked(list_tools: ListTools, lock: LockFile, store: ServerStore, launch: Launch) -> Listing:
-    """Ask a server for its tools; differences from the lock file are an error of kind `validation`.
+    """Compare a server as it answers now with the lock file; return its tools, or raise an error.
 
     A server whose launch differs is not even started.
     """

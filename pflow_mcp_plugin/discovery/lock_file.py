@@ -222,7 +222,7 @@ _Value = str | tuple[str, ...]
 
 
 def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
-    """Yield, at its place in a lock file, an error about each launch, version and tool that is different now.
+    """Yield an error at each place in a lock file where a launch, version or tool is another now.
 
     With `whole`, every locked tool of these servers must still be there, not only those in `present`.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Servers:
-    """The configured servers with their last syncs, and the folder of what was approved of the user's own."""
+    """The servers as one value: their config, their stored tools, and the folder of the user's pins."""
 
     def __init__(self, *, store: ServerStore, catalog: Catalog, pin_folder: Path) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Servers:
         self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
-        """Delete the tools and pins of a server that is not in the user's own config, or no longer.
+        """Forget a server's stored tools and pins, if the user's own config does not have it, or no longer.
 
         `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
         and returns whether to go on. Returns whether the server was synced.
@@ -61,7 +61,7 @@ class Servers:
 
 @lru_cache(maxsize=1)
 def servers(paths: Paths) -> Servers:
-    """Return the config, stored tools and pins of all servers as one value, the same for the same folders.
+    """Return all servers as one value, with config, stored tools and pins; the same for the same folders.
 
     Both parts cache what they read until a file changes, so that compiling and running a workflow
     read each file once in total.
@@ -97,7 +97,7 @@ def servers(paths: Paths) -> Servers:
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
-    """Return what a pool needs to connect to a configured server, with the protocol era of its last sync.
+    """Return one server ready to be started: its config, expanded, and the protocol era of its last sync.
 
     Raises `McpError` if it is not configured or disabled, has mistakes, or a variable is not set.
     """
@@ -119,7 +119,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
-    """Return a configured server's launch with this time to start; None leaves what its config says."""
+    """Return a server that is ready to be started with this time to start; None leaves that of its config."""
     if seconds is None:
         return ready
     return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

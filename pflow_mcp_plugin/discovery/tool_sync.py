@@ -150,18 +150,13 @@ def _failed(name: str, error: PflowError, known: Servers, started: float) -> Syn
 
 @attrs.define
 class _Approval:
-    """What compares the tools that a server answered with its pins, which a first sync writes."""
-
     launch: Launch
     known: Servers
     is_first: bool = False
     comparison: Comparison = NOTHING
 
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
-        """Return what was found, with what was approved of it; see `Catalog.save`.
-
-        Refuses a server whose config changed while it was asked: another one may have its name now.
-        """
+        # Another server may have the name by now.
         name = self.launch.server.name
         server = self.known.store.get(name)
         if self.known.store.fingerprint(name) != self.launch.fingerprint:

@@ -84,7 +84,6 @@ class Evidence:
 
     @property
     def calling(self) -> bool:
-        """Whether a tool call failed rather than a start or a list."""
         return self.phase == "call"
 
     @property
@@ -102,7 +101,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Build an error from the evidence of a failure and a message, with notes on variables and stderr."""
+    """Return an error with a message and its evidence: an excerpt of stderr, variables without a value."""
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"
@@ -142,7 +141,7 @@ def not_message(evidence: Evidence) -> McpError:
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """From the evidence of a message larger than the cap, build the error about it; `size` is in bytes."""
+    """Return the error, built from evidence, about a message larger than the cap; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"

@@ -79,7 +79,6 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception; return the error to raise."""
         returncode = None
         if passed is None and self.lines is not None and self._process is not None:
             if self.lines.finished:  # a process that closed its stdout is given a moment to exit
@@ -185,7 +184,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Explain each failure of a login or logout, which is run in an event loop, as one of our errors."""
+    """Run a coroutine without a connection, such as a login, and explain its failures as those of one are."""
     from asyncio import run
 
     try:
@@ -218,7 +217,7 @@ _UNREACHABLE = re.compile(
 
 
 def unreachable_step(stderr: str) -> str:
-    """Return the next step if a server says that it could not reach a host, else an empty string."""
+    """Explain a stderr by which a server could not reach a host: return the next step, empty for others."""
     found = _UNREACHABLE.search(stderr)
     if found is None:
         return ""

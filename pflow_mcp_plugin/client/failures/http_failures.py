@@ -258,7 +258,7 @@ def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
 
 
 def login_command(server: Server, scope: str = "") -> str:
-    """Return the `pflow mcp login` that a refusal advises, with these scopes beside the usual ones."""
+    """Return the advice on a refusal over HTTP that a login may end; `scope` has those to ask for besides."""
     return f"run: pflow mcp login {server.name}" + "".join(
         f" --scope {quote(word)}" for word in scope.split()
     )

@@ -69,7 +69,7 @@ class AuthorizationRequests:
         await self._client.aclose()
 
     async def get(self, url: str, *, own: bool = False) -> Answer:
-        """Send a GET, whose redirects stay on the origin; with `own`, the server's configured headers too."""
+        """Send a checked GET, whose redirects stay on the origin; `own` adds the configured headers."""
         headers = self._own_headers(url, _JSON) if own else {"accept": _JSON}
         for _ in range(_MAX_REDIRECTS + 1):
             response, content = await self._sent("GET", url, headers=headers)
@@ -87,7 +87,7 @@ class AuthorizationRequests:
         raise NoAccessToken(f"{place(url)} redirects too often", "operator")
 
     async def challenge(self) -> str:
-        """Send the server an HTTP request without a token; return the `WWW-Authenticate` of its refusal."""
+        """Send a ping with the configured headers and no token; return its refusal's `WWW-Authenticate`."""
         ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         method, body = ("GET", {}) if self.server.transport == "sse" else ("POST", {"json": ping})
         headers = self._own_headers(self.server.url, f"{_JSON}, text/event-stream")

@@ -128,7 +128,7 @@ async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
 
 
 async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> SignIn:
-    """Let a person sign in at a server, and store the sign-in."""
+    """Choose a login flow, run it with the person, and store the sign-in."""
     auth = launch.server.auth
     key, store = SignInKey.of(launch.server), store_of(launch)
     async with AuthorizationRequests(launch.server) as requests:

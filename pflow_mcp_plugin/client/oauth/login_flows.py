@@ -100,7 +100,7 @@ async def code_tokens(
     *,
     is_stored: bool = False,
 ) -> Tokens:
-    """Return the tokens for which a person has signed in, in a browser with a redirect at the end."""
+    """Run the login flow in a browser, which ends with a code in a redirect; return the tokens."""
     verifier, state = token_urlsafe(64), token_urlsafe(32)
     url = _authorization_url(sign_in, redirects.redirect_uri, state, verifier)
     if is_stored and await _is_forgotten(requests, sign_in, url, redirects.redirect_uri):
@@ -145,7 +145,7 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
 
 
 def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
-    """Return the authorization code of a redirect that comes from this authorization server."""
+    """Return the code in the redirect that ends a login in a browser; refuse one from another server."""
     issuer, wrong = fields.get("iss"), ""
     if issuer is None and found.authorization_response_iss_parameter_supported:
         wrong = "does not say which issuer it is from (iss), as its metadata promises"
@@ -168,7 +168,7 @@ def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
 async def _is_forgotten(
     requests: AuthorizationRequests, sign_in: SignIn, url: str, redirect_uri: str
 ) -> bool:
-    """Whether the authorization server no longer knows a client, which it would say in the browser only."""
+    # The authorization server would say so in the browser only.
     try:
         status, location = await requests.status(url)
     except NoAccessToken:  # the browser will say so

@@ -81,7 +81,7 @@ async def discovered(requests: AuthorizationRequests, challenge: str | None = No
 
 
 def challenged_scopes(challenge: str) -> tuple[str, ...]:
-    """Return the scopes that the `WWW-Authenticate` header of a refused request names."""
+    """Return the scopes in the challenge by which a server also says where its metadata is."""
     return _words(challenge_parameters(challenge).get("scope", "").split())
 
 

@@ -121,7 +121,7 @@ class SignIn:
         return tuple(filter(None, found))
 
     def without_configured_secret(self, auth: JSONObject) -> SignIn:
-        """Return the sign-in as it is stored: the config keeps the secret of a client that it names."""
+        """Return what is kept of this sign-in: no secret of a client that the config names."""
         if "client_id" not in auth:
             return self
         return attrs.evolve(self, registration=attrs.evolve(self.registration, client_secret=""))

@@ -135,7 +135,7 @@ def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
 
 
 def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registration | None:
-    """Return the client that an `auth` table names, None if it names none.
+    """Return how the client in an `auth` table authenticates at the token endpoint; None if it names none.
 
     Its authentication is the one that the authorization server knows; with a private key, an assertion.
     """

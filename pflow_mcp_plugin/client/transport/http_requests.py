@@ -75,7 +75,6 @@ class HttpRequests:
         self._auth = auth
 
     async def aclose(self) -> None:
-        """Close the HTTP connections, after a refresh of the access token that may be running."""
         try:
             if self._auth is not None:
                 await self._auth.aclose()
@@ -83,7 +82,7 @@ class HttpRequests:
             await self._client.aclose()
 
     def patience(self, method: str) -> float | None:
-        """Return the seconds that an HTTP request has until its answer ends or its events begin."""
+        """Return how many seconds an HTTP request waits for its answer's end, or events; None: no limit."""
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
         slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
@@ -130,7 +129,6 @@ class HttpRequests:
         return await self._authorized(request)
 
     async def _authorized(self, request: httpx2.Request) -> httpx2.Response:
-        """Send an HTTP request, with an access token if there is `auth`; after a 401, with another."""
         if self._auth is None:
             return await sent(self._client, request)
         await self._auth.authorize(request)
@@ -146,7 +144,7 @@ class HttpRequests:
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
-    """Return the whole body of an HTTP answer from a server."""
+    """Return the body of the answer to an HTTP request; raise MessageTooLarge at the size limit."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -169,7 +167,7 @@ async def read_beginning(response: httpx2.Response) -> bytes:
 
 
 def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
-    """Return the exception for an HTTP request that was refused or answered with something other than MCP."""
+    """Return the RequestFailed for an HTTP request whose answer is a refusal, or something other than MCP."""
     # Protocol 2025-11-25, "Session Management": 404 for a request with a session id ends the session.
     lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
     return RequestFailed(
@@ -201,12 +199,12 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event in an HTTP answer is a message, not only a new resume id."""
+    """Return whether an event in the answer to an HTTP request has a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
 async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """Yield the events of an HTTP answer that is an event stream."""
+    """Yield the events in the answer to an HTTP request; raise MessageTooLarge at the size limit."""
     counted = _CountedBytes(response)
     # Wrapped in another response: its bytes are decompressed, and UTF-8 whatever charset it declares.
     plain = httpx2.Response(
@@ -237,7 +235,7 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return what each HTTP request sends to its server: headers as configured, and that made from `auth`."""
+    """Return the headers of each HTTP request to a server: those configured, and the one made from `auth`."""
     auth = server.auth
     kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":

@@ -75,7 +75,7 @@ class LineTransport(ABC):
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the process that writes the lines; None without one, or if we ended it."""
+        """The exit code of the process at the other end of the lines; None for a socket, or one we ended."""
         return self._end_of.exit_code if self._end_of is not None else None
 
     @property
@@ -136,7 +136,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be at work: the stdio transport's pipes are not used yet."""
+        """Whether the pipes are still unused at the server's end, as while a package runner installs it."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux
@@ -224,7 +224,7 @@ class SocketTransport(LineTransport):
 
 
 class TailReader(asyncio.Protocol):
-    """The reader of stderr, beside the lines of the stdio transport; keeps only the last 64 KiB."""
+    """Reads a second pipe beside that of the lines, stderr; keeps only the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -342,7 +342,7 @@ class PipeWriter(asyncio.BaseProtocol):
         return self._given - transport.get_write_buffer_size()
 
     async def close(self, seconds: float) -> None:
-        """Close the pipe to a server, waiting up to `seconds` for buffered data to be written."""
+        """Close the pipe that lines are written to, after at most `seconds` for what it has not yet taken."""
         if self._transport is None or self._transport.is_closing():
             return
         with contextlib.suppress(TimeoutError):
@@ -353,7 +353,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:
-    """Connect an asyncio protocol to the read end of a server's pipe."""
+    """Return the asyncio transport by which a protocol gets the bytes of lines from a server's pipe."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe)
     return transport

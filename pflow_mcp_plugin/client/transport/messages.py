@@ -60,7 +60,6 @@ class Observations:
         self.first_stray = ""  # what the first of them was, if it came before the session was open
 
     def opened(self) -> None:
-        """Note that the session is open: lines that are not JSON-RPC lead to a warning from now on."""
         self.is_open, self.strays = True, 0
 
 
@@ -303,14 +302,13 @@ class MessageQueue:
 
 
 class MessageSink:
-    """The write stream: each message is sent directly, without a queue."""
+    """The stream that the SDK's session writes JSON-RPC messages to; sends each at once, without a queue."""
 
     def __init__(self, send: Callable[[SessionMessage], Any]) -> None:
         self.send = send
         """Sends one message; returns once it is written."""
 
-    async def aclose(self) -> None:
-        """Close nothing: the write stream of messages only passes them on."""
+    async def aclose(self) -> None: ...
 
     async def __aenter__(self) -> Self:
         return self
@@ -334,7 +332,7 @@ def read_json(text: bytes) -> JSON:
 
 
 def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | None:
-    """Return a JSON value as one of the SDK's JSON-RPC messages, None if it is not a message.
+    """Return parsed JSON as the JSON-RPC message that the session reads, None if it is not one.
 
     It takes a parsed value because the SDK's adapter would parse JSON again for each kind of message
     that it tries.

@@ -22,7 +22,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """Read a command's parameter that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
+    """Convert a time, a parameter of the host's commands, at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
     try:
@@ -51,10 +51,9 @@ def limit_option(default: int, what: str = "results") -> Callable[[Decorated], D
 
 
 class WithLoneCache(click.Command):
-    """A command whose option `--cache` may stand alone, and takes a value only after `=`: `--cache=1h`."""
+    """Any command with the shared parameter `--cache`, which may stand alone, or has a time after `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a time that follows the option `--cache` as a word of its own, and parse as click does."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
             if word == "--cache" and re.fullmatch(DURATION, following):
@@ -122,7 +121,7 @@ workflow_run_options = _giving(
 
 
 def taken_options(options: dict[str, Any]) -> RunOptions:
-    """Take the parameters that commands share as `RunOptions` out of those of a command."""
+    """Take the options of a run, which commands share as parameters, out of those of one command."""
     from pflow_mcp_plugin.contract import RunOptions
 
     return RunOptions(
@@ -163,7 +162,7 @@ def setting_names(context: click.Context, _parameter: click.Parameter, _incomple
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what a parameter NODE of any command may be: the node types that begin so."""
+    """Complete a parameter NODE, which several commands share: the node types that begin so."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -171,7 +170,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return what a parameter of any command that takes a source of node types may be: the names of all."""
+    """Complete a parameter that several commands share, a source of node types: the names of all."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

@@ -200,7 +200,7 @@ class Leaf(click.Command):
     def suggestions(
         self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
     ) -> list[Suggestion]:
-        """Return what a leaf's command completes; nothing if its code cannot be imported or fails."""
+        """Return what this leaf's code, imported for it, completes; nothing if that or the import fails."""
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion
@@ -224,7 +224,6 @@ class Leaf(click.Command):
         return []
 
     def _ended(self, path: str, code: object) -> Report:
-        """Return the report of a leaf whose command ended by itself; exit code 2 means wrong usage."""
         if code is None or (isinstance(code, int) and code == 0):
             return Report()
         how = f"ended with exit code {code}" if isinstance(code, int) else f"ended: {code}"
@@ -262,7 +261,6 @@ class Fallback(Leaf):
 
 
 def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
-    """Yield the completion items of a leaf as whole words: of `--option=value` click has the value alone."""
     from pflow_mcp_plugin.contract import Suggestion
 
     option, is_joined, value = incomplete.partition("=")
@@ -279,7 +277,6 @@ def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
 
 
 def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
-    """Return whether a leaf of the command tree takes `word` first: it offers it, or it is a file."""
     if not isinstance(command, Leaf) or not isinstance(host, EmbeddedHost):
         return False
     offered = command.suggestions(host, path, [], word)
@@ -302,7 +299,7 @@ def _click_errors_translated() -> Iterator[None]:
 
 
 def wrong_usage(error: click.ClickException) -> PflowError:
-    """Return click's complaint about the arguments of a command in the tree as one of our errors."""
+    """Return click's complaint about a command of the tree as a PflowError that names its `--help`."""
     context = getattr(error, "ctx", None)
     suggestions = (f"See: {context.command_path} --help",) if context else ()
     return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
@@ -342,7 +339,6 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
 
 
 def _project_option(*, hidden: bool) -> click.Option:
-    """Return the option `--project` of a branch or leaf: after a command unless it has one of this name."""
 
     def use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
         if wanted and isinstance(ctx.obj, EmbeddedHost):

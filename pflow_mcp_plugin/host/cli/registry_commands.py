@@ -268,7 +268,6 @@ def _report(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
 ) -> Report:
-    """Return the report of `registry discover` or `workflow discover`: for people, a row for each match."""
     note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
     beside = {"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})}
     return table_report(

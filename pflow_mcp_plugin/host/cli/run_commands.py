@@ -143,7 +143,7 @@ def run(
 
 
 def shown_detail(options: Mapping[str, Any]) -> Detail | None:
-    """Return how much of a run the options of `pflow run` let be shown."""
+    """Return what `pflow run` shows by its `--quiet` and `--verbose`; both together are wrong usage."""
     if options["quiet"] and options["verbose"]:
         raise PflowError("--quiet and --verbose exclude each other", kind="usage")
     return None if options["quiet"] else "verbose" if options["verbose"] else "usual"
@@ -156,7 +156,7 @@ def run_report(
     detail: Detail | None,
     timeout: float | None,
 ) -> Report:
-    """Return the report of `pflow run` on a compiled workflow; `how` runs it with a watcher and control."""
+    """Run a compiled workflow for `pflow run`, by `how`, within its time limit; return what is printed."""
     names = [node.ref.id for node in compiled.every()]
     with shown_run(names, detail, host.showing_inside) as (watcher, ended):
         with _limited(timeout) as (control, expired):
@@ -277,7 +277,7 @@ def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
-    """Return the place of what `pflow run` or `pflow validate` names, from which it names other workflows."""
+    """Return the place, for `pflow run` and `pflow validate`, from which a workflow names others."""
     is_saved = is_name(word) and word in host.library.names()
     return WorkflowPlace(name=word, file=None if is_saved or is_descriptor(word) else Path(word))
 
@@ -329,7 +329,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return what the command `pflow run --dry-run` prints; `given` are the inputs before defaults.
+    """Return what `pflow run --dry-run` prints in place of a run; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

@@ -274,7 +274,7 @@ def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
 
 
 def _own_time(step: Mapping[str, Any]) -> str:
-    """Return a step's time as `pflow trace show` prints it, without waiting for what was prepared."""
+    # Without waiting for what was prepared.
     took, waited = step.get("milliseconds"), step.get("waited")
     if isinstance(took, int | float) and isinstance(waited, int | float):
         return _took(max(took - waited, 0.0))
@@ -316,7 +316,7 @@ def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedS
 
 
 def failures(step: TracedStep) -> list[TracedStep]:
-    """Return what `pflow trace show --failed` shows of a step: the innermost failures, handled or not."""
+    """Return what `pflow trace show --failed` lists of a step: the innermost that failed, handled or not."""
     inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
     is_lost = step.content.get("error") is not None
     return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside

@@ -48,7 +48,7 @@ class NodeLink:
         return {field.key for field in self.interface.outputs}
 
     def result_for(self, wanted: Field) -> str:
-        """Return the key of the output that the next link in a chain gets: the result, or its only text."""
+        """Return the output of this node that the workflow's next node gets: the result, or its only text."""
         result = self.interface.result_key
         types = {field.key: {*field.types} for field in self.interface.outputs}
         texts = [key for key, found in types.items() if found == {"str"} and key not in (result, "error")]
@@ -120,7 +120,6 @@ class _Builder:
         return nodes
 
     def _params(self, place: int) -> dict[str, Any]:
-        """Return what a chain's flags set at a node; what is data becomes an input of the workflow."""
         link = self._links[place]
         params: dict[str, Any] = {}
         for key, given in link.given.items():
@@ -221,7 +220,6 @@ class _Builder:
 
 
 def _refusal_as_input(field: Field, given: Given | None) -> Problem | None:
-    """Return why a flag in a chain cannot become an input of the workflow; None if it can."""
     if given is not None and given.is_template and given.value != STDIN:
         reason = "a value with a template cannot be a default"
         step = f"Leave out {shown_flag(field)}, or --input"

@@ -94,7 +94,6 @@ class DirectRun:
         )
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
-        """Return the plan and the inputs to run a chain with; standard input is read only if it is wanted."""
         built = chain_workflow(links, chain, has_stdin=True)
         inputs = built.workflow.get("inputs")
         spec = inputs.get("stdin") if isinstance(inputs, dict) else None
@@ -234,7 +233,7 @@ def refuse_redirection(
     is_node: Callable[[str], bool],
     nearest: Callable[[str], Sequence[str]],
 ) -> Problem | None:
-    """Refuse a direct run of nodes whose `>>` appends to a file named as a node: it should have been quoted.
+    """Refuse to run nodes as typed if the shell took `>>` for itself and a node's name for that of a file.
 
     A file that the shell made for it may also be named as one of the `nearest` nodes; else a note on it is
     returned, unless its name has a suffix.
@@ -307,7 +306,7 @@ _SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'"
 
 
 def chain_help(prog_name: str) -> str:
-    """Return the help about running nodes on the command line in general."""
+    """Return the help of a direct run: how to type nodes on a command line, and the options."""
     usage = f"Usage: {prog_name} NODE [--FLAG VALUE]... [then NODE [--FLAG VALUE]...]..."
     about = "Run nodes without a workflow file; each takes the result of the one before it."
     lines = [usage, "", f"  {about}", "", *(f"  {line}" for line in _VALUES.splitlines())]

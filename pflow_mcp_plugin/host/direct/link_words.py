@@ -43,7 +43,7 @@ OPTIONS = frozenset((*_FORMS, *_SWITCHES, _CACHE))
 
 @attrs.frozen
 class Link:
-    """A link of a chain as typed: a node type and the words that follow it."""
+    """The words of one link: a node type, and those that follow it."""
 
     node: str
     words: tuple[str, ...]
@@ -51,7 +51,7 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class Chain:
-    """The words of a chain as links, and the options of pflow, which may stand anywhere among them.
+    """The words of a command line read as links, and pflow's own options, which may stand anywhere.
 
     It is saved under the name `save` if there is one, or only shown as a workflow, of which `inputs` are the
     flags that become inputs; otherwise it runs with `options`. `help_of` is the place of the link whose help
@@ -75,7 +75,7 @@ class Chain:
 
 
 def mistake(message: str, step: str = "") -> Problem:
-    """Return a problem with the words of a chain."""
+    """Return a problem of kind `usage`, about words that were typed wrong."""
     return Problem(message=message, suggestion=step, kind="usage")
 
 
@@ -249,7 +249,7 @@ def file_text(path: Path, word: str) -> str:
 
 
 def params_object(text: str) -> dict[str, object]:
-    """Return the object in the word after `--params`: as JSON, as `@FILE`, or `-` for what is piped in."""
+    """Read the word after pflow's own option `--params`: an object, as JSON, `@FILE` or `-` (piped in)."""
     if text == "-":
         text = input_text()
     elif text.startswith("@"):

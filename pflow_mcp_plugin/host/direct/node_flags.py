@@ -314,7 +314,7 @@ _METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|f
 
 
 def _is_dashed(word: str) -> bool:
-    """Return whether a word looks like a flag; one hyphen, or a dash from a word processor, is a mistake."""
+    # One hyphen, or a dash from a word processor, is a mistake for two.
     bare = word.lstrip(_DASHES)
     return word.startswith("--") or (bare != word and (bare[:1].isalpha()))
 

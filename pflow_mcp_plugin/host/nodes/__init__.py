@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Implement the hook for node sources, for this whole package: one source has all the nodes in it."""
+    """Register the host's own nodes, such as `echo` and `http`, as one source."""
     from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
     return [OwnNodes()]
@@ -30,7 +30,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Implement the hook for run contexts, for this whole package: with a run, end what its nodes started."""
+    """Return what ends, with a run, the programs that the host's own nodes `shell` and `python` started."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

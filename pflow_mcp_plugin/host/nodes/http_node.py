@@ -209,7 +209,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
 
 
 def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield each mistake in how a node `http` is written: in its params, as far as known before it runs."""
+    """Yield each mistake in the params of the node `http`, as far as they are known before it runs."""
     params = {key: value for key, value in params.items() if value is not None}
     auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
     found = (_method_mistakes(params), _url_mistakes(params), _value_mistakes(params))

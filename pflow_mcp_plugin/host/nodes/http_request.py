@@ -60,7 +60,7 @@ _NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 
 @attrs.frozen(kw_only=True)
 class HttpEndpoint:
-    """What requests of a node `http` may connect to; see `network.egress.Endpoint`.
+    """Where the requests, each redirect and page among them, may connect to; see `network.egress.Endpoint`.
 
     Its `url` is that of the node if its host is the author's, or allowed anyway; else it is empty.
     """
@@ -138,7 +138,7 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
 
 
 def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -> HttpAnswer:
-    """Make all requests of a node `http`; ends soon after `stopped` returns true, or at Ctrl-C."""
+    """Send a request, with its retries, redirects, pages; ends soon after `stopped` is true, or at Ctrl-C."""
     exchange, answered = _Exchange(call, step), Future[HttpAnswer]()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
@@ -168,8 +168,6 @@ def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -
 
 
 class _Exchange:
-    """The requests of one node `http` and their answers. `ran` says whether what it asks for was done."""
-
     def __init__(self, call: HttpCall, step: RunStep | None) -> None:
         self.ran: Ran = "not ran"
         self._call = call
@@ -180,7 +178,6 @@ class _Exchange:
         self._answer = HttpAnswer()
 
     async def run(self) -> HttpAnswer:
-        """Make the requests of the node `http`; a failure is in the answer."""
         call, answer = self._call, self._answer
         self._end = asyncio.get_running_loop().time() + call.timeout
         try:
@@ -242,7 +239,6 @@ class _Exchange:
         return str(following)
 
     async def _page(self, url: str) -> httpx2.URL:
-        """Request one page, with redirects, and retry where that does no harm; return its last URL."""
         left, pause, room = self._call.retries, FIRST_PAUSE, self._left
         while True:
             self._left = room
@@ -271,7 +267,6 @@ class _Exchange:
 
     @asynccontextmanager
     async def _followed(self, url: str) -> AsyncIterator[httpx2.Response]:
-        """Send a request of the node `http`, follow redirects, and yield the last answer."""
         call, method = self._call, self._call.method
         for _ in range(MOST_REDIRECTS + 1):
             async with self._sent(method, url) as response:
@@ -372,7 +367,6 @@ class _Exchange:
         self._answer.path = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:
-        """Yield the body that a node `http` gets, decompressed; its request fails where that is too long."""
         async for chunk in response.aiter_bytes():
             self._left -= len(chunk)
             if self._left < 0:
@@ -475,7 +469,6 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _decoded(content: bytes, headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the body of an answer to a request as text, and what is wrong: `no text`, or its charset."""
     kind, charset = media_type(headers), _charset(headers)
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), charset or "utf-8")
     try:

@@ -65,7 +65,6 @@ class Llm(OutputsNode):
         }
 
     def exec_fallback(self, prep_res: tuple[str, Run | None], exc: Exception) -> dict[str, Any]:
-        """Raise the language model's failure; as a retryable error if the model did nothing."""
         undone = turned_away(exc)
         if undone is None:
             raise exc

@@ -490,7 +490,7 @@ def _code_mistakes(params: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def misnamed(inputs: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with the names of inputs of the host's own node `python`: they become variables."""
+    """For the entry of our own node `python`: yield which of its inputs cannot be variables, and why."""
     from keyword import iskeyword
 
     for name in inputs:

@@ -1,4 +1,4 @@
-"""The nodes `echo`, `branch`, `transform` and `fail`, which only work on values."""
+"""The nodes `echo`, `branch`, `transform` and `fail`, which only work on values, and how nodes get those."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 2_000_000.0
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
-    """Return the value of `key` for a node to work on: from its params, the shared store, or the default."""
+    """Return the value that a node such as `echo` works on: from params, the shared store, or the default."""
     for place in (params, shared):
         if key in place:
             return place[key]
@@ -28,7 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return the values of a node's params as written, with their templates; as given if there is no run."""
+    """Return a node's values as written, before their templates are filled in; as given outside a run."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -36,7 +36,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return the value of `key` among a node's params, which must be positive; `unit` is for the message."""
+    """Return the value of one of the host's nodes for `key`, which must be positive; messages have `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -49,7 +49,7 @@ Evaluate = Callable[..., Any]
 
 
 def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
-    """Return what evaluates the expressions of a `branch` or `transform`.
+    """Return how the nodes `branch` and `transform` compute a value from an expression.
 
     In a plain pocketflow program no host has set it, and expressions see the shared store.
     """
@@ -64,12 +64,12 @@ def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
 
 
 def no_expression(key: str) -> PflowError:
-    """Return the error of a `branch` or `transform` without an expression."""
+    """Return the error of a node `branch` or `transform` whose expression is missing or empty."""
     return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
 
 
 def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
-    """Set the value `error` beside the other values that a node wrote, and return the node's action."""
+    """End a node such as `fail`: set its value `error`, and return its action."""
     shared["error"] = None if failure is None else failure.message
     if failure is None:
         return "default"

@@ -54,7 +54,6 @@ class PlannedNode:
 
     @property
     def id(self) -> str:
-        """The compiled node's id in its own workflow; in a run, those of the nodes around it precede it."""
         return self.ref.id.rpartition("/")[2]
 
     @cached_property
@@ -106,7 +105,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the planned nodes sure to run if each takes its default action, none from a kept result."""
+        """Yield the compiled nodes sure to run, none from a kept result, if all take their default action."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -115,7 +114,7 @@ class Compiled:
                     yield from node.sub.certain()
 
     def required(self) -> Iterator[NodeUse]:
-        """Yield from the plan the use of each node that runs anyway, and whose failure no edge handles."""
+        """Yield the uses of the compiled nodes that surely run, and whose failure no edge handles."""
         certain = {node.ref.id for node in self.certain()}
         for node in self.nodes:
             # A list of a batch may be empty, or its other items go on.
@@ -130,11 +129,11 @@ class Compiled:
         return len(self.graph.certain())
 
     def typed(self) -> Compiled:
-        """Return the compiled plan of what was typed: a single node has no warnings about what it lacks."""
+        """Return this compiled plan without warnings about what its node lacks, if it has only one."""
         return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
     def cached(self, ttl: float | None) -> Compiled:
-        """Return a copy of the compiled plan with `ttl`, in seconds, at each node that may have one.
+        """Return this compiled plan with `ttl`, in seconds, at each node that may have one.
 
         With None, no node has one, whatever is written.
         """
@@ -197,7 +196,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return what forbids that a checked workflow is compiled: errors about its data flows."""
+    """Return why a policy forbids that a checked workflow is compiled: errors about its data flows."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -302,7 +301,7 @@ def _of_this_kind(problem: object) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Return a new node of the class that its plan only names; raise PflowError if that does not load."""
+    """Return a new node for a plan, which is pure data and names its class only; PflowError if that fails."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

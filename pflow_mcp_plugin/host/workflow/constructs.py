@@ -55,7 +55,7 @@ Known = Callable[[JSON], object]
 
 @attrs.frozen(kw_only=True)
 class ExpressionPlace:
-    """An expression in a construct such as `when`, in a parameter of a node, or in the condition of an edge.
+    """Where a construct such as `when` has an expression; also in a node's parameter or an edge's condition.
 
     Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
     false. With `on_data`, names in it are looked up in the parameter `data` of its node.
@@ -182,7 +182,6 @@ class Batch:
 
 
 def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
-    """Return the schema of one run's outputs, as a part of what the construct `batch` makes of them."""
     known: dict[str, JSON] = {}
     for field in entry.interface.outputs:
         key = quote(field.key.replace("~", "~0").replace("/", "~1"), safe="~")
@@ -342,7 +341,7 @@ class Constructs:
         return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> list[Path]:
-        """Return what a path into outputs that the constructs have changed reads of those of a single run.
+        """Return what a path into what `batch` makes of a node's outputs reads of those of a single run.
 
         Of a batch, `results[0].title` reads `title` of an item.
         """
@@ -385,7 +384,6 @@ class Constructs:
         return [*words, "for each item"] if self.batch else words
 
     def described(self, known: Known) -> dict[str, JSON]:
-        """Return what a dry run says of the constructs in JSON."""
         return {
             "when": self.when.text if self.when else "",
             "batch": self.batch is not None,

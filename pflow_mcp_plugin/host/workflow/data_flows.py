@@ -147,7 +147,7 @@ def _read(param: str, path: Path) -> Read:
 
 
 def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
-    """Return whether a param is set in every run, so that no data flows in by its key."""
+    # No data flows in by the key of a param that is set in every run.
     if key not in spec.params:
         return False
     reference = lone(spec.params[key])
@@ -270,7 +270,7 @@ class DataMovement:
         return level.readers(number) << level.first | (1 << level.exit if leaves else 0)
 
     def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key by which data flows to one of the `readers`, and the parameter that takes it."""
+        """Return the key by which data moves on to one of the `readers`, and the parameter that takes it."""
         into = self._levels[target]
         if target == into.exit and into.around:
             return WHOLE, _OUTPUTS
@@ -300,7 +300,7 @@ def _leaving(document: WorkflowDocument, inner: _Level, outer: _Level, node: Mov
 
 @attrs.frozen(kw_only=True)
 class PathNode:
-    """A node on the path of a data flow, or `inputs`, which have no type.
+    """A node that data moves through on its way, or `inputs`, which have no type.
 
     `param` takes the data, except at the first; by `key` the data moves on, except at the last.
     """
@@ -313,7 +313,7 @@ class PathNode:
 
 @attrs.frozen(kw_only=True)
 class DataFlow:
-    """A way that data may take through a workflow, one of the shortest.
+    """A data flow that was found in a workflow: a shortest way from one node to another.
 
     `effects` are those of its first and its last node, and `place` is the JSON path of the last. `rule` is
     the rule of the policy that denies it, such as `flows.deny[0]`, or empty.
@@ -380,7 +380,7 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Search a checked workflow for data flows from node to node that the policy denies.
+    """Find how data moves through a checked workflow, from node to node, in ways that are denied.
 
     With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
     or send data. `given` names the inputs of a run.
@@ -394,7 +394,7 @@ def find_flows(
 
 
 class FlowSearch:
-    """Searches for data flows, breadth first from each node that one may begin at.
+    """The search for how data moves through a workflow, breadth first from each node where it may begin.
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
     limit on what is found, that makes the search proportional to the size of the workflow. `denied` has, for
@@ -418,7 +418,6 @@ class FlowSearch:
         self.steps = 0
 
     def _matching(self, word: str) -> int:
-        """Return the workflow's nodes, as bits, at which a flow may begin or end by this word of a rule."""
         nodes = self._movement.nodes
         if word == INPUTS:
             return 1 << len(nodes)

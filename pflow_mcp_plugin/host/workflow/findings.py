@@ -124,5 +124,5 @@ def unwritten(what: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception's message for a finding, with its class unless it is one of ours."""
+    """Return the words of an exception for a problem found in a workflow; its class too unless it is ours."""
     return error.message if isinstance(error, PflowError) else described(error)

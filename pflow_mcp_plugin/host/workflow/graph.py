@@ -191,7 +191,7 @@ class Graph:
         return self._spans(reversed(self._loops), targets)
 
     def _spans(self, loops: Iterable[set[str]], neighbours: Mapping[str, Collection[str]]) -> dict[str, int]:
-        """For each node of the graph, return as bits all that `neighbours` lead to; `loops` in that order."""
+        # Loops that `neighbours` lead to come before those that lead to them.
         spans: dict[str, int] = {}
         for joined in loops:
             beside = {neighbour for member in joined for neighbour in neighbours[member]}

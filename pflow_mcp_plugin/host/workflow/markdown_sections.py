@@ -260,7 +260,7 @@ class _Reader:
         return read
 
     def _set(self, entry: MarkdownEntry, key: str, value: JSON, place: Place) -> None:
-        """Set a field of an entry in a section; dots in its key lead inside, as in `headers.Accept`."""
+        # Dots in a key lead inside, as in `headers.Accept`.
         path, holder = "$", entry.fields
         *outer, last = key.split(".") if all(key.split(".")) else [key]
         for part in outer:

@@ -140,7 +140,6 @@ class _Conversion:
     def _named(
         self, parts: MarkdownParts, section: str, convert: Callable[[MarkdownEntry], dict[str, JSON]]
     ) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """Yield the converted entries of a Markdown section by name; report a name that is there twice."""
         known: dict[str, Place] = {}
         for entry in parts.sections[section][1] if section in parts.sections else ():
             if entry.name in known:

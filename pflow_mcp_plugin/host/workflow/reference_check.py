@@ -54,7 +54,7 @@ def output_field(entry: Entry, key: str) -> Field | None:
 
 
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
-    """Return the entry by which references to a node are checked: its own actions and outputs are in it."""
+    """Return the entry that references to a node's outputs are checked by, with the actions of this node."""
     entry = entries.get(node.entry_key)
     if entry is None:
         return None
@@ -345,7 +345,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:
-    """Check the references in a shell line: no value must become part of it, wherever its template is."""
+    """Check where a shell line references values: no value must become part of the line itself."""
     try:
         bind_line(line, lambda _: "")
     except PflowError as error:

@@ -174,7 +174,7 @@ def check_workflow(
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check a workflow with the sub-workflows that its nodes run, and those that these run: every problem.
+    """Check the workflows that run as nodes of one, at any depth, together with it: every problem.
 
     `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
     values are not known. `place` is where the workflow is, so where those that it runs are looked up.
@@ -189,7 +189,6 @@ def check_workflow(
 
 
 def _uses(checked: Checked) -> Iterator[NodeUse]:
-    """Yield the uses of nodes in a workflow, and in those that it runs as nodes, each read once."""
     waiting, met = [checked], {id(checked)}
     for each in waiting:
         yield from each.uses.values()
@@ -325,7 +324,7 @@ class _SubWorkflows:
 
 
 def _asks_the_time(document: WorkflowDocument) -> bool:
-    """Return whether a sub-workflow's conditions may call `now()`, so that its results are not to be kept."""
+    # Results of a workflow that calls `now()` are not to be kept.
     places = [place for edge in document.edges for place in edge.conditions]
     places += [place for node in document.nodes for place in node.constructs.conditions]
     return any("now(" in "".join(place.text.split()) for place in places)

@@ -89,7 +89,7 @@ IN_CODE = "Pass the value in another parameter, such as inputs, and use its name
 
 
 def in_code(template: str, where: str = "") -> str:
-    """Return the message about a template in code, where none may be; `where` is the line."""
+    """Return the message that a template such as `${name}` is in code, where none may be, at `where`."""
     return f"{template} is in code{where}: no value becomes a part of code"
 
 
@@ -167,7 +167,7 @@ def named(value: object) -> Iterator[TemplateReference]:
 
 
 def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
-    """Yield every string in a value with its JSON path; keys of objects not, which hold no templates."""
+    """Yield each string that may hold a template such as `${name}`, with its JSON path; keys may not."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
@@ -279,7 +279,7 @@ def as_text(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """The step in `${path.to[0]}`, such as `.to` or `[0]`, that the declaration `within` does not have.
+    """The step of a template such as `${path.to[0]}` that the declaration `within` does not have.
 
     `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
     the declaration excludes it; else it only does not name it.
@@ -332,7 +332,7 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the field behind a template `${name}` that stands for each item of a declared list."""
+    """Return what is declared inside the template `${name}` that stands for each item of a list."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 

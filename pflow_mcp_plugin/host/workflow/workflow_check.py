@@ -72,12 +72,12 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Parse the source of a mapping, so that the check of the workflow can treat it as a template."""
+    """Return the source of one of a workflow's mappings as a template, so that both are checked alike."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
 class NodeTypes(Protocol):
-    """What a whole workflow is checked against: the node types, and what they report of their uses."""
+    """What the check of a whole workflow asks about node types: their entries, and what they lack here."""
 
     def find(self, node_type: str) -> Entry | None: ...
 
@@ -111,12 +111,12 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry to check a workflow with, for a user who believes what nodes claim of themselves."""
+    """Return an entry by which the check of a whole workflow takes a node as flow-safe if it says it is."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry by which the check of a workflow lets a node take parameters that are not declared."""
+    """Return an entry by which the check of a whole workflow accepts parameters that are not declared."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
@@ -432,7 +432,6 @@ class _Check:
             self.findings.warning(path, message, step)
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        """Check workflow inputs that a node reads by name, and what is mapped to it, against its params."""
         mapped = self.document.mapping(node.id).inputs
         for wanted in entry.interface.params:
             key = wanted.key
@@ -485,7 +484,6 @@ class _Check:
             self.check_use(node, entry, values, read.of(node))
 
     def input_values(self, node: NodeSpec, entry: Entry, bound: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of inputs by which to check a node's use: those that no earlier node changes."""
         scope = self.inner_scope(node)
         inside = [node.params, *(place.value for place in node.constructs.templates)]
         wanted = {part.root for part in named(inside)}.union(entry.interface.reads)

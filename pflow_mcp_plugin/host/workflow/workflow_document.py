@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether a node of a document is written to fetch only: a safe `method`, without `download`."""
+    """Return whether a document's node `http` only fetches: with a safe `method`, and without `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -84,7 +84,7 @@ class NodeSpec:
 
     @property
     def entry_key(self) -> str:
-        """What finds the entry of the document's node: its type, with its id if a workflow is written in it.
+        """By what the entry of this part of the document is found: its type, its id if a workflow is in it.
 
         Nodes that take other parameters than those declared, and requests that only fetch something, have an
         entry of their own.
@@ -115,7 +115,7 @@ class EdgeSpec:
 
     @property
     def route(self) -> str:
-        """What distinguishes a node's edges in the document: the action, with the condition if it has one."""
+        """The document's edge among others of its node: by its action, and by its condition if it has one."""
         return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
@@ -167,7 +167,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Return a value, or text for one, in the type of the document's input; raise `TypeMismatch`."""
+        """Return a value, or text for one, in the type that the document gives it; raise `TypeMismatch`."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()
@@ -191,7 +191,7 @@ class OutputSpec:
 
 @attrs.frozen(kw_only=True)
 class NodeMapping:
-    """The document's mapping of the keys that a node reads and writes to names at the root of the store."""
+    """A node's part of the document's `mappings`: its keys, read or written, to names at the store's root."""
 
     inputs: Mapping[str, str] = attrs.field(factory=dict)
     outputs: Mapping[str, str] = attrs.field(factory=dict)
@@ -301,7 +301,7 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return the run's values of the inputs that a workflow's document declares as secret."""
+    """Return the values that a run has for inputs that the document declares as secret."""
     secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
     return [value for value in secret if isinstance(value, str) and value]
 

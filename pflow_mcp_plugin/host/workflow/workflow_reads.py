@@ -45,12 +45,12 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of our own nodes, which tells where it reads expressions; empty for others."""
+    """Return the type of one of our nodes, by which it is known where it has expressions; else nothing."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return the parameters in which a node has expressions to read by; no template in them is resolved."""
+    """Return the parameters of a node that have expressions of what it reads, and so no templates."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
@@ -75,7 +75,7 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases in which a workflow has the expressions of a branch; empty if there are none."""
+    """Return the cases of a `branch`, which have the expressions that it reads by; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
@@ -113,7 +113,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a workflow's `transform`, with the types of what its expressions read."""
+    """Return what others may read of a `transform`: its outputs, typed by what its expressions read."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -129,7 +129,7 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return the params that a workflow's node reads, as known before a run: `UNKNOWN` if not there yet.
+    """Return what is known of a node's params before a run; `UNKNOWN` where it reads what is not there yet.
 
     So is a value of the wrong type; only in the use of an item of a batch such a value stays as it is.
     """
@@ -145,7 +145,7 @@ def known_params(
 
 
 def fitting(value: object, field: Field) -> object:
-    """Return a value that a node reads, if known before a run, in its declared type; else `UNKNOWN`."""
+    """Return a value that is known before a run in the type of the node that reads it; else `UNKNOWN`."""
     try:
         return value if value is UNKNOWN else coerce(value, field)
     except TypeMismatch:
@@ -153,7 +153,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return a look-up for the templates by which a workflow reads values that are known before a run."""
+    """Return a look-up of what is known, before a run, of the values that a workflow reads."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN

@@ -90,7 +90,7 @@ def read_text(path: Path) -> str:
 
 
 def similar_files(path: Path) -> tuple[str, ...]:
-    """Return a suggestion that names the workflow file that is named most like a missing one."""
+    """Return a suggestion for a missing workflow file: the JSON or YAML file with the nearest name."""
     suffixes = (".json", ".yaml", ".yml")
     files = path.parent.iterdir() if path.parent.is_dir() else ()
     # The suffix is left out of the comparison: short names that share it would all be alike.
@@ -111,7 +111,7 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load the workflow in a JSON or YAML text, or another object, which messages call `what`.
+    """Load a workflow from JSON or YAML text, or another object, which messages call `what`.
 
     `origin` is the name of its file; `is_yaml` goes by the suffix. An error names line and column, or each
     duplicate key.
@@ -266,7 +266,7 @@ def json_places(text: str) -> dict[str, Place]:
 
 
 def _paths(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the path of each value in a JSON text, with the offset at which it, or its key, begins."""
+    # The offset of a member of an object is that of its key.
     # Of each list or object around the current place: its path, and an index or a key.
     around: list[tuple[str, int | str | None]] = []
     yield "$", len(text) - len(text.lstrip("\ufeff \t\r\n"))
@@ -299,8 +299,6 @@ def _name(part: str) -> str:
 
 @attrs.define
 class _Container:
-    """A list or object being read in a JSON text: the key in wait, and how many values it has so far."""
-
     value: Any
     path: str
     place: Place

@@ -63,7 +63,7 @@ def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def hyphenated(text: str) -> Mapping[str, str]:
-    """Return what reads as a subtraction but may be meant as a name with hyphens, by each name in it.
+    """Return where `-` is read as an operator but may be meant as a hyphen: each text, by each name in it.
 
     `read-file.content` is `read` minus the `content` of `file`, unless the name is in double quotes.
     """

@@ -145,8 +145,6 @@ def _tokens(text: str) -> list[Token]:
 
 
 class _Parser(parser.Parser):
-    """The parser of jmespath, for expressions with `$`, bare numbers and arithmetic; without its cache."""
-
     BINDING_POWER = {**parser.Parser.BINDING_POWER, "root": 0, **BINDING_POWER}  # noqa: RUF012 - as there
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -178,7 +176,7 @@ class _Parser(parser.Parser):
 
 
 def path_text(node: Node) -> str:
-    """Return a parsed path in the syntax of expressions; an empty string for an expression that is none."""
+    """Return the syntax of a parsed expression that is a path; empty for any other expression."""
     kind, value = node["type"], node.get("value")
     if kind == "field":
         name = str(value)
@@ -284,7 +282,6 @@ class Evaluation(visitor.TreeInterpreter):
         return self._everything
 
     def visit_function_expression(self, node: Node, value: Any) -> Any:
-        """Evaluate a call in an expression; where null is not taken, the error names the null argument."""
         arguments = [self.visit(child, value) for child in node["children"]]
         try:
             return self._callable.call_function(node["value"], arguments)
@@ -335,7 +332,7 @@ class Evaluation(visitor.TreeInterpreter):
         return merged
 
     def visit_comparator(self, node: Node, value: Any) -> Any:
-        """Evaluate a comparison in an expression; two values that cannot be ordered give null."""
+        # Two values that cannot be ordered give null.
         left, right = (self.visit(child, value) for child in node["children"])
         if node["value"] in ("eq", "ne"):
             self._limits.spend(min(self._limits.size(left), self._limits.size(right)))

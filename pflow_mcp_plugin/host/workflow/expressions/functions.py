@@ -98,7 +98,6 @@ class Limits:
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def spend(self, work: int) -> None:
-        """Count the work of functions, and of what is around them; raise PflowError at the limit."""
         self._left -= work
         if self._left < 0:
             step = "Filter first, or split the work into several nodes"
@@ -118,7 +117,6 @@ class Limits:
         return known[1]
 
     def require_size(self, size: int) -> None:
-        """Raise PflowError if a function of an expression makes, or would make, a value that is too large."""
         if size > LARGEST:
             message = f"it makes a value of more than {LARGEST:,} parts (sixteen characters count as one)"
             raise PflowError(message, suggestions=("Filter first, or write large data to a file",))
