@@ -156,10 +156,9 @@ class _Approval:
     comparison: Comparison = NOTHING
 
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
-        # Another server may have the name by now.
         name = self.launch.server.name
         server = self.known.store.get(name)
-        if self.known.store.fingerprint(name) != self.launch.fingerprint:
+        if self.known.store.fingerprint(name) != self.launch.fingerprint:  # another server may have its name
             raise McpError(
                 f"The config of server {name} changed while it was synced, so nothing was stored",
                 where=Where(server=name, phase="config"),

@@ -333,7 +333,7 @@ class KeptSignIn:
                     await asyncio.to_thread(self._store.write, self._key, sign_in)
 
     def absence(self) -> str:
-        """Return why a request gets no access token: nobody is signed in, or is elsewhere; blocks."""
+        """Return why no request gets a token: nobody is signed in, and where the last login was; blocks."""
         server = self._launch.server
         text = f"nobody is signed in at {place(server.url)}"
         known = (entry.sign_in for entry in self._store.entries())

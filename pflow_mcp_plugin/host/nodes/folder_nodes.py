@@ -115,7 +115,7 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
 
 
 class CopyFile(OutputsNode):
-    """The node `copy-file`, which copies a folder, a file or a link; the copy is whole or not there."""
+    """The node `copy-file`, for folders too; copies a symbolic link itself. A copy is whole or not there."""
 
     doing = "copy"
 

@@ -145,7 +145,7 @@ def known_params(
 
 
 def fitting(value: object, field: Field) -> object:
-    """Return a value that is known before a run in the type of the node that reads it; else `UNKNOWN`."""
+    """Return a value known before a run in the declared type in which a node reads it; else `UNKNOWN`."""
     try:
         return value if value is UNKNOWN else coerce(value, field)
     except TypeMismatch:

@@ -256,7 +256,7 @@ def locate(error: PflowError, file: Path | None) -> None:
 
 
 def json_places(text: str) -> dict[str, Place]:
-    """Return line and column of each part of a valid JSON text, by path; of a member those of its key."""
+    """Return where each part of a workflow's JSON text is, by path: line and column; of a member its key."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     places: dict[str, Place] = {}
     for path, offset in _paths(text):
