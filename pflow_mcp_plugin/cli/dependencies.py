@@ -38,7 +38,7 @@ def pins(host: Host) -> Pins:
 
 
 def open_pool(host: Host) -> Pool:
-    """Build from the host the pool that `pflow mcp` commands work with; the host reports its warnings."""
+    """Build from the host, which reports its warnings, the pool that `pflow mcp` commands use and close."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
