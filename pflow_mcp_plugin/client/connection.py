@@ -247,7 +247,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return what this connection lists, or has listed before, while the server allows to keep that."""
+        """Return all tools as this connection lists them, or as it keeps them while the server allows it."""
         if self._listing is not None and time.monotonic() < self._listing_expires:
             return self._listing
         started = time.perf_counter()

@@ -136,7 +136,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether the pipes are still unused at the server's end, as while a package runner installs it."""
+        """Whether the pipes are still unused at the server's end, as while a package runner is at work."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux
@@ -224,7 +224,7 @@ class SocketTransport(LineTransport):
 
 
 class TailReader(asyncio.Protocol):
-    """Reads a second pipe beside that of the lines, stderr; keeps only the last 64 KiB."""
+    """Reads stderr, the pipe beside that of the lines; keeps only the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

@@ -341,7 +341,7 @@ class Constructs:
         return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> list[Path]:
-        """Return what a path into what `batch` makes of a node's outputs reads of those of a single run.
+        """Return which paths into a single run's outputs are read by one into what `batch` makes of them.
 
         Of a batch, `results[0].title` reads `title` of an item.
         """

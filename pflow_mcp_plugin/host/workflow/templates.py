@@ -292,7 +292,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Return what is declared at the end of a template's path from a field on, or its misstep, or None."""
+    """Follow the path of a template, such as `.to[0]`, from a field: return where it ends, or its misstep."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):

@@ -84,7 +84,7 @@ class NodeSpec:
 
     @property
     def entry_key(self) -> str:
-        """By what the entry of this part of the document is found: its type, its id if a workflow is in it.
+        """The key of the entry for this node of the document: its type, with its id if a workflow is in it.
 
         Nodes that take other parameters than those declared, and requests that only fetch something, have an
         entry of their own.
