@@ -117,7 +117,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """In the `with` block, collect what this thread reports to the host, instead of showing it."""
+        """Make the embedded host collect what this thread reports in the block, rather than show it."""
         before = getattr(self._gathering, "problems", None)
         self._gathering.problems = []
         try:
@@ -127,7 +127,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """In the `with` block, let the host show what is reported inside the context `around()`."""
+        """Make the embedded host enter `around()` in the `with` block whenever it shows what was reported."""
         before, self._around = self._around, around
         try:
             yield
@@ -146,7 +146,6 @@ class EmbeddedHost(Host):
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
-        """Rebuild the embedded host's index of nodes, one for all plugins, whichever changed its source."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:

@@ -95,7 +95,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
 
 
 def read_toml(path: Path) -> Mapping[str, Any] | None:
-    """Read `pflow.toml`, which holds the policy and other tables; None if it does not exist."""
+    """Read the file of the policy on data flows, `pflow.toml`, with its other tables; None without one."""
     try:
         os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
     except FileNotFoundError:

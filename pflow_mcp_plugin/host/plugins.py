@@ -102,7 +102,7 @@ def own_distribution() -> Distribution | None:
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Whether an entry point, found in any distribution, loads this package."""
+    """Whether the plugin or program of an entry point, in any distribution, is this package's own."""
     return script.module.partition(".")[0] == _PACKAGE
 
 
@@ -291,7 +291,7 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Load or call one plugin in the block; its failure is raised as `PluginFailed`, except `passing`.
+    """Load or call one plugin in the block; what it raises becomes `PluginFailed`, except `passing`.
 
     `doing` says what failed then, as in "could not be loaded".
     """
@@ -395,7 +395,7 @@ class Plugins:
 
     @contextmanager
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
-        """Let a plugin fail in the block without harm: warn of it, and go on with the other plugins."""
+        """Load or call one of the plugins in the block; if it fails, warn of it, and let the others go on."""
         try:
             with plugin_code(plugin, doing):
                 yield

@@ -35,7 +35,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 class ScriptNode(pocketflow.BaseNode):
-    """A node in a script, a workflow written in Python; connect it like any pocketflow node."""
+    """A node of a workflow that is written in Python: connect it by `>>`, like any pocketflow node."""
 
     def __init__(self, raw: JSONObject, node_class: type | None) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Script:
             return self._runner(host).run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
-        """Run the Python program: inputs as `--name value` or `name=value`, outputs as JSON on stdout.
+        """Run the workflow written in Python: inputs as `--name value` or `name=value`, JSON on stdout.
 
         `--help` shows the inputs, and `--json` prints one object as `pflow run --json` does.
 
@@ -135,7 +135,6 @@ class Script:
             return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
     def _typed(self, words: Sequence[str]) -> list[str]:
-        """Return the inputs on a script's command line as `name=value`, or print its help and exit."""
         from pflow_mcp_plugin.host.cli.command_line_inputs import declared_inputs
 
         parser = _Parser(

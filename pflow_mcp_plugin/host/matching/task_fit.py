@@ -236,7 +236,7 @@ def _forms(word: str) -> tuple[_Form, ...]:
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots of which one is enough to fit a word: its own, and those of its synonyms."""
+    """Return the roots with which a node fits a word of the task: its own, and those of its synonyms."""
     return frozenset(form.root for form in _forms(word))
 
 
@@ -251,12 +251,12 @@ def _asked(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return what a fit compares of a word: its root, so that a verb fits the nouns made of it."""
+    """Return the root of a word, which is what a fit compares: so a verb fits the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
 class NodeConfidence:
-    """Judges how likely nodes are right for a task: how well each fits it, beside its best rivals."""
+    """The confidence that a node is right for a task, by how well it fits, and its best rivals do."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit
@@ -281,7 +281,6 @@ class NodeConfidence:
 
 
 def _evidence(part: Fit, rival: float) -> float:
-    """Return how well a node fits a task, less what its best rival makes doubtful."""
     doubt = _DOUBT_PER_LEAD * (_LEAD - (part.degree - rival))
     return part.degree * (1 - min(_MOST_DOUBT, max(0.0, doubt)))
 

@@ -155,12 +155,10 @@ def _first_kind(text: str) -> str:
 
 
 def _kind_asked(clause: str) -> str:
-    """Return the kind of the first known verb in a clause to plan; "the list" is no verb."""
     return _first_kind(_NO_VERB.sub(r"\1", QUOTED.sub(" ", clause).lower()))
 
 
 def _kind_of(entry: Entry) -> str:
-    """Return what a node does, as a plan without a model tells it: by verbs in its name and description."""
     name = _WORD.findall(split_name(entry.local_name or entry.node).lower())
     if not _ALWAYS_REMOVES.isdisjoint(name):
         return "remove"
@@ -492,7 +490,6 @@ class _Reading:
 
 
 def _covers(entry: Entry, word: str) -> bool:
-    """Return whether a node covers a word of a clause for an offline plan, itself or by a synonym."""
     return not meanings(word).isdisjoint(described(entry).roots)
 
 

@@ -87,7 +87,6 @@ class Plan:
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that keep a planned workflow from running, without the warnings."""
         return errors_in(self.problems)
 
 
@@ -134,7 +133,7 @@ _FILES = ("file_path", "cwd", "folder", "source", "destination", "download")
 
 
 class Origin:
-    """Tells where the words of a planned workflow come from; `entries` are what the model was shown."""
+    """Whose words a plan has: the task's, or those of the `entries` that the model was shown."""
 
     def __init__(self, task: str, entries: Sequence[Entry]) -> None:
         self._task = task.lower()
@@ -147,7 +146,7 @@ class Origin:
         self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
 
     def foreign(self, text: str) -> str:
-        """Return the part of a plan's text that descriptions of nodes have, but not the task; maybe empty."""
+        """Return the words in a plan's text that are from nodes, not from the task; empty if none are."""
         literals = (part for part in parse(text[:_LONGEST]) if isinstance(part, str))
         lower = " ".join(literals).lower()  # without its templates
         place = next((found for found in self._places if found in lower), "")
@@ -180,7 +179,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield what is wrong with a plan where a value is not from the task: node, key and problem."""
+        """Yield a problem, with its node and key, for each value of a plan whose words are not the task's."""
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():

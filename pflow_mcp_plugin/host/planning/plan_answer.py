@@ -170,7 +170,7 @@ _OFFLINE = "Plan without a model: --offline"
 
 
 class PlanModel:
-    """Gets the answers of a language model, each a JSON object; an answer may take `seconds`.
+    """Gets a language model's answer for a plan, within `seconds`, and reads the JSON object in it.
 
     Its key is looked up in the settings, unless the environment has it.
     """

@@ -39,7 +39,7 @@ def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObj
 
 
 def workflow_schema(node_types: Sequence[str]) -> JSONObject:
-    """Return the schema that goes with the prompt for a workflow whose nodes are of these types."""
+    """Return the schema that the planner sends with its prompt for a workflow of nodes of these types."""
     node = {
         "id": _described("Letters, digits, _ and -; different for each node."),
         "type": _one_of(node_types),
@@ -173,7 +173,7 @@ def seen(value: JSON) -> JSON:
 
 
 def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Match[SavedWorkflow]]) -> str:
-    """Return the prompt that asks a model to choose nodes, or a saved workflow."""
+    """Return the planner's prompt for the choice of nodes, or of a saved workflow."""
     nodes: list[JSON] = [
         {"type": entry.node, "description": visible(entry.description, _DESCRIPTION)} for entry in candidates
     ]

@@ -187,7 +187,6 @@ class PlanRepair:
         return not self._is_known(name)
 
     def _writes_to(self, node: NodeSpec, key: str) -> bool:
-        """Return whether a planned node makes the file in a parameter, which must not be one that is read."""
         entry = self._checked.entries.get(node.entry_key)
         return entry is not None and names_place(key) and entry.purity != "flow_safe"
 

@@ -260,7 +260,6 @@ class PlanDialogue:
     def _draft(
         self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
     ) -> _Draft:
-        """Return the planned workflow in a model's answer, repaired, with what is still wrong with it."""
         read = answered_workflow(answer, known.get)
         if len(list(_types(read))) > MOST_NODES:
             message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"

@@ -44,7 +44,7 @@ class FoundNode:
 
 @attrs.frozen(kw_only=True)
 class ClauseNodes:
-    """A clause of a task as written, with the nodes that fit it, best first.
+    """What discovery finds for one clause of a task: its text as written, and the nodes, best first.
 
     The confidence of each is that in this clause alone.
     """
@@ -134,7 +134,6 @@ class _Matching:
         self._meant: dict[str, Scores] = {}
 
     def needs(self, parts: Sequence[Iterable[str]]) -> list[Scores]:
-        """Return, for each clause of the task, the scores of the nodes that answer it best."""
         whole = self._sum(dict.fromkeys(word for part in parts for word in part))
         families = self._index.families()
         best: dict[str, list[float]] = {}
@@ -175,7 +174,6 @@ class _Matching:
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
-    """Choose the set of nodes found, one by one, by what each adds to the needs; return that for each."""
     # The higher `evenness` is, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]

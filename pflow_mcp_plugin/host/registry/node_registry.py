@@ -135,7 +135,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what the registry's `discover` chooses from; the nodes keep their rows and scores.
+        """Return all that the registry finds for a task; `discover` returns the listed part of it.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -213,10 +213,6 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": nodes}
 
     def refresh(self) -> None:
-        """Bring the registry's index up to date, so that no list or search has to wait for it.
-
-        So are the embeddings, where the extra `[semantic]` is installed.
-        """
         index = self._opened()
         if self._semantic is None:
             return
@@ -233,13 +229,11 @@ class NodeRegistry(Registry):
             index.close()
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin that a node type is registered by; None for the host's own and saved ones."""
         fitting = (it.plugin for it in self.sources if it.fits(node_type) and not it.plugin.own)
         return next(fitting, None)
 
     @shared_part
     def _semantic(self) -> SemanticSearch | None:
-        """The registry's search by meaning; None without the extra `[semantic]`, and nothing is imported."""
         from importlib.util import find_spec
 
         if find_spec("onnxruntime") is None:
@@ -301,7 +295,7 @@ class NodeRegistry(Registry):
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Return the node types of the registry that a beginning can become.
+    """Return the registry's node types that begin like this.
 
     If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
@@ -319,7 +313,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Group node types of the registry, if too many, by stems: up to a hyphen, else one letter longer."""
+    """Group node types as the registry lists very many: by stem, up to a hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
@@ -340,7 +334,7 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check what the node registry has: its entries and their classes; return their number, and the problems.
+    """Check node types of the registry, with their classes; return their number, and the problems.
 
     `names` are their node types, by default all or those of `source`.
     """
@@ -358,7 +352,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the node registry reported, as errors where it left an entry out.
+    """Yield what the registry reported on node types, as errors where it left one out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

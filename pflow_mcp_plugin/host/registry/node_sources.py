@@ -80,7 +80,6 @@ class Origin:
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Ask the node source why it lacks a node type; if it cannot say, that is the reason."""
         try:
             with self._asking("explain a missing node", passing=(PflowError,)):
                 problem = self.source.missing(node_type)
@@ -91,7 +90,6 @@ class Origin:
             return problem_of(error, source=self.name)
 
     def lacking(self, text: str) -> list[Problem]:
-        """Ask the node source what it could offer for a text, as warnings; nothing if it cannot be read."""
         try:
             with self._asking("say what it lacks", passing=(PflowError,)):
                 found = _problems(self.source.lacking(text))
@@ -115,7 +113,6 @@ class Origin:
             return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
-        """Ask the node source which files and folders it reads; return each with its role."""
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
@@ -259,7 +256,7 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
 
 
 class Uninstalled(Problem):
-    """A warning of a node source: some of its nodes cannot run, as their module is not installed."""
+    """A warning that a node source has nodes which cannot run, as their module is not installed."""
 
 
 class SavedEntries(NodeSource):

@@ -137,7 +137,6 @@ def _of_item(
 def _announce_items(
     attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
 ) -> None:
-    """Before a batch's items run, name them to a resumed run's record, lest one pass for one that is gone."""
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return

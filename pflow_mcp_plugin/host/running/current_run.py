@@ -43,7 +43,7 @@ _LONGEST = 200
 
 
 class CurrentRun(Run):
-    """The current run, as the handle that nodes and plugins get on it.
+    """Implements the handle that nodes and plugins get on their run: counts its nodes, can be cancelled.
 
     `expected` is the number of nodes that run if each takes its default action. `control` receives the
     progress and can cancel the run; `watcher` shows it while it lasts. `run_id` is that of a resumed run.
@@ -94,7 +94,6 @@ class CurrentRun(Run):
 
     @property
     def began(self) -> str:
-        """When the current run first began, in UTC (ISO 8601), by its id, which stays when it is resumed."""
         return datetime.fromisoformat(f"{self.run_id[:15].replace('-', 'T')}Z").isoformat()
 
     def cancelled(self) -> bool:
@@ -117,7 +116,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the current run be cancelled until the end of the `with` block; afterwards it is too late.
+        """Let the current run's handle cancel it until the `with` block ends; afterwards it is too late.
 
         Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
         """
@@ -138,7 +137,6 @@ class CurrentRun(Run):
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Return the states that plugins gave the current run for a node; raise PflowError if one fails."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
@@ -180,10 +178,6 @@ class CurrentRun(Run):
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
-        """Let the current run have threads in the block: as many as are wanted and left, perhaps none.
-
-        A batch that runs inside the items of another must not multiply its threads with theirs.
-        """
         taken = sum(self._threads.acquire(blocking=False) for _ in range(wanted))
         try:
             yield taken
@@ -210,7 +204,6 @@ class CurrentRun(Run):
             stop()
 
     def _tell(self, done: float, total: float | None, message: str) -> None:
-        """Tell whoever started the current run how far it has come, until they raise; it goes on then."""
         if not self._is_told:
             return
         shown = self.redactor.text(message)[:_LONGEST].strip()
@@ -224,7 +217,7 @@ class CurrentRun(Run):
 
 @attrs.define(eq=False, repr=False)
 class RunProgress:
-    """How far the current run, or a node of it, has come: counts nodes that begin and end, in any thread.
+    """Counts the nodes of the current run that begin and end, in any thread, to tell how far it has come.
 
     `expected` is the number of nodes that run if each takes its default action, 0 if unknown. `tell` gets how
     many have ended, with the share of the one that runs now, of how many, and a message.
@@ -248,7 +241,6 @@ class RunProgress:
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Tell how far the current run has come: by the nodes that have ended, and a share of one more."""
         share = done / total if total and 0 <= done <= total else 0.0
         with self._lock:
             # Never back: parallel items report in any order, and listeners may insist on progress that grows.

@@ -22,7 +22,7 @@ ASK = "ask"
 
 
 class EarlierSteps:
-    """The steps of the earlier parts of a run, each of which answers for one step of the workflow as it is.
+    """Matches the steps of a run's earlier parts with those that it takes now: each answers for one.
 
     With `only_failed`, failed items of batches run again.
     """
@@ -77,7 +77,7 @@ class EarlierSteps:
         return next(it for it in places if self._places.get(it, step.number) == step.number)
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
-        """Note which items of a batch are still to come, so that earlier steps can be theirs."""
+        """Keep earlier steps for the items of a batch that match them, and are still to come."""
         if self.known:
             with self._lock:
                 self._expected.update(identities)
@@ -85,7 +85,7 @@ class EarlierSteps:
                 self._counts[place] = count
 
     def left(self) -> list[RecordedStep]:
-        """Return earlier steps that may have done harm, and that no step of the resumed run has matched."""
+        """Return the earlier steps that have answered for none of those now, and may have done harm."""
         done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
         begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
         return [it for it in done + begun if not it.safe]

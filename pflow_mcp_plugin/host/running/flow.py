@@ -100,7 +100,6 @@ class StepNode(pocketflow.BaseNode):
         return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
-        """Return what runs a copy of the flow's node; it acts from its start unless its class says when."""
         step = self._attempts.run.current_step()
         if step is not None and step.planned is not self.planned:
             step = None
@@ -195,10 +194,6 @@ class RoutedFlow(pocketflow.Flow):
         self.history: list[str] = []
 
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
-        """Return the node that an action leads to, None at the end of the pocketflow flow.
-
-        Raise the failure of `curr` if no edge handles it, and an error after as many steps as a run may take.
-        """
         # pocketflow only warns of an action without an edge; a failure must not pass silently.
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
@@ -228,7 +223,7 @@ def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
 
 @attrs.define(eq=False, repr=False)
 class SubRun:
-    """Runs a workflow as a node: on a shared store of its own, with the servers of the run around it.
+    """Runs a workflow as a node of the pocketflow flow: on its own shared store, with the run's servers.
 
     `attempts` makes those at the nodes of the workflow around it.
     """
@@ -283,7 +278,7 @@ class SubRun:
 
 
 def collect_outputs(attempts: Attempts) -> dict[str, object]:
-    """Return the outputs of a flow that ran: those the workflow declares, else what its last node wrote.
+    """Return the outputs of a pocketflow flow that ran: those declared, else what its last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given. That a node ran and did not write what an output names is an error.

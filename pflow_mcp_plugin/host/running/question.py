@@ -28,7 +28,7 @@ _LONGEST = 4_000
 
 
 def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attempts: Attempts) -> PlannedNode:
-    """Return a node `ask` with what its question shows: the steps that may follow, with their arguments."""
+    """Return a node `ask` with its question in this run, and the exact arguments of the steps that follow."""
     steps: list[dict[str, Any]] = [
         {"step": node.id, "type": node.ref.type, "params": _arguments(node, planned.id, attempts)}
         for node in following

@@ -45,7 +45,7 @@ def current_step() -> StepOfRun | None:
 
 
 class RecordedRun:
-    """Records the steps of one run as they go on, and knows those of its earlier parts, which a `record` has.
+    """A run whose steps are recorded as they go on, or answered if a `record` has that they were done.
 
     The `head` is what its record says of the run as a whole: unless that is JSON, the run is not recorded.
     One that is not `kept` only has its calls counted, against the `limits` by node type and key.
@@ -89,7 +89,7 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether the run is recorded, and its error does not say already how to go on."""
+        """Whether the run has a record to go on from, which its error does not tell yet."""
         return self._record is not None and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
@@ -158,7 +158,7 @@ class RecordedRun:
             return key
 
     def refuse_unmatched(self, step: RecordedStep, params: Mapping[str, Any]) -> None:
-        """Raise if the recorded run may have done this harmful step already, renamed or with other params."""
+        """Stop the run if its record may have this harmful step under another name or with other params."""
         unmatched = self.earlier.unmatched(step)
         if unmatched:
             step.shown = self.shown(params)
@@ -170,7 +170,6 @@ class RecordedRun:
         return reason
 
     def record(self) -> RunRecord | None:
-        """Return the record, created when the first step is recorded; None if the run has none."""
         with self._lock:
             if self._record is None and not self._lacking:
                 try:
@@ -188,7 +187,7 @@ class RecordedRun:
         item: int | None = None,
         number: int | None = None,
     ) -> int | None:
-        """Record a step as the run goes on, as its trace shows it; return its number, if it has one."""
+        """Put a step into the run's record, as a trace shows it; return its number, None without a record."""
         record = self.record()
         if record is None:
             return None
@@ -215,7 +214,6 @@ class RecordedRun:
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
 
     def shown(self, params: Mapping[str, Any]) -> str:
-        """Return a step's params as the recorded run shows them: as JSON text, shortened and redacted."""
         given = {key: it for key, it in params.items() if not is_reserved(key)}
         text = _encode(self._recorder.sample(given))
         if len(text) > _LONGEST_SHOWN:
@@ -320,7 +318,7 @@ class StepOfRun(RunStep):
         return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
     def call(self) -> None:
-        """Count a call that this step of the recorded run will make; raise if a limit does not allow it."""
+        """Count one more call of this step in the run's record; raise if a limit does not allow it."""
         entry = self.planned.ref.entry
         if self.planned.sub is not None or not is_call(entry):
             return
@@ -393,12 +391,12 @@ class StepOfRun(RunStep):
 
 
 def runs_folder(host: Host) -> Path:
-    """Return the folder in which a host's recorded runs have their records."""
+    """Return the folder in which a host keeps its recorded runs."""
     return host.paths.state / "runs"
 
 
 def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
-    """Return the error of a recorded run that does not know of some steps whether they happened."""
+    """Return the error that stops a recorded run if its record does not tell whether steps happened."""
     return PflowError(
         f"Nobody knows whether these steps happened: {_named(steps)}",
         details={"run_id": run_id, "undecided": [step.to_dict() for step in steps]},
@@ -408,7 +406,7 @@ def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
 
 
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
-    """Return what a recorded run suggests for a step that it left open: how to decide if it happened."""
+    """Return the suggestions of the error that stops a recorded run at an open step: how to decide on it."""
     one = steps[0].place
     return (
         f"If {one} happened: pflow resume {run_id} --assume-done {one}=RESULT",

@@ -40,7 +40,7 @@ def complete_traces(runs: Path, traces: Path) -> None:
 
 
 def trace_of(record: RunRecord) -> dict[str, Any] | None:
-    """Return the trace of a run that was killed, made from its record; None for a run that was not."""
+    """Return a killed run's trace, as a view of its record; None if the run was not killed."""
     head = record.head()
     if head.get("error") is not None or "trace" not in head:
         return None

@@ -35,7 +35,7 @@ class NotKept(Exception):
 
 
 def exact_json(value: object, what: str) -> bytes:
-    """Return a value as exact JSON, from which the same value can be read again: for a key, or to keep it.
+    """Return what a step gets or returns as exact JSON, which can be read again: for its key, or to keep it.
 
     Two values have the same text only if they have the same types and the same order: 1, 1.0, true and "1"
     are four values. Raises NotKept, which names `what` it is, if it is too large or JSON cannot represent it
@@ -49,7 +49,7 @@ def exact_json(value: object, what: str) -> bytes:
 
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
-    """Yield the exact JSON of a value for a key or a record, piece by piece, as it may be large."""
+    """Yield the exact JSON of what a step gets or returns, piece by piece, as it may be large."""
     # In one piece, a long text would be held several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
@@ -60,12 +60,12 @@ def exact_pieces(value: object, what: str) -> Iterator[bytes]:
 
 
 def from_pieces(data: bytes) -> Any:
-    """Return the value that `exact_pieces` wrote."""
+    """Return what a step returned, from its exact JSON."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
-    """Return what tells a step from others that do something else: a hash of its type, params and inputs.
+    """Return the key of what a step does, a hash of the exact JSON of its type, params and inputs.
 
     It is empty if exact JSON cannot represent them.
     """
@@ -79,7 +79,6 @@ def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, A
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """Yield the exact JSON of a large value; small members of it together, as one by one takes far longer."""
     if isinstance(value, str):
         yield '"'
         for start in range(0, len(value), _SLICE):

@@ -55,7 +55,6 @@ class ResultReuse:
 
     @cached_property
     def place(self) -> dict[str, Any]:
-        """What distinguishes this run, in the keys of results, from others that would reuse them."""
         plugins = sorted(plugin.label for plugin in self._plugins.loaded)  # they may change what nodes do
         return {"owner": self.run.origin.owner, "folder": folder_now(), "plugins": plugins}
 
@@ -93,7 +92,6 @@ class ResultReuse:
             self._kept[key] = known
 
     def close(self) -> None:
-        """Remove what was kept for reuse before some part of it became known as a secret."""
         for key, known in self._kept.items():
             if known != self.run.redactor.known:
                 self.find(key, LONGEST_TTL)
@@ -182,7 +180,7 @@ def _code(planned: PlannedNode) -> str:
 
 @attrs.define(eq=False, repr=False)
 class WatchedStore(MutableMapping[str, Any]):
-    """A node's view of the shared store that notices what would make its result unfit for reuse.
+    """Watches whether a node uses the shared store in a way that makes its result unfit for reuse.
 
     The values of what it `reads` are part of the key. The `reason` is empty if the result can be kept.
     """

@@ -108,7 +108,7 @@ class EarlierRun:
         return RunOrigin(owner=self.head["owner"])
 
     def resumed(self, *, only_failed: bool = False) -> Self:
-        """Return the run for a runner to resume; from now on, it counts as going on."""
+        """Return this failed or killed run, opened to be resumed; from now on, it counts as going on."""
         self.record.changes()
         if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
             self.record.close_in("open")

@@ -79,7 +79,6 @@ class RecordedStep:
 
     @property
     def is_open(self) -> bool:
-        """Whether the recorded step waits for a decision or an answer."""
         return self.undecided or self.state == "asked"
 
     def to_dict(self) -> dict[str, object]:
@@ -130,7 +129,7 @@ class RunRecord:
 
     @classmethod
     def create(cls, folder: Path, run_id: str, head: JSONObject) -> Self:
-        """Create the record of a run that begins to act; a `StoreError` says that it cannot be written."""
+        """Create the SQLite file of a run that begins to act; a `StoreError` says that it is not possible."""
         path = folder / "open" / f"{run_id}{_SUFFIX}"
         make_folder(path.parent)
         with _explained(path):
@@ -397,7 +396,6 @@ class RunRecord:
                 self._waiting.popleft()
 
     def _commit(self) -> None:
-        """Write the steps that wait, unless another thread is at it: that one calls this afterwards."""
         while self._waiting and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):
