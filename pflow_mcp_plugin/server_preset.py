@@ -152,7 +152,7 @@ class ServerPreset:
         return tuple(_packages(runner, self.args)) if runner in _PACKAGES else ()
 
     def launch_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the strings that a preset's server is launched with, each with its field, as `args[1]`."""
+        """Yield what a preset's author wrote to launch the server: strings with fields, such as `args[1]`."""
         yield "command", self.command
         yield "url", self.url
         yield from ((f"args[{index}]", value) for index, value in enumerate(self.args))

@@ -37,7 +37,7 @@ Method = Literal["tools/call", "resources/read"]
 
 
 class ToolFilter(NamedTuple):
-    """The tools that a `Server` offers: globs over raw names. An empty `allow` allows all.
+    """The type of a `Server`'s filter of tools: globs over raw names. An empty `allow` allows all.
 
     Attributes:
         allow: Tools that match one of these become nodes.
@@ -48,7 +48,7 @@ class ToolFilter(NamedTuple):
     deny: tuple[str, ...] = ()
 
     def allows(self, tool: str) -> bool:
-        """Whether a `Server` with this `ToolFilter` offers a tool, by its raw name."""
+        """Whether a `ToolFilter` lets its `Server` offer a tool, by the raw name."""
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
@@ -244,7 +244,7 @@ class ToolRecord(ByFields):
 
 
 def __getattr__(name: str) -> Any:
-    """Return a class of `server_preset`, which is loaded only where presets are asked for."""
+    """Return a type for presets, whose module is loaded only where presets are asked for."""
     if name not in ("PresetInput", "ServerPreset"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pflow_mcp_plugin import server_preset

@@ -67,7 +67,7 @@ def remedy(piece: str) -> str:
 
 
 def substitute(text: str, value: Callable[[VariableReference], str]) -> str:
-    """Return a config value with each `${...}` replaced by what `value` returns for it, in one pass."""
+    """Return text in which `value` gives what replaces each reference `${...}` to a variable, in one pass."""
 
     def replacement(piece: re.Match[str]) -> str:
         if piece["name"]:

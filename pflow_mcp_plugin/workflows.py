@@ -25,12 +25,12 @@ FORGET = Decision(choice="forget")
 
 
 def done(result: JSON = None) -> Decision:
-    """Return the decision, for `resume` from Python, that a step happened, with what it returned."""
+    """Return the decision by which a Python program tells `resume` that a step happened, and its result."""
     return Decision(choice="done", result=result)
 
 
 def answer(value: str) -> Decision:
-    """Return the decision, for `resume` from Python, that answers the node at which the run stopped."""
+    """Return the decision by which a Python program answers the node at which a run stopped, in `resume`."""
     return Decision(choice="answer", result=value)
 
 
@@ -41,7 +41,7 @@ def run_workflow(
     options: RunOptions = USUAL_OPTIONS,
     control: RunControl | None = None,
 ) -> Outcome:
-    """Run a workflow from Python as `pflow run` does, to its end, and return its outcome.
+    """Run a workflow from a Python program, as `pflow run` does, and return its outcome.
 
     Args:
         workflow: The name of a saved workflow, a file, or the workflow itself.
@@ -74,7 +74,7 @@ def resume(
     options: RunOptions = USUAL_OPTIONS,
     control: RunControl | None = None,
 ) -> Outcome:
-    """Go on from Python with a run that failed or was killed, as `pflow resume` does; return its outcome.
+    """Resume from Python a run that failed or was killed, as `pflow resume` does; return its outcome.
 
     Args:
         run_id: The run; the last one that did not end well if it is empty.

@@ -146,6 +146,7 @@ class EmbeddedHost(Host):
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
+        # The index is one for all plugins, whichever changed its source.
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:

@@ -237,12 +237,12 @@ _LARGEST = 10**4_000
 
 
 def printed(value: object) -> str:
-    """Return what standard output gets for a value: text as it is, anything else as JSON."""
+    """Return a value as text for a standard stream: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def to_json(value: object, *, strict: bool = False) -> str:
-    """Return what standard output gets as JSON for any value; what JSON cannot represent becomes a string.
+    """Return any value as JSON text for a standard stream; what JSON cannot represent becomes a string.
 
     With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
     written.

@@ -59,7 +59,7 @@ LARGEST = 1 << 20
 
 
 def command_words(command: str) -> list[str]:
-    """Split the command that prints a setting into words, as a shell does; nothing is expanded."""
+    """Split a command that prints a saved value into words, as a shell does; nothing is expanded."""
     import shlex
 
     try:
@@ -72,7 +72,7 @@ def command_words(command: str) -> list[str]:
 
 
 class CommandAnswers:
-    """What the commands of settings printed; each is asked once, whether it succeeds or fails."""
+    """The saved values that commands print; each command is asked once, whether it succeeds or fails."""
 
     def __init__(self, deadline: float = DEADLINE) -> None:
         self._deadline = deadline
@@ -202,7 +202,7 @@ class StoredSettings(Settings):
             return ""
 
     def programs(self) -> dict[str, str]:
-        """Return the programs that print settings, by key, without their arguments, which may be private."""
+        # Without their arguments, which may be private.
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:

@@ -140,7 +140,7 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Tell in words the action of a step in a trace file; empty if it is usual, or told by its case."""
+    """Return what a trace file says of a step's action, in words; empty if usual, or told by its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
@@ -162,7 +162,6 @@ class TracedStep:
 
     @property
     def name(self) -> str:
-        """The name of a step in a trace file: its id, and the indexes of the items that it ran for."""
         return f"{self.content.get('id')}{''.join(f'[{index}]' for index in self.items)}"
 
     @property

@@ -179,7 +179,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the schema of the arguments with which clients call a saved workflow, by its inputs."""
+    """Return the input schema of the tool that pflow serves for a saved workflow, by its inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -192,7 +192,7 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
-    """Return the schema of what clients get from a saved workflow that they call, by its outputs."""
+    """Return the output schema of the tool that pflow serves for a saved workflow, by its outputs."""
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)
@@ -202,7 +202,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
 
 
 def type_words(field: Field) -> str:
-    """Return how clients read the type of a saved workflow's output: `integer or null`, `any value`."""
+    """Return an output's type as a saved workflow's tool describes it: `integer or null`, `any value`."""
     return " or ".join(_types(field)) or "any value"
 
 

@@ -1,4 +1,4 @@
-"""A tool that pflow serves to MCP clients: its declaration, the choice of tools, the check of a call."""
+"""A tool that pflow serves to MCP clients: its declaration, how patterns choose it, the check of a call."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the served tools with names that match a pattern, such as `registry_*`; all without patterns.
+    """Choose served tools by patterns of their names, such as `registry_*`; all without patterns.
 
     Raises `PflowError` if one matches no tool.
     """
@@ -183,7 +183,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the served tools whose names match a pattern; unlike in `selected`, one may match no tool."""
+    """Choose served tools by patterns of their names; unlike in `selected`, a pattern may match no tool."""
     return tuple(
         tool
         for tool in tools
@@ -196,27 +196,27 @@ _Part = TypeVar("_Part")
 
 
 def runner_of(host: Host) -> Runner:
-    """Return the host's runner for a served tool; raise `PflowError` of kind `usage` if it has none."""
+    """Return the host's runner, checked for the call of a served tool: without one, raise `PflowError`."""
     return _present(host.runner, "run workflows")
 
 
 def library_of(host: Host) -> Library:
-    """Return the library for a served tool; raise `PflowError` of kind `usage` if the host has none."""
+    """Return the host's library, checked for the call of a served tool: without one, raise `PflowError`."""
     return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the host's settings, which a served tool needs; raise `PflowError` (`usage`) if it has none."""
+    """Return the host's settings, checked for the call of a served tool: without any, raise `PflowError`."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the host's traces, which a served tool needs; raise `PflowError` (`usage`) if it has none."""
+    """Return the host's traces, checked for the call of a served tool: without any, raise `PflowError`."""
     return _present(host.traces, "write traces")
 
 
 def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return the workflow to make a tool from, by saved name or path, and whether it is a saved one."""
+    """Return a workflow by saved name or path, for a served tool or a lock, and whether it is a saved one."""
     if host.library is not None and word in host.library.names():
         return host.library.get(str(word)), True
     path = Path(word)

@@ -221,7 +221,7 @@ class LineReader:
         return self._writer.unread > MOST_UNREAD or unanswered > MOST_UNANSWERED
 
     def _go_on(self) -> None:
-        """Read stdin on once the client has read what it was sent, or has closed its end."""
+        # Once the client has read what it was sent, or has closed its end.
         if self._ended:
             return
         if not self._is_behind() or self._hung_up.poll(0):

@@ -100,7 +100,7 @@ _LONGEST = 4_096
 
 
 def read_confined(root: Path | None, name: str, most: int) -> bytes:
-    """Return a regular file in the folder that is open to clients, if it has at most so many bytes.
+    """Return a file that a client gives as an argument: in the folder open to clients, and small enough.
 
     The path is relative to the folder, or absolute within it; without a folder, no file may be read.
     """

@@ -41,7 +41,7 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_discover` with the saved workflows that fit a task."""
+    """Answer a call of `workflow_discover`: what in the host's library fits a task."""
     return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
 
 
@@ -153,21 +153,21 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_save`: check a workflow and save it in the library."""
+    """Answer a call of `workflow_save`: check the given workflow, and put it into the host's library."""
     given = given_workflow(request, arguments["workflow_file"])
     saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
     return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
 
 
 def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_list` with the saved workflows."""
+    """Answer a call of `workflow_list`: what is in the host's library."""
     library = request.host.library
     saved = library.saved(arguments.get("filter", "")) if library else ()
     return success({"workflows": [described(each) for each in saved], "total": len(saved)})
 
 
 def described(saved: SavedWorkflow) -> dict[str, Any]:
-    """Return a saved workflow as `workflow_list` shows it: without its path, which a client cannot use."""
+    """Return what `workflow_list` shows of a workflow: all but its path, which is of no use to clients."""
     data = saved.to_dict()
     del data["path"]
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}

@@ -52,7 +52,7 @@ def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return what was last written to a file, None without one; refuse it if others could replace it."""
+    """Read a file as it was last replaced, None without one; refuse it if others could replace it."""
     try:
         try:
             return read_regular(path, own=True)
@@ -167,7 +167,7 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
 
 
 def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int:
-    """Atomically make a file a copy of another, with its permissions and times; return its size.
+    """Atomically replace a file by a copy of another, with permissions and times; return its size.
 
     Raises `NotRegular`, or `OSError` with the target unchanged. A symlink at the target is replaced.
     """

@@ -58,18 +58,18 @@ class StoreError(PflowError):
 
 
 def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
-    """Return the `CorruptFile` error of a mistake right after this text, with its line and column."""
+    """Return the error of a corrupt file, with line and column: right after this text."""
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return what an error adds on how to mend corrupt JSON, for a few common mistakes; else empty."""
+    """Return how to mend a file, for the error that its JSON is corrupt; empty but for common mistakes."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return content as text, without a byte order mark; raise the error `CorruptFile` if it is not UTF-8."""
+    """Return the text of a stored file, without byte order mark; if it is not UTF-8, the error says where."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
-    """Raise the error of a file that a newer pflow wrote: its schema version is greater than known here."""
+    """Raise the error of a stored file that a newer pflow wrote, by its schema version."""
     if isinstance(version, int) and version > known:
         reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
         raise StoreError(path, reason, suggestion="Upgrade pflow")
@@ -88,7 +88,7 @@ DEEPEST = 100
 
 
 def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
-    """Whether a document is so deep that reading or writing its file is an error."""
+    """Whether a document is deeper than a stored file may be, so that reading or writing it is an error."""
     level, depth = [document], 0
     while level:
         if depth > deepest:

@@ -11,7 +11,7 @@ _FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
-    """Return how wide text looks on a terminal, in cells: some characters take two, some none."""
+    """Return the width of text as it looks on a terminal: characters take one cell, two or none."""
     if _is_plain(text):
         return len(text)
     from wcwidth import wcswidth
@@ -28,13 +28,13 @@ def cut(text: str, room: int) -> str:
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
-    """Return text with as many spaces as it takes to look `room` cells wide."""
+    """Return text with spaces, so that it looks `room` cells wide on a terminal."""
     space = " " * (room - text_width(text))
     return space + text if right else text + space
 
 
 def wrapped(text: str, room: int) -> str:
-    """Return text with lines wider than a terminal broken at spaces; further lines are indented.
+    """Return text with lines that look too wide broken at spaces; what follows is indented.
 
     It stands below the text after a mark such as `->`, or after a label in a column of labels.
 
@@ -45,7 +45,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def folded(text: str, room: int) -> list[str]:
-    """Return lines, broken at spaces or within long words, of which none looks wider than `room` cells."""
+    """Return text as lines that look at most `room` cells wide, broken at spaces or within long words."""
     lines = [""]
     for word in text.split():
         rest = word
@@ -111,7 +111,7 @@ def styled(text: str, look: Look, *, coloured: bool) -> str:
 
 
 def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
-    """Return parts of text, each in its colour, as a line that looks at most `room` cells wide."""
+    """Return parts of text in their colours, cut where they would look wider than `room` cells."""
     shown = []
     left = room
     for text, look in parts:

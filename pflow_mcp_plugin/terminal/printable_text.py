@@ -105,7 +105,7 @@ def escape(char: str) -> str:
 
 
 def hidden_places(text: str) -> Iterator[int]:
-    """Yield the positions of the hidden characters in a text, which `printable` escapes."""
+    """Yield the positions in a text of what is not printable for people, and escaped by `printable`."""
     if text.isascii() and text.isprintable():
         return
     for found in _pattern(_CANDIDATES).finditer(text):

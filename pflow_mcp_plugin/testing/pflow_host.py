@@ -53,7 +53,7 @@ class PflowHost:
         self._closing = closing
 
     def register(self, plugin: object, name: str = "") -> None:
-        """Register a plugin that is not installed with the test's host: a module or an object with hooks.
+        """Register a plugin that is not installed with this pflow alone: a module or an object with hooks.
 
         Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
         the hooks that begin with `pflow_mcp_` are called.
@@ -75,7 +75,7 @@ class PflowHost:
     def add_preset(
         self, preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, name: str = ""
     ) -> str:
-        """Configure the server of a preset in the test's host, as `pflow mcp add` does; nothing is started.
+        """Configure a preset's server in the temporary home, as `pflow mcp add` does; nothing is started.
 
         Args:
             preset: A preset, or the name of one that an installed plugin offers.
@@ -106,7 +106,7 @@ class PflowHost:
         self.host.refresh("mcp")
 
     def sync(self, *names: str) -> tuple[str, ...]:
-        """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.
+        """Start servers of the temporary home, and register their tools as nodes, as `pflow mcp sync` does.
 
         Args:
             names: The servers; all of them if none is named.
@@ -125,7 +125,7 @@ class PflowHost:
         return self.nodes()
 
     def serve(self, name: str, tools: Iterable[ToolLike]) -> FakeServer:
-        """Start a fake server, configure and sync it in the test's host; it is closed with the host."""
+        """Start a fake server, configured and synced in the temporary home; it is closed with this host."""
         server = self._closing.enter_context(FakeServer(tools, name=name))
         self.add(name, server.table)
         self.sync(name)
@@ -220,7 +220,7 @@ def _home(home: Path) -> Iterator[None]:
 def assert_preset_starts(
     preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, host: PflowHost | None = None
 ) -> tuple[str, ...]:
-    """Assert in a test that the server of a preset starts and lists its tools.
+    """Assert that the server of a preset starts in a temporary home, and lists its tools.
 
     Args:
         preset: A preset, or the name of one that an installed plugin offers: this checks the entry point too.

@@ -26,7 +26,7 @@ class ToolFailure(Exception):
 
 
 def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
-    """Return a tool as a test declares it, with the function that answers; None if the test gives answers.
+    """Return a tool, however a test declares it, and the function that answers, None if the test does.
 
     A function's schema comes from its annotations.
 
@@ -121,7 +121,7 @@ class ToolAnswers:
         }
 
     def give(self, tool: str, *answers: object) -> None:
-        """Give one of these tools its answers in a test: one for each call, and the last for all that follow.
+        """Say what a tool answers in a test: one answer for each call, and the last for all that follow.
 
         Args:
             tool: Its raw name.
@@ -142,7 +142,7 @@ class ToolAnswers:
             self._answers[tool] = deque(answers)
 
     def arguments(self, tool: str) -> list[JSONObject]:
-        """Return the arguments of all calls that one of these tools got in a test, in order."""
+        """Return the arguments of each call that a test's tool got, in order."""
         return [call.arguments for call in [*self.calls] if call.tool == tool]
 
     def count(self, tool: str = "") -> int:

@@ -31,7 +31,7 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """Something hidden in a text, or else suspicious in a tool, that a person should look at."""
+    """What a person should look at in a tool: hidden characters, or what another check reports."""
 
     server: str
     tool: str  # its raw name; empty if it concerns the server as a whole
@@ -64,7 +64,7 @@ class Text(NamedTuple):
 
 
 def texts(tool: Tool) -> Iterator[Text]:
-    """Yield every text of a tool that could hide characters: names, title, description, schemas."""
+    """Yield each text of a tool in which characters may be hidden: names, title, description, schemas."""
     yield Text("name", tool.name, "name")
     yield Text("title", tool.title, "prose")
     yield Text("description", tool.description, "prose")

@@ -71,7 +71,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
 
 
 def is_unmistakable(name: str) -> bool:
-    """Whether a name in a text can only mean a tool, as no ordinary word: `create_issue`, `listPages`."""
+    """Whether a tool's name looks like no ordinary word, wherever it stands: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
     return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
 

@@ -230,7 +230,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return what a sync found, reviewed by the pins: with the pinned version of what differs."""
+    """Return a tool file that has the pinned version of each tool which differs from what was approved."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 def withheld(
     record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a tool, as last synced, needs approval or may not be used at all; None if it may be.
+    """Return why a tool, as last synced, is not approved, or may not be used at all; None if it may be.
 
     `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
     """
@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return why a tool, even if approved, may not be used: it runs as a task only (2025-11-25, "Tasks")."""
+    """Return why no approval makes a tool usable that runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
@@ -80,7 +80,7 @@ def launch_changed(
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
-    """Return a fingerprint that changes with all that an approval vouches for: tool, launch, and config."""
+    """Return the fingerprint of what an approval vouches for: the tool, its launch and config."""
     same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
     launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
     return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))

@@ -60,7 +60,7 @@ _ASKED = (
 
 
 def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
-    """Yield a finding if a tool's hints contradict its name, such as a read-only `delete_file`."""
+    """Check for hints of a tool that contradict its name, such as a read-only `delete_file`."""
     verb = next((word.lower() for word in _WORDS.findall(tool.name)), "")
     if tool.annotations.get("readOnlyHint") is True and _CHANGES.fullmatch(verb):
         message = f"is named {tool.name} and claims to be read-only"
@@ -131,7 +131,7 @@ _MOST_WORDS = 8
 def claimed_names(
     server: str, tools: Iterable[str], names: NameIndex, later: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Check a server's names: yield a finding for each that is another's too, or looks like another's.
+    """Check for suspicious names of a server and its tools: those that are or look like another's.
 
     What has the names of tools of the servers in `later` is left to their own warnings.
     """
@@ -189,7 +189,7 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Yield what the checks find in the last syncs of servers, in their order; starts none of them.
+    """Check servers' tools, as last synced, for what is suspicious; yield the findings, start no server.
 
     Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
     `allowed` by server and name become no nodes, and are left out.
@@ -208,7 +208,7 @@ def audit(
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
-    """Return the tool names that checks for suspicious ones compare; empty if a tool file is unreadable."""
+    """Return the names of a server's tools for the checks to compare; none if its tool file is unreadable."""
     try:
         return catalog.tool_names(server)
     except storage.StoreError:  # it is no reason not to check the others
@@ -216,7 +216,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield lines on what checks found suspicious in a server's tools: errors first, and not all of many."""
+    """Yield what the checks for suspicious tools found, as lines: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     yield from map(line, found[:_NOTED])
     if len(found) > _NOTED:

@@ -25,7 +25,7 @@ _STOPPING = ("readOnlyHint", "destructiveHint", "openWorldHint")
 
 
 def purity(record: ToolRecord, server: Server) -> Literal["impure", "flow_safe"]:
-    """Return `flow_safe` if the tool claims to be read-only and the user trusts this server's claims."""
+    """Return `flow_safe` if a tool's claim to be read-only is believed, as the user trusts its server."""
     return "flow_safe" if claims_to_read(record) and server.trust_readonly else "impure"
 
 
@@ -41,7 +41,7 @@ def is_safe_to_repeat(record: ToolRecord, server: Server) -> bool:
 
 
 def idempotency_argument(record: ToolRecord, server: Server) -> str:
-    """Return the argument by which the server recognises a repeated call of the tool; empty if none."""
+    """Return the argument that lets a tool run twice, as its server knows the call again; empty if none."""
     name = server.idempotency_argument.get(record.found.name, "")
     return name if name in declaration(record.found.input_schema).properties else ""
 

@@ -254,7 +254,7 @@ class Changes:
 
 
 def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
-    """Return which tools were added, removed and changed from list `old` to `new`, in the order of `new`."""
+    """Return how two lists of tools differ: those added, removed and changed, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
     return Changes(

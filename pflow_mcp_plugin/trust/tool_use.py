@@ -50,7 +50,7 @@ _WORSE = {
 def objections(
     old: Tool, new: Tool, arguments: Mapping[str, object], reads: Collection[Path] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield what changed in a tool that affects its use: an argument's path (or empty), and words.
+    """Yield how a use of a tool is affected by its change: an argument's path (or empty), and words.
 
     `arguments` has `UNKNOWN` where only the run knows the value; `reads` are the paths of outputs.
     """
@@ -183,7 +183,6 @@ class ToolUse:
 
     @property
     def notice(self) -> str:
-        """What to say of a tool that changed without affecting its use; empty if it did not change."""
         if not self._record.has_changed:
             return ""
         see = f"see: pflow mcp diff {self._record.server}"
@@ -205,7 +204,7 @@ class ToolUse:
             yield self._affected(what, path)
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Return the arguments to send; raise `McpError` if they do not fit or the change affects them."""
+        """Return what to send; raise `McpError` if it does not fit or the tool's change affects this use."""
         sent: JSONObject = self._validator.without_unset(arguments)
         violations = self._validator.violations(sent)
         new = [str(each) for each in violations if each.is_new]

@@ -263,7 +263,7 @@ class NodeConfidence:
         self._rivals = [(rival.gist, [part.degree for part in fit.parts(rival)]) for rival in rivals]
 
     def judge(self, described: Described) -> tuple[float, str]:
-        """Return how likely a node is right, by its fit and that of its rivals, and the reason in words."""
+        """Return the confidence that a node is right, by its fit and its rivals', and the reason in words."""
         # What is described in the same words is an equal of the node, such as one of a second such server.
         rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
         best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]

@@ -236,6 +236,7 @@ class NodeRegistry(Registry):
     def _semantic(self) -> SemanticSearch | None:
         from importlib.util import find_spec
 
+        # Nothing is imported without the extra `[semantic]`.
         if find_spec("onnxruntime") is None:
             return None
         from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch

@@ -137,6 +137,7 @@ def _of_item(
 def _announce_items(
     attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
 ) -> None:
+    # A resumed run knows the items before they run, lest one pass for one that is gone.
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return

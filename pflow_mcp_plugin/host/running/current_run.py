@@ -94,6 +94,7 @@ class CurrentRun(Run):
 
     @property
     def began(self) -> str:
+        # The id begins with the time, in UTC, and stays when the run is resumed.
         return datetime.fromisoformat(f"{self.run_id[:15].replace('-', 'T')}Z").isoformat()
 
     def cancelled(self) -> bool:
@@ -178,6 +179,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
+        # A batch that runs inside the items of another must not multiply its threads with theirs.
         taken = sum(self._threads.acquire(blocking=False) for _ in range(wanted))
         try:
             yield taken

@@ -79,6 +79,7 @@ def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, A
 
 
 def _pieces(value: Any) -> Iterator[str]:
+    # Small members go together, as one by one takes far longer.
     if isinstance(value, str):
         yield '"'
         for start in range(0, len(value), _SLICE):

@@ -94,6 +94,7 @@ class ResultReuse:
     def close(self) -> None:
         for key, known in self._kept.items():
             if known != self.run.redactor.known:
+                # Some part of it may have become known as a secret: then this removes it.
                 self.find(key, LONGEST_TTL)
 
     def _is_secret(self, value: Any) -> bool:

@@ -396,6 +396,7 @@ class RunRecord:
                 self._waiting.popleft()
 
     def _commit(self) -> None:
+        # If another thread has the lock, that one calls this afterwards.
         while self._waiting and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):

@@ -31,13 +31,13 @@ _NAMED = 5
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error that stops a run, and tells its user that it needs a skipped node's value."""
+    """Return the error that tells the user that something needs a value of a node which was skipped."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
-    """Return the error of a run that says which node failed and why; `where` names the item of its batch."""
+    """Return the error that tells the user which node failed and why; `where` names the item of its batch."""
     named = node.id if node.id == node.type else f"{node.id} ({node.type})"
     message = f"Node {named} failed{where}: {said(error)}"
     known = error if isinstance(error, PflowError) else PflowError("")
@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error that stops a run after `bound` steps, and tells its user of the loop it is in."""
+    """Return the error that tells the user that a run was stopped after `bound` steps, and in which loop."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -168,7 +168,7 @@ Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextM
 def shown_run(
     names: Sequence[str], detail: Detail | None, around: Around
 ) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
-    """Tell the user about a run meanwhile, on a terminal; elsewhere only if `verbose`, in plain lines.
+    """Tell the user how a run goes and ends: on a terminal, elsewhere in plain lines, if `verbose`.
 
     Yields what follows the run, and what to call with its outcome. `detail` is None for nothing, and
     `around` coordinates warnings with what is shown.
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run, and return the error that tells its user how far it had come."""
+    """Cancel a run; return the error that tells the user where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}

@@ -81,7 +81,7 @@ _Context = AbstractContextManager[object]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class WorkflowRunner(Runner):
-    """The embedded host's runner, which checks, compiles and runs workflows.
+    """Checks, compiles and runs workflows, inside the contexts that plugins offer.
 
     `place` is where the workflows are, so where those that they run are looked up, and `options` those of
     each run and check.
@@ -387,7 +387,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         allow_extra: bool = False,
     ) -> NodeOutcome:
-        """Run a single node as a workflow of its own; with `allow_extra` it takes undeclared params.
+        """Check, compile and run a workflow of one node; with `allow_extra` it takes undeclared params.
 
         `${...}` in its params is text, not a template. If they are invalid, the error has every problem.
         """
@@ -425,11 +425,9 @@ class WorkflowRunner(Runner):
         return attrs.evolve(self, options=options)
 
     def allowing_extra(self) -> WorkflowRunner:
-        """Return a runner whose nodes take parameters beyond those that are declared."""
         return attrs.evolve(self, types=ChangedEntries(self._given, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
-        """Return this workflow runner for another place, where workflows that run others look for them."""
         return attrs.evolve(self, place=attrs.evolve(place, library=self._host))
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
@@ -456,7 +454,6 @@ def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
 
 
 def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
-    """Check the params of a single node for the runner; return them with `${` escaped, as plain values."""
     problems = tuple(_param_problems(entry, given))
     if problems:
         first, *others = problems
@@ -493,7 +490,7 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
 
 @contextmanager
 def run_contexts(run: CurrentRun, plugins: Plugins) -> Iterator[None]:
-    """Enter the contexts that plugins offer for a run in the order of the plugins, leave them in reverse.
+    """Enter the contexts of plugins, inside which a workflow runs, in their order; leave them in reverse.
 
     A plugin that fails to offer or to leave one is reported; the others are not affected. Ctrl-C cancels the
     run before the contexts are left.

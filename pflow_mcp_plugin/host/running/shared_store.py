@@ -26,7 +26,7 @@ class StoredValue:
 
 
 class BatchOutputs(dict[str, Any]):
-    """The values that templates read of a batch, among those of the run; its results are `StoredValue`s."""
+    """What a run's values have of a batch: lists of `StoredValue`s, which are loaded when they are read."""
 
     def loaded(self, *names: str) -> dict[str, Any]:
         """Return the values with the stored results loaded: in those of these names, by default in all."""
@@ -41,7 +41,7 @@ class BatchOutputs(dict[str, Any]):
         return self.loaded()
 
     def member(self, path: Sequence[str | int], reached: str) -> Any:
-        """Follow a template's path in these values of the run, reading only the stored result it names."""
+        # Of many stored results, only the one that the path names is read.
         value = self.get(str(path[0])) if len(path) > 1 else None
         if isinstance(value, list) and str(path[1]).removeprefix("-").isdecimal():
             index = int(path[1])
@@ -66,7 +66,7 @@ _NOTHING = object()
 
 @attrs.frozen(eq=False, repr=False)
 class Values:
-    """The values of one run, as its templates read them.
+    """The values that one run has so far, as its templates read them.
 
     `written` is what each node wrote when it last ran, by node id; that which ran last is the last. `skipped`
     are the nodes that were skipped when it was last their turn.
@@ -85,7 +85,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the value of a template in this run; `MissingValue` names what there is instead."""
+        """Return what this run has at a template's place; `MissingValue` names what it has instead."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -97,7 +97,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the run's value for what a mapping names, a key of the root or a path; raise LookupError."""
+        """Return a run's value at a key of the root, or at a path in it; raise LookupError without one."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)
@@ -126,7 +126,7 @@ class Values:
         return reference.root in self.skipped and reference.root not in self.root
 
     def is_left_out(self, value: object) -> bool:
-        """Return whether a param consists of a value that the run lacks.
+        """Whether a param is nothing but one value, which this run does not have.
 
         That is an optional input that was not given, or an output of a node that was skipped.
         """
@@ -141,7 +141,7 @@ class Values:
         return spec is not None and not spec.required and reference.root not in self.root
 
     def is_absent(self, reference: TemplateReference) -> bool:
-        """Return whether the run lacks a template's value, as a successful run may.
+        """Whether the values of this run lack that of a template, as a successful run's may.
 
         That is one of a node that the run did not reach, or that was skipped, or that failed and was
         recovered from, or an optional input that was not given.

@@ -245,7 +245,6 @@ class TerminalDisplay(RunWatcher):
         yield _GAP
 
     def _keep(self, parts: Sequence[Part]) -> None:
-        """Write a line that stays, unless the display is to show only what happens now."""
         if self._detail != "brief":
             self._lines.keep(parts)
 
@@ -284,7 +283,7 @@ def _shown_name(node_id: str) -> str:
 
 
 class RemainingTime:
-    """Estimates the time until all items of a batch have ended, from the average of those that have.
+    """Estimates for a batch's line on the terminal when all its items have ended, by their average time.
 
     Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at when
     the estimate is shown rather than when an item ends, and the estimate follows it slowly.
@@ -303,7 +302,6 @@ class RemainingTime:
             self._expected = now + (total - done) * (now - self._began) / done
 
     def text(self, now: float) -> str:
-        """Return the remaining time as the display shows it, rounded; empty while it is not known."""
         # Those items that end within a second of the first count too.
         if self._first is None or now < max(self._began + 2.0, self._first + 1.0):
             return ""

@@ -56,7 +56,7 @@ _LONGEST_NOTE = 1_000
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """A step as the recorder traces it, while its node runs and afterwards; times are in milliseconds.
+    """What is noted of a step for the trace of the run, from its begin to its end; times are in milliseconds.
 
     `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
     step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
@@ -141,7 +141,6 @@ class Preparation:
         return {key: value for key, value in attrs.asdict(self).items() if key != "nodes"}
 
     def overlap(self, step: Step, now: float) -> float:
-        """Return the milliseconds for which a step of the trace waited for this, up to `now` in the run."""
         if step.node.id not in self.nodes:
             return 0.0
         end = now if self.milliseconds is None else self.offset + self.milliseconds
@@ -187,7 +186,7 @@ class RunWatcher:
     def step_ended(self, step: Step) -> None: ...
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Hear from the recorder how a batch goes: `counts` has `count`, `succeeded` and `failed`."""
+        """Hear from the recorder that a batch's items ended: `counts` has `count`, `succeeded`, `failed`."""
 
     def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None: ...
 
@@ -431,7 +430,7 @@ class Recorder:
         return path
 
     def head(self) -> dict[str, Any]:
-        """Return what stands first in a trace, where `trace_files` finds the owner without the rest."""
+        # It stands first, so that `trace_files` finds the owner without reading the rest.
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
             "run_id": self.run_id,
@@ -442,7 +441,7 @@ class Recorder:
 
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a run's trace, its secrets redacted, to a file; raise StoreError if that fails."""
+    """Write the trace that was recorded of a run to its file; raise StoreError if that fails."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)

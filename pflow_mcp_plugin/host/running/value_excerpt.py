@@ -103,7 +103,7 @@ class ValueFiles:
         return path
 
     def redact_again(self) -> None:
-        """Redact in the files of whole values what has become known as a secret since they were written."""
+        """Rewrite files of values that were left out, where something has become known as a secret since."""
         for path, known in self._written.items():
             if known == self._redactor.known:
                 continue
@@ -233,7 +233,7 @@ _Place = tuple[str, str, object]
 
 
 def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
-    """Return the structure of a value: the paths in it with type and sample, outermost first.
+    """Return the paths in a value, each with its type and an excerpt as a sample, outermost first.
 
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
     own index: `[0]`, and `[3]` if that is the next one with another shape.

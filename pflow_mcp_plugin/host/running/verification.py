@@ -47,7 +47,7 @@ def try_recipes(
     options: RunOptions,
     origin: RunOrigin = THE_USER,
 ) -> None:
-    """Try the recipes of a run's open steps, and decide about those of which one says whether they happened.
+    """Find out by their recipes whether open steps happened, and decide about those of which one says it.
 
     The error of another step says why its recipe does not.
     """
