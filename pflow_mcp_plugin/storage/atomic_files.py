@@ -64,7 +64,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def json_files_in(folder: Path) -> list[Path]:
-    """Return the `.json` files in a folder, without the locks and temporary files of atomic replacements."""
+    """Return the `.json` files in a folder, without what locking and atomically replacing them leaves."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:

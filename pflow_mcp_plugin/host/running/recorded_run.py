@@ -293,7 +293,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Answer this step of the run if it was done before: return that one, outputs written; else None."""
+        """Return the recorded step that answers for this one, its outputs written; None to do it now."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
