@@ -189,7 +189,7 @@ class RunRecord:
         ]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
-        """Record durably that steps which may do harm are about to do it; after an error, they must not."""
+        """Write durably to the file that harmful steps are about to happen; if that fails, they must not."""
         rows: list[_Row] = []
         for step in steps:
             step.state = "sent"
