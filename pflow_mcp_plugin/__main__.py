@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run `pflow` as every entry point does, but let the process go on; return the exit code.
+    """Run `pflow` by its entry point in a process that goes on afterwards; return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """

@@ -127,7 +127,7 @@ class Session:
                 threads.shutdown(wait=False, cancel_futures=True)
 
     def runtime(self) -> Runtime:
-        """Return what makes the calls of a session from Python, opened at the first one in a process.
+        """Return what makes the calls of tools from Python inside `session()`, opened at the first one.
 
         Raises:
             McpError: The session is closed.

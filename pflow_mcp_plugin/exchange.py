@@ -40,12 +40,11 @@ class Blanks:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The next steps after a failed exchange with a server, about variables that were empty."""
         return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
 
 def setting(variable: str) -> str:
-    """Return the command that gives a launch the variable it went without; shell history omits the value."""
+    """Return the command that sets a variable which a launch went without; shell history omits the value."""
     return f"pflow settings set {variable} -"
 
 

@@ -116,7 +116,7 @@ def _digest(text: str, digits: int = 6) -> str:
 
 
 def class_name(node_type: str) -> str:
-    """Return the name of the node class for a node type, such as `McpGithubSearchCodeNode`.
+    """Return the class name made from a node's name: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
 
     No two node types share one: a part that begins with a digit is preceded by `_`.
     """

@@ -92,7 +92,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Implement the hook for a host that loads the plugin: keep it for nodes that are used outside a run."""
+    """Implement the hook that a host calls once it has loaded the plugin: keep it for nodes outside a run."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)
@@ -100,7 +100,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """Forget the host that configured the plugin, as it ends."""
+    """Implement the hook that a host calls as it ends: forget it."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)
@@ -176,7 +176,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
 @hookimpl
 def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
-    """Compare the tools of the plugin's nodes with `mcp-lock.toml`."""
+    """Implement the hook by which a host checks the tools of the plugin's nodes against `mcp-lock.toml`."""
     from pflow_mcp_plugin.discovery import lock_check
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.injection import used_tools
@@ -209,7 +209,6 @@ def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
 
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
-    """Enter the plugin's context of a run: its `Runtime`, where servers certainly needed start at once."""
     from pflow_mcp_plugin.execution.call_hooks import note_progress
     from pflow_mcp_plugin.execution.runtime import open_runtime
 

@@ -100,7 +100,7 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
 
 
 def missing_scopes(wanted: Iterable[str], granted: Collection[str]) -> list[str]:
-    """Return the scopes that an `auth` table wants but were not granted; none if `granted` is empty."""
+    """Return the scopes in a server's `auth` table that are not among `granted`; none if that is empty."""
     return [scope for scope in wanted if granted and scope not in granted and not scope.endswith(_UNTOLD)]
 
 

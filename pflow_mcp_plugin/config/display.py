@@ -125,7 +125,7 @@ def is_secret_only(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether a server is displayed with a mask for this value by its look alone: a long word with digits."""
+    """Whether a server is shown with a value masked for its look alone: a long word with digits."""
     return re.search(_RANDOM, value) is not None and is_secret_only(value)
 
 

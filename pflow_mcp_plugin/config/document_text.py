@@ -63,7 +63,7 @@ def parse(path: Path, content: bytes) -> Any:
 
 
 def dump(document: Mapping[str, Any], form: Form) -> str:
-    """Return a document as JSON, TOML or YAML text, with a final newline."""
+    """Return the text of a config file in JSON, TOML or YAML with this content, and a final newline."""
     if form == "toml":
         return toml_text.encode(document).decode()
     if form == "yaml":
@@ -256,7 +256,6 @@ class Layout:
         self._lines[spans[0]] = [line._replace(text=text.replace("\n", self._line_end), path=path)]
 
     def remove(self, path: Keys) -> None:
-        """Remove a table from the document's text; comments above and below it stay."""
         for span in reversed(list(self._spans(path))):
             self._cut(span)
 

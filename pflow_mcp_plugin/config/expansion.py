@@ -72,7 +72,7 @@ _FILES = ("ca_bundle", "client_cert", "tls_pins")
 
 @attrs.frozen
 class VariableLookup:
-    """Looks up the variables in references: in the environment, then in the user's settings, if any."""
+    """Looks up values to replace references by: in the environment, then in the user's settings, if any."""
 
     settings: Settings | None = None
 
@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield each field, with its text, where the value of a reference decides what is started or reached."""
+    """Yield each field, with its text, in which an expanded reference decides what is started or reached."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -349,7 +349,6 @@ def _literals(written: str) -> Iterator[str]:
 
 
 def _proxy_secrets() -> Iterator[str]:
-    """Yield what is secret besides expanded values: users and passwords of proxies in the environment."""
     for name, value in os.environ.items():
         if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
             user_info = value.partition("://")[2] or value
@@ -358,7 +357,6 @@ def _proxy_secrets() -> Iterator[str]:
 
 
 def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
-    """Yield the expanded secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
     for index, start in secret_detection.in_arguments(server.args):
         yield from _literals(server.args[index][start:])
     for written in (server.url, *server.args):

@@ -122,7 +122,6 @@ def has_control(value: str) -> bool:
 
 
 def _fits(rule: Any, value: str) -> bool:
-    """Whether a field's string fits the patterns of a schema rule itself, not those that it refers to."""
     excluded = rule.get("not", {}).get("pattern")
     return (
         len(value) >= rule.get("minLength", 0)
@@ -251,7 +250,7 @@ def fields(
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
-    """Return the warning about an unknown field, which stays in the file; `strict` makes it an error."""
+    """Return the warning about a field for which there is no check, and which stays; `strict`: an error."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     if strict:
@@ -260,7 +259,7 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
 
 
 def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
-    """Return the check of each field that a table may have; `own` holds those that the schema cannot tell."""
+    """Return the check of each config value in a table; `own` holds those that the schema cannot tell."""
     special = {**_BY_FIELD, **(own or {})}
     return {key: special.get(key) or _check_of(rule) for key, rule in properties.items() if rule is not False}
 

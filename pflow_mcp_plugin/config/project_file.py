@@ -90,7 +90,7 @@ class ProjectFile:
         return self._seen[1]
 
     def stamp(self) -> str:
-        """Return a stamp that changes when the servers of the project, or their tools, may have.
+        """Return a stamp that changes when the servers in a project's `.mcp.json`, or their tools, may have.
 
         It is empty while the file is not used; the file itself is not read.
         """
@@ -281,7 +281,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines, secrets masked, on what a server that a project brings in `.mcp.json` runs and gets."""
+    """Yield lines, secrets masked, on a server in a project's `.mcp.json`: what it runs and gets."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.types import Server
 
 
 def advise(server: Server) -> Problem | None:
-    """Return a warning for a server that is being added if pflow will not connect to its URL."""
+    """Return a warning if pflow may not connect to a configured server; None while its URL has variables."""
     scheme, _, rest = server.url.partition("://")
     if not server.url or "${" in scheme + rest.partition("/")[0]:
         return None  # judged once it is expanded

@@ -114,7 +114,7 @@ _OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """Server input from options, for the server's table; a preset has no use for them."""
+    """Options that are turned into parts of a server's table; where the input is a preset, few have a use."""
 
     env: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME=VALUE` each
     headers: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME: VALUE` each
@@ -127,7 +127,7 @@ class Flags:
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
-    """Refuse options that a form of input (`what`, such as a url) cannot be combined with; by default all."""
+    """Refuse options that cannot go with one form of server input (`what`, such as a url); by default all."""
     for name in names or [field.name for field in attrs.fields(Flags)]:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
@@ -369,7 +369,7 @@ def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:
 
 
 def require_plain_http(server: str, url: str) -> None:
-    """Refuse `--insecure` for an https URL: certificates are always checked."""
+    """Refuse server input with `--insecure` and an https URL: certificates are always checked."""
     if url.lower().startswith("https:"):
         from pflow_mcp_plugin.network.certificates import trusting_steps
 

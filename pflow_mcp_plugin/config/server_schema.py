@@ -116,7 +116,7 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Return an error if `mcp-servers.toml` has a table that its schema has not: a policy on data flows."""
+    """Check that a raw `mcp-servers.toml` has no policy on data flows, a table that its schema has not."""
     # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
@@ -163,12 +163,12 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 
 def check_serve(table: JSON) -> list[Problem]:
-    """Return all problems that the schema finds in the raw table `[serve]`."""
+    """Return all problems of the raw table `[serve]` in `mcp-servers.toml`, found by the schema."""
     return _check_table(SERVE, table, SERVE_FIELDS)
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return the problems that the schema finds in the raw table `[network]`, or one of nearly that name."""
+    """Return all problems of the raw table `[network]`, or one of nearly that name, found by the schema."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [

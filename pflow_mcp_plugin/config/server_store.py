@@ -151,7 +151,7 @@ class ServerStore:
         )
 
     def notices(self, *, duplicates: bool = False) -> list[Problem]:
-        """Return the store's warnings about a project's file, for any command.
+        """Return the warnings about the project's file that the store reads beside `mcp-servers.toml`.
 
         With `duplicates`, also about servers that the store's own file has too.
         There are none while the store's own file cannot be read, which is an error of its own.
@@ -234,7 +234,7 @@ class ServerStore:
         return [*found, *server_notices(project, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return the servers that the store's `add` would refuse, by name, with their errors."""
+        """Return the servers that cannot be added to `mcp-servers.toml`, by name, with their errors."""
         errors: dict[str, list[Problem]] = {}
         for name, table in tables.items():
             problems = server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
@@ -337,7 +337,6 @@ class ServerStore:
             return warnings
 
     def _encoded(self, content: bytes, old: JSONObject, new: JSONObject) -> bytes:
-        """Return the text of `mcp-servers.toml` with tables replaced; it is rewritten if that fails."""
         from pflow_mcp_plugin.config.document_text import Layout
 
         try:

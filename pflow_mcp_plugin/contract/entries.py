@@ -176,7 +176,7 @@ class Interface:
         return named or (keys[0] if len(keys) == 1 else "")
 
     def piped_key(self, given: Container[str]) -> str:
-        """Return the parameter in an entry's interface that takes what is piped in; empty if none does.
+        """Return the param of an entry's interface that piped text sets; empty if none does.
 
         It is the only required parameter for text that has no value yet, else `piped` of the interface. Code
         and command lines for a shell are never taken from a pipe.
@@ -357,7 +357,7 @@ class Entry:
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`: a value in the use of an entry's node that only the run knows.
+    """The type of `UNKNOWN`, which stands for a param in a `NodeUse` that only the run knows.
 
     Copied or pickled, it remains the same object.
     """
@@ -374,7 +374,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 @attrs.frozen(kw_only=True)
 class NodeUse:
-    """A registry entry as one node of a workflow uses it, which the entry's source may judge before a run.
+    """An entry as one node of a workflow uses it, which the entry's source may judge before a run.
 
     Attributes:
         entry: The entry of the node.
@@ -417,7 +417,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return the sketch of an entry that a plugin contributed."""
+        """Return the sketch of a whole entry."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -441,11 +441,11 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params that a host gives to any plugin's node."""
+        """Store the params of the node that an entry describes; a host calls this before `run`."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Do the work of the node that a registry entry describes.
+        """Do the work of the node that an entry describes.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,
@@ -458,7 +458,7 @@ class Node(Protocol):
 
 
 class NodeSource(ABC):
-    """Base class of a plugin's node source, which provides the entries of its node types.
+    """Base class of the source of a plugin's entries, one for each of its node types.
 
     A source is cheap to create: it reads nothing until a method is called, and it starts no server.
 
@@ -474,11 +474,11 @@ class NodeSource(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Any plugin's source: return a string that changes with its entries; at most 5 ms, `stat` only."""
+        """Return a string that changes with the entries of this source; at most 5 ms, `stat` only."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Any plugin's source: return the entry of a node type or alias, None if it does not exist.
+        """Return this source's entry for a node type or alias, None if it has none.
 
         Raises:
             PflowError: The source cannot be read.
@@ -486,14 +486,14 @@ class NodeSource(ABC):
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
-        """Any plugin's source: yield every entry; called for lists and to build the search index only.
+        """Yield every entry of this source; called for lists and to build the search index only.
 
         Raises:
             PflowError: The source cannot be read; lists then leave it out and show the message.
         """
 
     def sketches(self) -> Iterator[Sketch]:
-        """Any plugin's source: yield a `Sketch` of every entry; by default derived from the whole entries.
+        """Yield a `Sketch` of every entry of this source; by default made from the whole entries.
 
         Raises:
             PflowError: As for `entries`.
@@ -501,7 +501,7 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Any plugin's source: explain why a node type does not exist and the next step; None by default."""
+        """Explain why this source has no entry for a node type, and the next step; None by default."""
         return None
 
     def lacking(self, text: str) -> Iterable[Problem]:
@@ -515,7 +515,7 @@ class NodeSource(ABC):
         return ()
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
-        """Any plugin's source: name what nodes need and this machine lacks; none by default.
+        """Return what nodes with entries of this source need and this machine lacks; nothing by default.
 
         Called with every check of a workflow, before anything runs, so it takes a few ms at most.
 
@@ -529,11 +529,11 @@ class NodeSource(ABC):
         return ()
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node that was written for an older entry of this source in today's form; None keeps it."""
+        """Return today's form of a node that was written for an older entry of this source; None keeps it."""
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Any plugin's source: find what is wrong with one use of one of its nodes; nothing by default.
+        """Yield what is wrong with one node's use of an entry of this source; nothing by default.
 
         Called with every check of a workflow and before every run, for each node, so that nothing has run
         when a mistake is found. The host itself checks that required params are there, that no unknown ones

@@ -37,7 +37,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 # Historic: pluggy calls it for plugins that are registered later, too.
 @hookspec(historic=True)
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
-    """Hook for adding further hook specs, so that other plugins can extend this one.
+    """Hook of any host for adding further hook specs, so that plugins can extend each other.
 
     Called once for each plugin, when it is registered, before any other hook.
 
@@ -154,7 +154,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 
 @hookspec
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
-    """Hook for checking the plugin's own config.
+    """Hook of any host for checking a plugin's own config.
 
     Called by `config check` and before a plugin's config is written; never at start-up.
 
@@ -173,7 +173,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
 @hookspec
 def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
-    """Hook for comparing the nodes of a workflow with a lock file of the plugin.
+    """Hook of any host for comparing a workflow's nodes with a plugin's lock file.
 
     Called when the user asks for it, as with `pflow run --locked`: before anything runs, with all nodes of
     the workflow. A plugin judges its own nodes only.

@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """What any host's table `[network]` says of the others that its servers and nodes may reach.
+    """What the handle on a host tells plugins of `[network]`: the others that servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Let the host check a workflow and save it in its library, in its normal form.
+        """Check a workflow and save it, in its normal form, in the library that is part of this host.
 
         Args:
             workflow: The workflow as loaded.
@@ -141,7 +141,7 @@ class Host(ABC):
         return self.library.save(name, normal, description), problems
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Let the host run nodes as typed on a command line, each with its flags, `then` between them.
+        """Run nodes in this host as on its command line: each with its flags, `then` between them.
 
         The required text of a node that no flag sets is the result of the node before, or what is piped in.
         The words may also ask for the help of a node, or to save or print the chain as a workflow: what they
@@ -213,7 +213,7 @@ class Settings(ABC):
         return ""
 
     def set(self, key: str, value: str) -> None:
-        """Save a value in any host's settings.
+        """Save a value in the settings that are part of a host.
 
         Raises:
             PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
@@ -239,7 +239,7 @@ class Traces(ABC):
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Return the path of a trace that this host has, by its run's id, the beginning of one, or `latest`.
+        """Return the path of a trace among a host's, by its run's id, the beginning of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.

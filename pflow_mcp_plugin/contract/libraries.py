@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """A saved workflow of a library that fits a task in words; or, from a registry, a node type.
+    """One find of any host's library for a task in words, with how well it fits; of a registry, a node type.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """The saved workflows of a library that fit a task in words; or, from a registry, the node types.
+    """What any host's library finds for a task in words, best first; of a registry, node types.
 
     Attributes:
         matches: The matches, best first.
@@ -51,7 +51,7 @@ class Discovery(Generic[Found]):
     note: str = attrs.field(default="", validator=text)
 
     def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
-        """Return the saved workflows, or node types, that were found, each with `confidence` and `reason`.
+        """Return what any host's library found, in JSON, each with `confidence` and `reason`.
 
         Args:
             to_dict: Returns the JSON form of an item.

@@ -66,7 +66,7 @@ class Problem(ByFields):
 
 
 class PortableError(Exception):
-    """Base class of `PflowError` and others that `pickle` and `copy` rebuild with all their fields.
+    """Base of the failures that hosts and plugins exchange: `pickle` and `copy` rebuild all their fields.
 
     By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
     result from another process, `multiprocessing.Pool` then waits forever.
@@ -77,7 +77,7 @@ class PortableError(Exception):
 
 
 def described(error: BaseException) -> str:
-    """Return an exception as a `Problem` words it: its class, and its message if that can be formatted.
+    """Return what a `Problem` says of an exception: its class, and its message if that can be formatted.
 
     Raises:
         KeyboardInterrupt: The user interrupted the formatting.
@@ -169,7 +169,7 @@ class PflowError(PortableError):
 
     @property
     def exit_code(self) -> int:
-        """The exit code with which any host reports the failure; see `EXIT_CODES`."""
+        """The exit code with which a host's command reports a `PflowError` of this kind; see `EXIT_CODES`."""
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:

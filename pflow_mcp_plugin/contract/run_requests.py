@@ -22,7 +22,7 @@ class Closeable(Protocol):
     """An object that a `Keeper` keeps between the runs that one caller requests."""
 
     def close(self) -> object:
-        """Free what a `Keeper` kept for runs requested later; called once none uses it, must not raise."""
+        """Free what was kept between requests for runs; called once none uses it, must not raise."""
         ...
 
 
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Closeable)
 
 
 class Keeper:
-    """Keeps what plugins need again in further runs that one caller requests; safe to use from any thread.
+    """Keeps what plugins need again in the next run that a program requests; safe to use from any thread.
 
     Whoever starts the runs of a caller makes it, and closes it when no more are to come.
     """
@@ -51,7 +51,7 @@ class Keeper:
             return made
 
     def close(self) -> None:
-        """Close everything that is kept for a caller's runs; safe to call twice."""
+        """Close all that is kept between a program's requests for runs; safe to call twice."""
         with self._lock:
             self._closed = True
             kept = list(self._kept.values())
@@ -195,7 +195,7 @@ class RunControl:
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """What somebody decided about a step of a run whose resumption is requested.
+    """Part of a request to resume a run: what somebody decided about a step of it.
 
     Attributes:
         choice: It was `done`, with this result; it was `not done`, so it is run; `skip` it as if its

@@ -82,7 +82,7 @@ class Runner(ABC):
         raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
-        """Return the runner that checks and runs with these options; by default only with the usual ones.
+        """Return a runner whose checks and runs have these options; by default only with the usual ones.
 
         Args:
             options: What the user asked for.
@@ -137,7 +137,7 @@ class Runner(ABC):
         return workflow
 
     def read_file(self, path: Path) -> JSONObject:
-        """Return a workflow from its file as any host's runner reads it, with what it refers to beside it.
+        """Return a file's workflow for the runner to check or run, with what it refers to beside it.
 
         Args:
             path: The file.

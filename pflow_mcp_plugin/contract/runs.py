@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True, eq=False)
 class NodeRef:
-    """A node of a compiled workflow, as any host hands it to plugins. It holds its host: no pickling.
+    """A node of the workflow that is run, as plugins see it from inside. It holds its host: no pickling.
 
     Attributes:
         id: The node's id in the workflow.
@@ -42,7 +42,7 @@ class NodeRef:
 
 @attrs.frozen(kw_only=True)
 class Workflow:
-    """A compiled workflow, as any host shows it to plugins in a run.
+    """The workflow that is run, as plugins see it from inside.
 
     Attributes:
         name: Its name or file, for messages.
@@ -196,7 +196,7 @@ class Run(ABC):
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Tell the host of a run how far a plugin's node has come; does nothing by default.
+        """Tell from inside a run how far one of its nodes has come; does nothing by default.
 
         Args:
             node_id: The node that runs.

@@ -12,7 +12,7 @@ import attrs
 
 
 class ByFields:
-    """Base of the contract's attrs classes that are made at each start: compares objects by their fields.
+    """Base of those attrs classes of the contract that every command makes: compares objects by their fields.
 
     They are `attrs.frozen(eq=False, repr=False)`: methods for each class take a third of the time it takes.
     """
@@ -60,23 +60,23 @@ def is_reserved(key: object) -> bool:
 
 
 def one_of(*allowed: str) -> Validator:
-    """Return an attrs validator that accepts these strings only."""
+    """Return a validator for attrs classes of the contract: the value is one of these strings."""
     return _accepting(f"one of {', '.join(allowed)}", lambda value: value in allowed)
 
 
 def each_of(*allowed: str) -> Validator:
-    """Return an attrs validator that accepts lists of these strings only."""
+    """Return a validator for attrs classes of the contract: the value is a list of these strings only."""
     return _accepting(f"a list of {', '.join(allowed)}", lambda value: set(value) <= set(allowed))
 
 
 def is_a(*kinds: Any) -> Validator:
-    """Return an attrs validator that rejects a field's value unless it is of one of these classes."""
+    """Return a validator for attrs classes of the contract: the value is of one of these classes."""
     named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
     return _accepting(named, lambda value: isinstance(value, kinds))
 
 
 def each(kind: type) -> Validator:
-    """Return an attrs validator that rejects an iterable with a value that is not of this class."""
+    """Return a validator for attrs classes of the contract: every item of the value is of this class."""
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: Iterable[object]) -> None:
         for item in value:
@@ -87,7 +87,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Return an iterable as the tuple that an attrs field is to hold; a string is rejected.
+    """Return an iterable as the tuple that a class of the contract has in an attrs field; no string.
 
     Raises:
         TypeError: It is a string, or not iterable.

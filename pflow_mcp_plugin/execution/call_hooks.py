@@ -48,7 +48,6 @@ class CallHooks:
 
     @property
     def may_replace_servers(self) -> bool:
-        """Whether a plugin's hook may answer calls in place of servers; a wrapper cannot."""
         return not all(map(_is_wrapper, self._implementations(ANSWER)))
 
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:

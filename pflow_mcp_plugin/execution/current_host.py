@@ -24,7 +24,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class _Opened(NamedTuple):
-    """An installed host that was opened here, with the folders of pflow at that time."""
+    """The current host if it is an installed one, opened here, with the folders of pflow at that time."""
 
     host: Host
     paths: Paths
@@ -78,7 +78,6 @@ def current_host() -> Host:
 
 
 def _provider() -> Callable[[], AbstractContextManager[Host]]:
-    """Return the function that opens an installed host: that of another core, or else the embedded one."""
     from importlib.metadata import entry_points
 
     from pflow_mcp_plugin.errors import McpError, Where

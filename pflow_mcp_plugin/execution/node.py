@@ -135,7 +135,7 @@ def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> T
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Return what `MCPNode` makes of a resource that it reads, without a node in a workflow."""
+    """Read a resource and return its value as an `MCPNode` does, without a node in a workflow."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -181,7 +181,6 @@ def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
 def _annotate(
     job: Job, target: Target, arguments: JSONObject, answer: CallResult | None, seconds: float
 ) -> None:
-    """Note the call of an `MCPNode` in the trace; without an answer, the version is that of the sync."""
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
@@ -203,7 +202,6 @@ def _annotate(
 
 
 def _show(job: Job, result: ToolResult) -> None:
-    """Let an `MCPNode` tell its run about the files in its result, and what is in no output."""
     if job.run is None:
         return
     for text, file in result.files:

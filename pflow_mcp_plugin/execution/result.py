@@ -143,7 +143,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error that a tool's answer is turned into if its server says that it has no such tool."""
+    """Return the error for a tool's answer, or sync, by which the server has no such tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -179,10 +179,6 @@ class _ContentReader:
         return blocks
 
     def files(self, value: JSON, limit: int) -> tuple[tuple[str, dict[str, JSON]], ...]:
-        """Return the strings in a tool's result that exceed a limit, each with a file that holds it.
-
-        Without room on the disk there is none: the result itself is whole.
-        """
         found = {text: file for text, file in self._encoded_media if _is_longer(text, limit)}
         with suppress(CallFailed):
             for text in _parts(value):

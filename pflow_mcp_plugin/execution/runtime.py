@@ -60,7 +60,6 @@ class Target:
 
     @property
     def approved(self) -> Collection[str]:
-        """The arguments of a tool that the runtime may name in messages: those of its approved version."""
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
@@ -88,7 +87,6 @@ class Target:
         return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)
 
     def with_key(self, arguments: JSONObject, step: RunStep | None) -> JSONObject:
-        """Return the arguments as the runtime sends them, with the step's idempotency key, or a new one."""
         name = self.idempotency_argument
         key = step.idempotency_key() if name and step else ""
         if not name or not (key or arguments.get(name) in (None, "")):
@@ -159,7 +157,7 @@ class Runtime:
         return sha256(text.encode()).hexdigest()
 
     def target(self, server: str, tool: str) -> Target:
-        """Return a tool as the target of calls, resolved once in each run.
+        """Resolve a server's tool once for all nodes of the run, and return it as the target of their calls.
 
         Raises `McpError` if the server must not be started, or if the tool is gone or not approved as it is.
         """

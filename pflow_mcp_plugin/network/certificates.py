@@ -29,7 +29,7 @@ _BEFORE_KEY = 5
 
 @attrs.define(slots=False)
 class CertificatesUnreadable(Exception):
-    """A file or folder with certificates, a key or pins cannot be read."""
+    """Trusted certificates, the client's own with its key, or pins of public keys cannot be read."""
 
     what: str  # such as `certificates to trust`
     reason: str  # the file or folder, and why it cannot be read

@@ -250,7 +250,7 @@ class _PinnedStream(httpcore2.AsyncNetworkStream):
 
 
 def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
-    """Return the proxy that the environment names for connections to a URL; empty for none."""
+    """Return the proxy, of those in the environment, through which to connect to a URL; empty if directly."""
     proxy = proxies.get(url.scheme) or proxies.get("all") or ""
     if not proxy or any(_is_exempt(url, entry.strip()) for entry in proxies.get("no", "").split(",")):
         return ""
@@ -258,7 +258,6 @@ def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
 
 
 def _is_exempt(url: httpx2.URL, entry: str) -> bool:
-    """Whether an entry of `NO_PROXY` (`*`, a domain, address or network, a scheme or port) exempts a URL."""
     scheme, has_scheme, rest = entry.lower().rpartition("://")
     if not rest or (has_scheme and scheme not in (url.scheme, "all")):
         return False

@@ -121,7 +121,7 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Return a warning if a server that was made from a found preset has other tools than that declares.
+    """Return a warning if a server has other tools than the preset declares from which it was made.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -197,7 +197,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error that inputs of a found preset have no value, so that no server can be made from it."""
+    """Return the error for a preset whose inputs have no value yet, with the steps that give them one."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Return a warning if the program that a server's `command` names, or its `cwd`, is not there.
+    """Return a warning if the start of a server would miss its program, or its `cwd`.
 
     `known` is where its last sync found the program.
     """
@@ -55,7 +55,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where the program that a server's `command` names is now, for starts with a shorter `PATH`."""
+    """Return where the program of a server is found now, to keep for starts with a shorter `PATH`."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -66,7 +66,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Return the path of the program that a server's `command` names, its variables expanded.
+    """Find the program of a server's `command` before a start, and return its path.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
@@ -119,7 +119,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` most similar to what a server's `command` names; None if none is."""
+    """Return the program on `path` with the name most similar to a server's `command`; None if none is."""
     import difflib
 
     names: set[str] = set()

@@ -107,7 +107,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares an object in a process, such as what ends groups: made for its first user, ended by the last."""
+    """Shares what ends process groups, or another object: made for its first user, ended by the last."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start

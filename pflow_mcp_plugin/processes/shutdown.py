@@ -88,7 +88,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Shut a process and its children down by SIGKILL as soon as they use too much memory.
+    """Watch a process in asyncio, and kill it with its children as soon as they use too much memory.
 
     They get no time to exit by themselves, in which they could use much more.
     """

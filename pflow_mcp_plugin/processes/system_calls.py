@@ -1,4 +1,4 @@
-"""System calls that differ between operating systems: about processes, their memory, and pipes."""
+"""What differs between operating systems: the list of processes and their memory (`/proc`), and pipes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return a group's resident memory in MiB by `/proc`; None on operating systems without it."""
+    """Return by `/proc` the memory in MiB of a process group; None on operating systems without it."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
@@ -101,13 +101,13 @@ def is_memory_known() -> bool:
 
 
 def has_members(group: int) -> bool:
-    """Whether the operating system lists more than zombies in a process group; true if it lists nothing."""
+    """Whether `/proc` lists more than zombies in a group; true on operating systems without it."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return the processes in `/proc` that stem from a session's leader, and their resident memory in MiB.
+    """Return by `/proc` the processes that stem from a session's leader, and their memory in MiB.
 
     Those are the ones in its session, and their descendants, which may be in a session of their own. Memory
     that processes share counts for each of them.

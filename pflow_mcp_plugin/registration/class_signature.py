@@ -21,7 +21,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def node_type(name: str) -> str | None:
-    """Return the type of the node that Python code gets by this class name; None if there can be none.
+    """Return the node type whose class in Python has this name; None if there can be none.
 
     The `Node` at its end may be left out.
     """
@@ -65,7 +65,7 @@ def hint(field: Field) -> str:
 
 
 def docstring(entry: Entry) -> str:
-    """Return the docstring of a node class, printable: description, interface, and tool."""
+    """Return the docstring of a tool's class in Python and its stub: description, interface, and tool."""
     config = tool_config(entry)
     version = f" v{config['version']}" if config["version"] else ""
     lines = [

@@ -79,7 +79,7 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
 
 
 def is_listed(record: ToolRecord) -> bool:
-    """Whether the registry lists a tool's entry: not with a long name, a text that nobody approved."""
+    """Whether lists have a tool's entry: not if it has a long name, a text that nobody approved."""
     return record.is_approved or len(record.node) <= _LONGEST_NAME
 
 

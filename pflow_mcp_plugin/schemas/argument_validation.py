@@ -156,7 +156,6 @@ class Validator:
         return list(dict.fromkeys(found))
 
     def problem(self, violation: Violation) -> Problem:
-        """Return a violation as a problem of a node, found before it runs; its path is that of the param."""
         whose = f"tool {self._where.tool} on server {self._where.server}"
         what = f"Argument {violation.path} of" if violation.path != _WHOLE else "The arguments of"
         return Problem(

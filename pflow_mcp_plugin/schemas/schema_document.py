@@ -41,7 +41,6 @@ class SchemaDocument:
         self._guesses = True
 
     def items(self, schema: JSON) -> JSONObject | None:
-        """Return the JSON Schema of all items of a list, None if there is not one for all."""
         found = table_of(self.resolve(schema)).get("items")
         return found if isinstance(found, dict) else None
 
@@ -168,7 +167,6 @@ class SchemaDocument:
         return [NAMES_OF_PYTHON.get(type(value), ANY) for value in list_of(schema.get("enum"))]
 
     def _chosen(self, schema: JSONObject, depth: int) -> list[str]:
-        """Return the types in `anyOf` or `oneOf` of a JSON Schema, or the first specific one in `allOf`."""
         for keyword in ("anyOf", "oneOf"):
             members = schema.get(keyword)
             if isinstance(members, list) and members:
@@ -199,7 +197,7 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
 
 
 def join(names: Iterable[str]) -> str:
-    """Return friendly types of JSON Schemas as one: each once, `None` last, or `any` if it is among them."""
+    """Return friendly types, such as `int` and `None`, as one: each once, `None` last; `any` replaces all."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY
@@ -271,14 +269,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What a JSON Schema tells about results: if they are wrapped, or have `content_blocks` themselves."""
+    """What is read of results in a JSON Schema: if they are wrapped, or have `content_blocks` themselves."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what a JSON Schema, or none, tells about results, by the properties that it describes."""
+    """Read from the properties in a JSON Schema, or none, what form results have."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)
@@ -299,7 +297,7 @@ def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
 
 @attrs.define(eq=False, repr=False)
 class _Gathered:
-    """The properties gathered from a JSON Schema and all that it is composed of."""
+    """The properties read from an object's JSON Schema, and from all that it is composed of."""
 
     properties: dict[str, JSON] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
@@ -363,7 +361,7 @@ class _Gathered:
 
 
 class _Several(dict[str, Any]):
-    """The `anyOf` of what alternatives of a JSON Schema say about one key; the schema itself has none."""
+    """The `anyOf` that stands for what is read about one key in alternatives of a JSON Schema."""
 
 
 def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
@@ -388,7 +386,6 @@ def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
 def _alternatives(
     document: SchemaDocument, member: JSONObject
 ) -> Iterator[tuple[list[JSON], frozenset[str]]]:
-    """Yield each part of a JSON Schema that applies to some objects only, with the keys in all of them."""
     branches = [member[key] for key in ("then", "else") if isinstance(member.get(key), dict)]
     for parts in (list_of(member.get("anyOf")), list_of(member.get("oneOf")), branches):
         resolved = map(document.resolve, parts)
@@ -406,7 +403,7 @@ def table_of(value: JSON) -> JSONObject:
 
 
 def list_of(value: JSON) -> list[JSON]:
-    """Return what should be a list in a JSON Schema; an empty one if it is something else."""
+    """Return a part read from a JSON Schema that should be a list; an empty one if it is anything else."""
     return value if isinstance(value, list) else []
 
 

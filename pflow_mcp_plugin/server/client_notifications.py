@@ -149,7 +149,7 @@ class ProgressSender:
             await asyncio.wait([self._sending])
 
     def report(self, progress: Progress) -> None:
-        """Send the client this progress; may be called from any thread."""
+        """Notify the client of a call's progress; may be called from any thread."""
         waiting, self._latest = self._latest is not None, progress
         if not waiting:
             with suppress(RuntimeError):  # the loop is closed: nothing waits for the progress

@@ -67,7 +67,7 @@ def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
 
 
 def encoded(envelope: JSONObject) -> tuple[Any, str]:
-    """Return an envelope as JSON can represent it, and its JSON text.
+    """Return the envelope around an answer as plain JSON values, and its JSON text.
 
     Nodes may have written any objects, which become strings; what is nested too deeply becomes `...`.
     """
@@ -118,7 +118,7 @@ _ORDINARY = frozenset(
 
 
 class KnownSecrets:
-    """Redacts the values of secret settings, and `more` secrets, from the envelopes of answers.
+    """What is redacted from every answer's envelope: the values of secret settings, and `more` secrets.
 
     The settings are read again only when they have changed.
     """
@@ -133,7 +133,7 @@ class KnownSecrets:
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return the secrets in settings, to redact from envelopes; as last read while they cannot be read.
+        """Return what is redacted from all envelopes, be it of any run; as last read while it cannot be read.
 
         Nothing that runs meanwhile can read them either, and what needs them reports the failure.
         """
@@ -157,10 +157,6 @@ def telling(values: Iterable[str]) -> Iterator[str]:
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:
-    """Yield the settings' values that no envelope may show, secret by their name or shape.
-
-    Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
-    """
     plain = settings.plain()
     for key, place in settings.names().items():
         value = settings.get(key) if place == "file" and key not in plain else None
@@ -214,7 +210,7 @@ DISCOVERING = Claims(read_only=True, destructive=False, idempotent=True, open_wo
 
 
 def discovery_answer(found: Discovery[_Found], to_dict: Callable[[_Found], Mapping[str, JSON]]) -> JSONObject:
-    """Return the envelope of what `*_discover` found; `to_dict` returns the JSON form of an item."""
+    """Return the envelope around an answer of `*_discover`; `to_dict` returns the JSON form of an item."""
     return success({"matches": found.to_list(to_dict), "ranked_by": found.ranked_by, "note": found.note})
 
 

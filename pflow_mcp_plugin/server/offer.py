@@ -153,7 +153,7 @@ At the end, report the name, the inputs and the outputs of the workflow."""
 
 
 class PflowPrompts:
-    """The one MCP prompt that a pflow server offers."""
+    """What is offered as a prompt, beside the tools: to build a workflow for a task."""
 
     def prompts(self) -> Sequence[JSONObject]:
         task: JSONObject = {"name": "task", "description": "What the workflow is to do", "required": True}

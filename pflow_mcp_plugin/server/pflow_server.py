@@ -61,7 +61,7 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
 class Resources(Protocol):
-    """What the pflow MCP server's handlers of `resources/...` ask, in a worker thread."""
+    """What the handlers of `resources/...` call, over the SDK's low-level server, in a worker thread."""
 
     # Each with `uri`, `name`, `description`, `mimeType`.
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]: ...
@@ -73,7 +73,7 @@ class Resources(Protocol):
 
 
 class Prompts(Protocol):
-    """What the pflow MCP server's handlers of `prompts/...` ask, in a worker thread."""
+    """What the handlers of `prompts/...` call, over the SDK's low-level server, in a worker thread."""
 
     # Each with `name`, `description`, `arguments`.
     def prompts(self) -> Sequence[JSONObject]: ...
@@ -132,7 +132,7 @@ def call_handler(host: Host, tools: Tools) -> CallHandler:
 
 
 class WorkerThreads:
-    """Threads for what handlers of the pflow MCP server must not do in its event loop; idle ones are reused.
+    """Threads for what the MCP server's handlers must not do in its event loop; idle ones are reused.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -142,7 +142,7 @@ class WorkerThreads:
         self._threads = Threads(MOST_CALLS, "pflow-answer")
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Return what `work` returns in a worker thread of the server; handlers await it.
+        """Do a handler's `work` in a thread, not in the MCP server's event loop, and return its result.
 
         If the request is cancelled, `cancel` is called, and the work has `grace` seconds to end.
         """
@@ -206,7 +206,6 @@ class _Handlers:
         return complete(tools=[declaration(tool) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Answer a client's `tools/call`; any failure is a result with `isError`, for agents to read."""
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
@@ -275,7 +274,6 @@ class _Handlers:
             raise self._protocol_error(error) from None
 
     def _protocol_error(self, error: Exception, **facts: str) -> MCPError:
-        """Return a failure in a handler without envelopes as an error of MCP with further `facts`."""
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
         data = self.redacted({**failure.to_dict(), **facts})
@@ -283,7 +281,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool) -> dict[str, Any]:
-    """Return one item of the answer from the handler of `tools/list`, as the low-level server takes it."""
+    """Return a tool as the MCP server's handler of `tools/list` hands it to the SDK's low-level server."""
     return {
         "name": tool.name,
         "title": tool.title,
@@ -301,7 +299,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 
 
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
-    """Return the answer from the handler of `tools/call`, as the low-level server takes it.
+    """Return what the MCP server's handler of `tools/call` hands to the SDK's low-level server.
 
     If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """
@@ -322,7 +320,7 @@ def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool
 
 
 def complete(**members: object) -> dict[str, Any]:
-    """Return an MCP result marked as complete; revision 2026-07-28 also has results that are not."""
+    """Return the result of an MCP handler marked as complete; revision 2026-07-28 also has others."""
     return {"resultType": "complete", **members}
 
 

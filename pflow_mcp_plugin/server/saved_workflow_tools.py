@@ -40,7 +40,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow to serve as a tool of its own; it is saved in the library by its name if `saved` is set."""
+    """A workflow to serve as a tool of its own, as saved workflows are; `saved` if it is in the library."""
 
     name: str
     workflow: JSONObject

@@ -183,7 +183,6 @@ def below(document: Any, place: tuple[str, ...]) -> Any:
 
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
-    """Return the values of a client document's references that are not environment variables."""
     separator = "\\" if machine.system == "windows" else "/"
     known = {
         "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",
@@ -222,7 +221,6 @@ def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> File
 
 
 def _recognised(document: Any) -> Client:
-    """Return the client whose config documents look like this one."""
     if not isinstance(document, Mapping):
         return CLIENTS["mcp-json"]
     marks = {

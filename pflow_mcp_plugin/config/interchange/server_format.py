@@ -1,4 +1,4 @@
-"""One server's table, from the fields and references of another client to ours and back.
+"""Translates one server's table, from the fields and references of another client to ours and back.
 
 Our references are `${NAME}` and `${NAME:-default}`, with `$${` for a literal `${`.
 """
@@ -80,7 +80,7 @@ def reference_to(variable: str, default: object = None) -> str:
 def read_references(
     path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str]
 ) -> tuple[str, list[Problem]]:
-    """Return a client's value with its references in our syntax; not to be used if there are problems.
+    """Translate the references in a client's value to ours; not to be used if there are problems.
 
     `${NAME}` is read as a reference whether the client expands it or not; `known` gives our text for what has
     a meaning of its own between `${` and `}`.
@@ -119,7 +119,7 @@ def read_references(
 
 
 def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
-    """Return a value of our server with its references converted for a client, and what is lost, in words."""
+    """Translate the references in a value of ours to a client's; return what is lost too, in words."""
     lost: list[str] = []
 
     def reference(ref: VariableReference) -> str:
@@ -144,17 +144,17 @@ def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]
 
 
 def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
-    """Whether a reference of ours is converted to `${input:id}`: one to a secret, or with a default."""
+    """Whether a reference of ours is translated to `${input:id}`: one to a secret, or with a default."""
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
 
 
 def input_id(name: str) -> str:
-    """Return the id in the `${input:id}` that takes the place of our reference: `api-key` for `API_KEY`."""
+    """Return the id in the `${input:id}` to which a reference is translated: `api-key` for `API_KEY`."""
     return name.lower().replace("_", "-")
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the `${input:id}` into which a reference of ours is converted."""
+    """Return the definition of the `${input:id}` to which a reference of ours is translated."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
@@ -171,7 +171,7 @@ _TEXTS = (*server_schema.REACH, "env", "ca_bundle", "client_cert", "tls_pins")
 
 
 class NoEquivalent(Exception):
-    """A server's table in another client's format has no equivalent in ours; the message says why."""
+    """A server's table cannot be translated from another client's fields to ours; the message says why."""
 
 
 @attrs.frozen
@@ -188,7 +188,7 @@ class FormatField:
 
 @attrs.frozen(kw_only=True)
 class ServerFormat:
-    """The format of one server's table in another client, to convert it to ours and back."""
+    """What is needed to translate one server's table from another client's fields to ours and back."""
 
     fields: tuple[FormatField, ...]
     types: Mapping[str, str]  # the transports, each with what it writes as `type`; empty for nothing
@@ -206,7 +206,7 @@ class ServerFormat:
 
 @attrs.frozen(kw_only=True)
 class ServerReading:
-    """A server of another client converted to our fields."""
+    """One server's table, translated from another client's fields to ours."""
 
     table: Table = attrs.field(factory=dict)
     lost: tuple[str, ...] = ()  # its fields that have no equivalent
@@ -216,7 +216,7 @@ class ServerReading:
 
 @attrs.frozen(kw_only=True)
 class ServerWriting:
-    """One server as converted from our format to another client's, and what was lost."""
+    """One server's table, translated from our fields to another client's."""
 
     name: str = ""
     table: Table = attrs.field(factory=dict)
@@ -227,7 +227,7 @@ class ServerWriting:
 
 
 def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:
-    """Convert another client's server to our fields."""
+    """Translate one server's table from another client's fields to ours."""
     if not isinstance(given, Mapping):
         return ServerReading(reason=f"it is {field_checks.kind_of(given)}, not a table")
     try:
@@ -261,7 +261,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
 
 
 def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
-    """Convert a server of ours to the fields of another client."""
+    """Translate one server's table from our fields to another client's."""
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
         return ServerWriting(reason=f"it has no {transport} servers")
@@ -315,7 +315,6 @@ def _converted(value: Any, field: FormatField, *, reading: bool) -> Any:
 
 
 def _set_type(table: Table) -> None:
-    """Write out the transport that another client's table implies, as our config wants it."""
     given = table.get("type")
     transport = transport_named(given)
     if transport is None and given in (None, "remote") and "command" not in table and "url" in table:

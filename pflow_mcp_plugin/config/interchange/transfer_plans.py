@@ -45,7 +45,7 @@ class _Span:
 def extracted(
     server: str, table: dict[str, Any], is_taken: IsTaken
 ) -> tuple[dict[str, Any], tuple[LiteralSecret, ...]]:
-    """Return an imported table with a reference in place of each literal secret, and the secrets.
+    """Return the table that an import would write, with references in place of literal secrets, and those.
 
     A variable of the server's `env` is called the same outside; anything else, and a name that is taken,
     begins with the server's name.
@@ -331,7 +331,6 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
 
 
 def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return what `pflow mcp export` would write with the old layout kept; empty if it cannot be kept."""
     form = made.client.form
     is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
     if form == "yaml" or is_long:

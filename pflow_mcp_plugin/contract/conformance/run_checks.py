@@ -268,7 +268,6 @@ def a_failure_shows_what_each_node_had_written(trial: Trial) -> None:
 
 
 def _unless_without_runner(check: Check) -> Check:
-    """Let a run check pass for a host that cannot run anything."""
 
     @wraps(check)
     def checked(trial: Trial) -> None:

@@ -79,7 +79,7 @@ class Poems(NodeSource):
         yield self._entry()
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain that the sample poem was never written."""
+        """Explain, as a sample plugin's source, that a poem was never written."""
         return Problem(message=f"{node_type} was never written", suggestion="Write it", kind="not_found")
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:

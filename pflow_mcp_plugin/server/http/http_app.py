@@ -128,7 +128,6 @@ class RequestLimits:
     _draining: bool = False
 
     def drain(self) -> None:
-        """Refuse new HTTP requests, and end the streams that clients listen on."""
         self._draining = True
         for scope in self._listening:
             scope.cancel()
@@ -311,7 +310,6 @@ def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
 
 
 def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]]:
-    """Return the URL and routes of the metadata that names the authorization server (RFC 9728), or none."""
     check = options.check
     if not isinstance(check, AccessTokens):
         return "", []

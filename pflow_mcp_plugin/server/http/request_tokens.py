@@ -113,7 +113,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
 
 class KeptByToken:
-    """One keeper for each bearer token, by the token's hash; those of tokens long unused are closed.
+    """What is kept for the requests with each bearer token, by its hash; closed when a token is long unused.
 
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """
