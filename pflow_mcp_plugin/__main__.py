@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run `pflow` as the entry point of its process; return the code with which that should exit.
+    """Entry point of the programs `pflow` and `pflow-mcp`: return the exit code for their process.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

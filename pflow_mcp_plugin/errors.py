@@ -49,7 +49,7 @@ class Where(NamedTuple):
 
     @property
     def info_command(self) -> str:
-        """The command that an `McpError` suggests, which shows the parameters of its tool."""
+        """The command that an `McpError` suggests after wrong arguments: it shows the tool's parameters."""
         from shlex import quote
 
         return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"

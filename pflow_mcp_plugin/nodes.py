@@ -78,7 +78,7 @@ class ToolNode(MCPNode):
         super().set_params({**self._given, **params, **tool})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write what the tool of this class gave; raise a failure for which the flow in Python has no edge.
+        """Write the outputs of this Python class's tool; raise a failure for which the flow has no edge.
 
         Args:
             shared: The shared store of the flow.

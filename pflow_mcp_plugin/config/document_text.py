@@ -45,7 +45,7 @@ def form_of(path: Path) -> Form:
 
 
 def load(path: Path) -> Any:
-    """Return the value of a config file's text, parsed within limits; None if there is no file."""
+    """Return the value of a config file in JSON, TOML or YAML, parsed within limits; None without a file."""
     content = storage.read_bytes(path, LARGEST)
     return None if content is None else parse(path, content)
 
@@ -221,7 +221,7 @@ Keys = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """One statement of a TOML text, which may run over several lines; or a comment, or a blank line."""
+    """A statement in the text of a TOML config file, perhaps of several lines; a comment or a blank line."""
 
     text: str  # line end included
     table: Keys = ()  # that the nearest header above names; of a header, the one it names itself

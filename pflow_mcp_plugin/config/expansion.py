@@ -38,7 +38,7 @@ _FOR_EACH_CORE = 4
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
-    """Return how many servers may start at once, looked up as references are; else as the cores allow."""
+    """Return how many servers are started at once, by a variable expanded like others; else by the cores."""
     given = lookup(STARTS_SETTING)
     if not given:
         return _FOR_EACH_CORE * (os.cpu_count() or 1)
@@ -357,6 +357,7 @@ def _proxy_secrets() -> Iterator[str]:
 
 
 def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
+    # What `ps` and logs would show: in arguments, and in URLs anywhere.
     for index, start in secret_detection.in_arguments(server.args):
         yield from _literals(server.args[index][start:])
     for written in (server.url, *server.args):

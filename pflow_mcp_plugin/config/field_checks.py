@@ -182,7 +182,7 @@ def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Check the value of `tls_pins`: a list of pinned keys, or the path of a file with them."""
+    """Check the config value `tls_pins`: its type, a list or the path of a file, and the form of each pin."""
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return
@@ -321,7 +321,7 @@ def refusal(
 def refuse_errors(
     subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
 ) -> None:
-    """Raise an error if there are errors among the problems of a subject's fields."""
+    """Raise an error if the checks of a subject, such as config values, found more than warnings."""
     errors = errors_in(problems)
     if errors:
         raise refusal(subject, errors, server=server, kind=kind)

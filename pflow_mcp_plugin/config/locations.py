@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path of a project's `.mcp.json`, if there is one: in the folder asked for or this one."""
+    """Return the path of a project's own file, `.mcp.json`, in the folder asked for or this one."""
     return (paths.project or Path()) / ".mcp.json"
 
 
@@ -49,12 +49,12 @@ def approvals_file(paths: Paths) -> Path:
 
 
 def stderr_folder(paths: Paths) -> Path:
-    """Return the path of the folder with failed servers' stderr output: a folder for each server."""
+    """Return the path, in the folder of state, of that with the stderr output of servers that failed."""
     return paths.state / "stderr"
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the files at the path of a tool folder, each with the time of its last change and its size."""
+    """Return the files in a folder of this plugin, each with the time of its last change and its size."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a problem for each path in our folders of sign-ins, pins and tools that is open to others."""
+    """Yield a problem for each of this plugin's sign-ins, pins and tools that others may read or write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.types import Server
 
 
 def advise(server: Server) -> Problem | None:
-    """Return a warning if pflow may not connect to a configured server; None while its URL has variables."""
+    """Return a warning if pflow may not connect to a configured server; None while its host is a variable."""
     scheme, _, rest = server.url.partition("://")
     if not server.url or "${" in scheme + rest.partition("/")[0]:
         return None  # judged once it is expanded
@@ -23,7 +23,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def require_url(server: Server, url: str) -> None:
-    """Refuse to connect to a URL that rules forbid: a server's own or one that it names."""
+    """Raise an `McpError` if pflow may not connect to a configured server's URL, or one that it names."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise McpError(

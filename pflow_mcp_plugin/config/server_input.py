@@ -135,7 +135,7 @@ def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Turn the input of `pflow mcp add`, its arguments and options, into server tables."""
+    """Return the server tables into which an input is turned, be it a URL, a command, a file or JSON."""
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         _refuse_others(words, flags, "JSON")
@@ -231,7 +231,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each file of an older pflow that, read as input, has servers not configured yet."""
+    """Yield a warning for each file of an older pflow, if it can be turned into tables of more servers."""
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]
@@ -378,7 +378,7 @@ def require_plain_http(server: str, url: str) -> None:
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
-    """Return what options add to the table of a server from any input, be it a command or a preset."""
+    """Return the part of a server table into which options are turned in any form of input, even a preset."""
     table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True

@@ -105,7 +105,7 @@ def clean(table: JSON) -> JSON:
 
 
 def transport_of(table: JSONObject) -> Transport | None:
-    """Return the transport that a table in our schema names: stdio by default, None if it is unknown."""
+    """Return the transport of a raw table by the schema of `type`: stdio by default, None if unknown."""
     spelling = table.get("type", "stdio")
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 
@@ -220,7 +220,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return what a raw document without problems has in `[network]`, together with the hosts in its urls."""
+    """Return the raw table `[network]` of a document without problems, with the hosts in servers' urls."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))

@@ -1,4 +1,4 @@
-"""The entries that a plugin contributes to any host's registry: what describes a node, and its source."""
+"""A plugin's entries, each of which describes a node type to any host; their use in nodes; their source."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return what the entry says of its node, cut down: params and outputs with their types only."""
+        """Return the entry in brief, as JSON: its description, params and outputs with their types only."""
         params = self.interface.params
         return {
             "node": self.node,

@@ -251,7 +251,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return one of the host's traces: its `run_id`, `owner`, `success`, `error`, `steps` and more.
+        """Return a trace as a host hands it to plugins: `run_id`, `owner`, `success`, `error`, `steps` etc.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

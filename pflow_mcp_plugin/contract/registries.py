@@ -101,7 +101,7 @@ class Registry(ABC):
         )
 
     def withhold_code(self, reason: Problem) -> None:
-        """Withhold every node in any host's registry that runs programs or code of a workflow's choice.
+        """Withhold the entries, from any source, of nodes that run programs or code of a workflow's choice.
 
         From then on, until the process ends, their entries are `withheld`, so that nothing which uses them
         runs, and lists and searches leave them out.

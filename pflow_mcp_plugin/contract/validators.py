@@ -55,7 +55,7 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 
 
 def is_reserved(key: object) -> bool:
-    """Whether a key is valid for host and plugins only: it begins and ends with two underscores."""
+    """Whether a key is not valid for workflows, only for host and plugins: `__` at its beginning and end."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")
 
 

@@ -121,6 +121,6 @@ def note_progress(run: Run, call: ToolCall, done: float, total: float | None, te
 
 
 def shortened(text: str | None) -> str:
-    """Return a server's message about the progress of a call in one short printable line."""
+    """Return the message that came with the progress of a tool call as one short printable line."""
     shown = (text or "")[: 2 * _LONGEST]
     return " ".join(printable(shown).split())[:_LONGEST]

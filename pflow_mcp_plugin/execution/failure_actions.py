@@ -88,7 +88,7 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
 
 
 def wait_of(text: str) -> float | None:
-    """Return the seconds to wait that a failed tool's message asks for, as in `retry after 30 s`."""
+    """Return the seconds to wait, by a phrase in a failed tool call's message such as `retry after 30 s`."""
     found = _any_of(*_WAIT).search(text[:_READ])
     if found is None:
         return None

@@ -150,7 +150,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
 
 
 def note_next_steps(error: PflowError) -> None:
-    """Add the next steps of an error that a node raises to it as notes, which Python's traceback shows."""
+    """Add the next steps of an error that `MCPNode` raises in Python to it as notes, for the traceback."""
     for step in error.suggestions:
         error.add_note(f"  -> {step}")
 

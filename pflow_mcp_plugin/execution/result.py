@@ -143,7 +143,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error for a tool's answer, or sync, by which the server has no such tool."""
+    """Return the error for a tool that its server, by its answer or its last sync, does not have."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -180,7 +180,7 @@ class _ContentReader:
 
     def files(self, value: JSON, limit: int) -> tuple[tuple[str, dict[str, JSON]], ...]:
         found = {text: file for text, file in self._encoded_media if _is_longer(text, limit)}
-        with suppress(CallFailed):
+        with suppress(CallFailed):  # without room on the disk there is no file: the result itself is whole
             for text in _parts(value):
                 if isinstance(text, str) and text not in found and _is_longer(text, limit):
                     looks_like_json = text[:1] + text[-1:] in ("{}", "[]")

@@ -60,6 +60,7 @@ class Target:
 
     @property
     def approved(self) -> Collection[str]:
+        # Messages may name those of the approved version only.
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
@@ -157,7 +158,7 @@ class Runtime:
         return sha256(text.encode()).hexdigest()
 
     def target(self, server: str, tool: str) -> Target:
-        """Resolve a server's tool once for all nodes of the run, and return it as the target of their calls.
+        """Resolve a tool once for all nodes of the run, and return it as the target of their calls.
 
         Raises `McpError` if the server must not be started, or if the tool is gone or not approved as it is.
         """

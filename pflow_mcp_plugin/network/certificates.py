@@ -119,7 +119,7 @@ def trusting_steps(server: str, url: str) -> tuple[str, str]:
 
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:
-    """Return the `tls_pins` of an endpoint in base64; empty if it has none."""
+    """Return the hashes of the public keys to which an endpoint's certificate is pinned; empty for none."""
     # What is no hash in base64 is left as it is, which is the pin of no key.
     if not isinstance(endpoint.tls_pins, str):
         return frozenset(_PIN.sub(r"\1", pin) for pin in endpoint.tls_pins)

@@ -258,6 +258,7 @@ def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
 
 
 def _is_exempt(url: httpx2.URL, entry: str) -> bool:
+    # The entry is `*`, a domain, address or network, a scheme or port.
     scheme, has_scheme, rest = entry.lower().rpartition("://")
     if not rest or (has_scheme and scheme not in (url.scheme, "all")):
         return False

@@ -55,7 +55,7 @@ class Endpoint(Protocol):
 
     @property
     def insecure(self) -> bool:
-        """Whether the endpoint may use plain http to its own host, though that is not this machine."""
+        """Whether rules for egress let this endpoint use plain http to its own host on another machine."""
 
     @property
     def tls_pins(self) -> tuple[str, ...] | str: ...  # SHA-256 of keys in base64, or a file of them
@@ -287,7 +287,7 @@ def reached(address: Address) -> Iterator[Address]:
 
 
 def special_kind(address: Address) -> str:
-    """Return what makes an address not public, such as `loopback`; empty if it is public."""
+    """Return why the rules for egress take an address for not public, such as `loopback`; else empty."""
     if str(address) in _METADATA:
         return "cloud metadata"
     kinds = {

@@ -55,7 +55,7 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Ends the groups registered with it when this process dies, by another process that outlives it."""
+    """Ends the process groups that this process registered, when it dies, from a process that outlives it."""
 
     def __init__(self) -> None:
         # The marker in the environment of every server of this host begins so.
@@ -194,7 +194,7 @@ class ProcessGroup:
 
 
 def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> None:
-    """End the groups that these processes lead, by SIGTERM, after `grace` seconds by SIGKILL; reap them."""
+    """End process groups with all in them: SIGTERM, after `grace` seconds SIGKILL; reap their leaders."""
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
     pause = _SHORTEST_LOOK

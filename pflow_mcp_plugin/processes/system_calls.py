@@ -68,7 +68,7 @@ def unread_bytes(pipe: IO[bytes]) -> int | None:
 
 
 def high_pipe(lowest: int) -> tuple[int, int]:
-    """Return the ends of a pipe as descriptors from `lowest` upwards; children do not inherit them."""
+    """Return a pipe with descriptors from `lowest` upwards, by the system call `fcntl`; not inheritable."""
     import fcntl
 
     low = os.pipe()

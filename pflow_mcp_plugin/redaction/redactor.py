@@ -27,7 +27,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return `****` for a configured value, a secret or not; references in it are kept.
+    """Return `****` for a configured value, whether a `Redactor` knows it or not; only references are kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

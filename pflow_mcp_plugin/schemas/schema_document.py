@@ -179,7 +179,7 @@ class SchemaDocument:
 
 
 def resolved_value(schema: JSON, root: JSON = None) -> JSON:
-    """Return the JSON Schema that a value has unless it is null, with the definitions that it refers to.
+    """Return the JSON Schema behind references, and choices with null, together with its definitions.
 
     Follows references in `root`, by default the schema itself, and choices between one schema and null.
     """

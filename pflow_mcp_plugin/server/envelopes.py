@@ -150,13 +150,14 @@ class KnownSecrets:
 
 
 def telling(values: Iterable[str]) -> Iterator[str]:
-    """Yield the secrets long and unusual enough to be redacted from an envelope without garbling it."""
+    """Yield the secrets that can be redacted from envelopes without garbling them: long and unusual ones."""
     for value in values:
         if len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
             yield value
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:
+    # Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
     plain = settings.plain()
     for key, place in settings.names().items():
         value = settings.get(key) if place == "file" and key not in plain else None

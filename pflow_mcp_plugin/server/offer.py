@@ -54,7 +54,7 @@ _JSON = "application/json"
 
 
 class PflowResources:
-    """The MCP resources that a pflow server offers: a guide, the workflow schema, saved workflows, traces."""
+    """What is offered as resources beside the tools: guide, workflow schema, saved workflows and traces."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
         fixed = (

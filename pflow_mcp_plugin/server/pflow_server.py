@@ -83,7 +83,7 @@ class Prompts(Protocol):
 
 
 def the_user(context: Context) -> RunOrigin:
-    """Return the origin of all requests to handlers of a pflow server on stdio: whoever started it."""
+    """Return the origin that handlers of the MCP server give a request by default: whoever started it."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
     return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER
@@ -206,6 +206,7 @@ class _Handlers:
         return complete(tools=[declaration(tool) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        # Any failure is a result with `isError`, for agents to read.
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
@@ -274,6 +275,7 @@ class _Handlers:
             raise self._protocol_error(error) from None
 
     def _protocol_error(self, error: Exception, **facts: str) -> MCPError:
+        # For resources and prompts, whose answers have no envelopes.
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
         data = self.redacted({**failure.to_dict(), **facts})

@@ -65,7 +65,7 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in a config document that the user named, at least one.
+    """Return the servers, at least one, in a client's config document or another that the user named.
 
     Its format is that of `client`, or else what its path or content says: that of a client, a `server.json`,
     a bundle's `manifest.json`, or JSON with `mcpServers`.
@@ -184,6 +184,7 @@ def below(document: Any, place: tuple[str, ...]) -> Any:
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
     separator = "\\" if machine.system == "windows" else "/"
+    # What references in the document stand for that are not environment variables.
     known = {
         "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",
         "pathSeparator": separator,

@@ -43,7 +43,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references to variables, into which those of one server's table are converted."""
+    """How a client writes references to variables, from and to which those of a server are translated."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -66,7 +66,7 @@ CURLY = VariableSyntax(reference="{env:NAME}", curly=True)
 
 
 def variable_name(text: str) -> str:
-    """Return the name of a variable for what a client calls `text`: `API_KEY` for `api-key`."""
+    """Return the variable to which a client's name for a value is translated: `API_KEY` for `api-key`."""
     name = re.sub(r"[^A-Z0-9]+", "_", text.upper()).strip("_")
     return name if variable_references.is_variable(name) else f"VALUE_{name}".rstrip("_")
 
@@ -176,7 +176,7 @@ class NoEquivalent(Exception):
 
 @attrs.frozen
 class FormatField:
-    """A field of a server's table in another client, and its equivalent in ours."""
+    """How a field of a server's table is translated: its name there, and its equivalent in ours."""
 
     theirs: str  # its name there
     # `tools.allow` is `allow` in `tools`.

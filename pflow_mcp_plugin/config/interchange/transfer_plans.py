@@ -34,7 +34,7 @@ class LiteralSecret:
 
 @attrs.frozen
 class _Span:
-    """A literal secret found on import: the field's path, a word for it, its start and end in the string."""
+    """Where an import would replace a literal secret: the field's path, a word for it, its start and end."""
 
     field: str
     word: str

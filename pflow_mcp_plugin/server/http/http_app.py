@@ -310,6 +310,7 @@ def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
 
 
 def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]]:
+    # RFC 9728.
     check = options.check
     if not isinstance(check, AccessTokens):
         return "", []
