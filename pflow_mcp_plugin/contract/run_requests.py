@@ -176,7 +176,7 @@ class RunControl:
             stop()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop`, which must not raise, when the requested run is cancelled, or at once if it was."""
+        """Call `stop` when whoever requested the run cancels it, or at once if they did; must not raise."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
