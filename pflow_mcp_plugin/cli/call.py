@@ -17,7 +17,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeout
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, open_pool, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.cli.tools import call_of, find_tool, list_tools, nearest_tools
+from pflow_mcp_plugin.cli.tools import find_tool, list_tools, nearest_tools
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
@@ -183,7 +183,9 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
         error.details["unknown"] = server
         of_any = (source.of_tool(name, names[-1]) for name in store.names())
         meant = [entry for entry in of_any if entry] or nearest_tools(host, server)
-        error.suggestions = tuple(f"Did you mean {call_of(entry)}?" for entry in meant) or error.suggestions
+        named = (shlex.quote(f"{it.labels['server']}.{it.labels['tool']}") for it in meant)
+        steps = tuple(f"Did you mean pflow mcp call {name}?" for name in named)
+        error.suggestions = steps or error.suggestions
         raise error
     if len(names) == 1 or not names[1]:
         if server in store.lent or not {"-h", "--help"}.isdisjoint(words):

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 
 import attrs
 import click
@@ -128,11 +127,6 @@ def nearest_tools(host: Host, word: str) -> list[Entry]:
     close = get_close_matches(typed, spelled, 3, 0.8)
     places = dict.fromkeys(place for name in close for place in spelled[name])
     return [it for place in list(places)[:3] if (it := source.of_tool(*place))]
-
-
-def call_of(entry: Entry) -> str:
-    """Return the command that calls a tool, to suggest it among the tools that a word may name."""
-    return "pflow mcp call " + quote(f"{entry.labels['server']}.{entry.labels['tool']}")
 
 
 @click.command()
