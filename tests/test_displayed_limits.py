@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.client import tool_lists
 from pflow_mcp_plugin.client.failures import evidence
 from pflow_mcp_plugin.contract import PflowError, Problem, ValuePath
-from pflow_mcp_plugin.discovery import lock_file
+from pflow_mcp_plugin.discovery import lock_check
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli import output, registry_commands, trace_commands
@@ -72,7 +72,7 @@ def text_in_an_excerpt(text):
 CUTS = {
     "an argument": lambda text: argument_validation._shown(text).strip('"'),
     "a served tool's name": served_tool.shown,
-    "a locked value": lambda text: lock_file._change(text, "").partition(" → ")[0].strip('"'),
+    "a locked value": lambda text: lock_check._change(text, "").partition(" → ")[0].strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),
     "a text for a model": lambda text: visible(text, 50),
     "an answer of a model": answer_of_a_model,

@@ -2,8 +2,8 @@
 
 - `servers`: the config, the stored tools and the pins as one value; a server ready to be started
 - `tool_sync`: asks several servers concurrently, and stores their answers
-- `lock_file`: the lock file of a team, and how servers differ from it
-- `lock_check`: compares the synced servers, or what a server lists now, with that file
+- `lock_file`: the lock file of a team: written, read and checked
+- `lock_check`: how the synced servers, or what a server lists now, differ from that file
 
 Nothing here starts a server: `tool_sync` receives a pool.
 """

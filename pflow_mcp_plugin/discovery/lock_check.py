@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,18 @@ from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.discovery import lock_file
-from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, differences, locked_server
+from pflow_mcp_plugin.discovery.lock_file import (
+    LAUNCH,
+    LockedServer,
+    LockedServers,
+    LockFile,
+    locked_server,
+    place,
+)
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
+from pflow_mcp_plugin.types import plain_version
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -29,6 +39,67 @@ _MOST = 16 << 20
 """Bytes of a lock file: it has a line of about 100 for each tool."""
 _FEW = 20
 """The most tools of a server that are looked up one by one; for more, its whole file is read."""
+_LONGEST = 200
+"""Characters of a value that a difference shows."""
+_STEP = "If the change is wanted, run pflow mcp lock again and commit the file"
+
+_Value = str | tuple[str, ...]
+
+
+def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
+    """Yield an error for each launch, version and hash of a tool that is not as a lock file has it.
+
+    With `whole`, every locked tool of these servers must still be there, not only those in `present`.
+    """
+    for name in sorted(present):
+        locked = lock.servers.get(name)
+        of_server = place("servers", name)
+        if locked is None:
+            yield _problem(lock, of_server, f"Server {name} is not in {lock.path.name}")
+            continue
+        now = present[name]
+        parts = [*_launch_parts(locked.launch, now.launch)]
+        if locked.version != now.version:
+            shown = plain_version(now.version) or (now.version and "another")
+            parts.append(f"the version it reports: {_change(locked.version, shown)}")
+        why = "; ".join(parts)
+        if parts:
+            yield _problem(lock, of_server, f"Server {name} differs from {lock.path.name}: {why}")
+        why = why or "its launch and version are as locked"
+        for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
+            path = place(place(of_server, "tools"), tool)
+            told = f"Tool {one_line(tool)} of server {name}"
+            before, after = locked.tools.get(tool), now.tools.get(tool)
+            if before is None:
+                yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
+            elif after is None:
+                yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
+            elif before != after:
+                yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
+
+
+def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Iterator[str]:
+    for key in LAUNCH:
+        before, after = old.get(key, ""), new.get(key, "")
+        if before == after:
+            continue
+        same_length = isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after)
+        if key == "args" and same_length:
+            for index, (was, now) in enumerate(zip(before, after, strict=True)):
+                if was != now:
+                    yield f"{key}[{index}]: {_change(was, now)}"
+        else:
+            yield f"{key}: {_change(before, after)}"
+
+
+def _change(old: _Value, new: _Value) -> str:
+    # ASCII only: what is hidden in a value must be seen.
+    shown = (abbreviated(json.dumps(value) if value else "none", _LONGEST) for value in (old, new))
+    return " → ".join(shown)
+
+
+def _problem(lock: LockFile, path: str, message: str) -> Problem:
+    return Problem(path=path, message=message, suggestion=_STEP, source=str(lock.path))
 
 
 def read_lock(path: Path) -> LockFile:
@@ -110,7 +181,7 @@ def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
         try:
             present = present_server(known, name, locked.tools)
         except PflowError as error:
-            path = lock_file.place("servers", name)
+            path = place("servers", name)
             yield problem_of(error, path=path, kind="validation", source=str(lock.path))
         else:
             yield from differences(lock, {name: present}, whole=True)

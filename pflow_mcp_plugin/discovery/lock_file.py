@@ -7,7 +7,6 @@ on time or place. Reading it is a function of its content alone.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,10 +22,10 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.trust.launch_identity import launch_identity
-from pflow_mcp_plugin.types import Server, Tool, plain_version
+from pflow_mcp_plugin.types import Server, Tool
 
 NAME = "mcp-lock.toml"
 """The name under which a lock file is looked for."""
@@ -212,66 +211,3 @@ LAUNCH: Mapping[str, Check] = {
 }
 """The fields of a launch in a lock file, in the order in which differences are told."""
 _FIELDS: Mapping[str, Check] = {**LAUNCH, "version": _text, "tools": _hashes}
-
-
-_LONGEST = 200
-"""Characters of a value that a difference shows."""
-_STEP = "If the change is wanted, run pflow mcp lock again and commit the file"
-
-_Value = str | tuple[str, ...]
-
-
-def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
-    """Yield an error at each place in a lock file where a launch, version or tool is another now.
-
-    With `whole`, every locked tool of these servers must still be there, not only those in `present`.
-    """
-    for name in sorted(present):
-        locked = lock.servers.get(name)
-        of_server = place("servers", name)
-        if locked is None:
-            yield _problem(lock, of_server, f"Server {name} is not in {lock.path.name}")
-            continue
-        now = present[name]
-        parts = [*_launch_parts(locked.launch, now.launch)]
-        if locked.version != now.version:
-            shown = plain_version(now.version) or (now.version and "another")
-            parts.append(f"the version it reports: {_change(locked.version, shown)}")
-        why = "; ".join(parts)
-        if parts:
-            yield _problem(lock, of_server, f"Server {name} differs from {lock.path.name}: {why}")
-        why = why or "its launch and version are as locked"
-        for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
-            path = place(place(of_server, "tools"), tool)
-            told = f"Tool {one_line(tool)} of server {name}"
-            before, after = locked.tools.get(tool), now.tools.get(tool)
-            if before is None:
-                yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
-            elif after is None:
-                yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
-            elif before != after:
-                yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
-
-
-def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Iterator[str]:
-    for key in LAUNCH:
-        before, after = old.get(key, ""), new.get(key, "")
-        if before == after:
-            continue
-        same_length = isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after)
-        if key == "args" and same_length:
-            for index, (was, now) in enumerate(zip(before, after, strict=True)):
-                if was != now:
-                    yield f"{key}[{index}]: {_change(was, now)}"
-        else:
-            yield f"{key}: {_change(before, after)}"
-
-
-def _change(old: _Value, new: _Value) -> str:
-    # ASCII only: what is hidden in a value must be seen.
-    shown = (abbreviated(json.dumps(value) if value else "none", _LONGEST) for value in (old, new))
-    return " → ".join(shown)
-
-
-def _problem(lock: LockFile, path: str, message: str) -> Problem:
-    return Problem(path=path, message=message, suggestion=_STEP, source=str(lock.path))

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, differences
+from pflow_mcp_plugin.discovery.lock_check import differences
+from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile
 
 ONE, TWO = ("sha256:" + digit * 64 for digit in "12")
 LAUNCH = {"transport": "stdio", "command": "npx", "args": ("-y", "server@1.2.0")}
