@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -20,7 +21,7 @@ from pflow_mcp_plugin.host.language_model import (
     turned_away,
     unknown_model,
 )
-from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, prose, seen, visible, with_schema
+from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, UNSEEN, visible, with_schema
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, refuse_number, typed
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
@@ -30,6 +31,8 @@ from pflow_mcp_plugin.storage.file_errors import is_too_deep
 _LONGEST = 400_000
 """Characters of an answer that are read."""
 
+_KEPT = "\n\r\t\u200c\u200d"
+"""Line breaks, and the format characters that some scripts and emoji need."""
 _SHOWN = 200
 
 Find = Callable[[str], Entry | None]
@@ -64,6 +67,20 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
         with suppress(ValueError, RecursionError):
             yield decoder.raw_decode(text, start)[0]
         start = text.find("{", start + 1)
+
+
+def prose(text: JSON | None) -> str:
+    """Return a model's text for people on one line, as a prompt would show it; empty if it is no text."""
+    return visible(text, 1_000) if isinstance(text, str) else ""
+
+
+def seen(value: JSON) -> JSON:
+    """Return an answer with only the characters that prompts may hold, and its line breaks."""
+    if isinstance(value, str):
+        return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
+    if isinstance(value, dict):
+        return {str(seen(key)): seen(item) for key, item in value.items()}
+    return [seen(item) for item in value] if isinstance(value, list) else value
 
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:

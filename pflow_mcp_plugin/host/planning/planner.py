@@ -12,13 +12,12 @@ from pflow_mcp_plugin.contract import Entry, Library, PflowError, Problem, Runne
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
-from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow
+from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, prose
 from pflow_mcp_plugin.host.planning.plan_prompt import (
     MOST_NODES,
     SELECTION_SYSTEM,
     WORKFLOW_SYSTEM,
     is_plain,
-    prose,
     selection_prompt,
     selection_schema,
     visible,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
-from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, json_object
+from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, json_object, seen
 
 ENTRY = Entry(
     node="t-do",
@@ -164,3 +164,9 @@ def test_any_answer_is_read(answer):
 def test_any_text_holds_an_object_or_none(text):
     with suppress(UnreadableAnswer):
         assert "nodes" in json_object(text, "nodes")
+
+
+def test_what_a_model_writes_loses_only_what_nobody_sees():
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey me")
+    written = {f"a{hidden}": ["x\ny", f"1{hidden}2", "\u0645\u06cc\u200c\u062e 👩\u200d👧", 3, None]}
+    assert seen(written) == {"a": ["x\ny", "12", "\u0645\u06cc\u200c\u062e 👩\u200d👧", 3, None]}
