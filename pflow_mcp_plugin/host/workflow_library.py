@@ -11,7 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_name import check_name, is_name
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -169,13 +169,3 @@ def _declared(workflow: JSONObject, key: str) -> JSONObject:
     """Return a saved workflow's inputs or outputs; none if a change by hand has left no object there."""
     declared = workflow.get(key)
     return declared if isinstance(declared, dict) else {}
-
-
-def check_name(text: str) -> None:
-    """Raise PflowError if the library can save no workflow under this name."""
-    if not is_name(text):
-        raise PflowError(
-            f"{text!r} is not a valid workflow name",
-            suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
-            kind="usage",
-        )
