@@ -1,4 +1,4 @@
-"""The trace files of earlier runs: finds and reads them, and tells in words what they say of a step."""
+"""The trace files of runs: how they are written, found and read, and what is said of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, json_files_in, read_bytes
+from pflow_mcp_plugin.storage import (
+    CorruptFile,
+    StoreError,
+    decode_json,
+    json_files_in,
+    read_bytes,
+    write_atomic,
+)
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.terminal.looks import Part
@@ -95,6 +102,13 @@ class TraceFiles(Traces):
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
             raise CorruptFile(path, "not a trace: it has no list of steps")
         return data
+
+
+def write_trace(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a run's trace, its secrets redacted, to a file; raise StoreError if that fails."""
+    # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
+    content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    write_atomic(path, content, follow=False)
 
 
 def run_state(trace: Mapping[str, Any]) -> RunState:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
-from pflow_mcp_plugin.host.running.trace_recorder import write_trace
+from pflow_mcp_plugin.host.trace_files import write_trace
 
 _OPEN = "It was sent, and nobody knows whether it happened"
 _PART = re.compile(r"([^\[#~]*)(?:\[(\d+)\])?(?:#\d+)?(?:~\d+)?")

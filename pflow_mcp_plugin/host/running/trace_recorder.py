@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +22,8 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
     ValueFiles,
     is_larger,
 )
+from pflow_mcp_plugin.host.trace_files import write_trace
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.storage import write_atomic
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 LARGEST_STEP = 50_000
@@ -438,13 +437,6 @@ class Recorder:
             "workflow": self.redactor.text(self._workflow),
             "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
         }
-
-
-def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write the trace that was recorded of a run to its file; raise StoreError if that fails."""
-    # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
-    content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-    write_atomic(path, content, follow=False)
 
 
 def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:
