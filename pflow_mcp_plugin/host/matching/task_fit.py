@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from operator import itemgetter
 
 import attrs
@@ -24,10 +24,10 @@ from pflow_mcp_plugin.contract import Match, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.matching.task_words import (
     clauses,
+    root,
+    roots,
     shipped_thesaurus,
     split_name,
-    stem,
-    tokens,
     words,
 )
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
@@ -83,8 +83,6 @@ _MEASURED_WORKFLOWS = (
 """The degree to which a workflow fits a task, and the share of such workflows that were right."""
 _LEAST = 0.1
 """The degree to which a workflow that is worth a look fits at least."""
-# Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
-_DERIVED = re.compile(r"(?<=\w{4})(?:(?:at)?(?:ion|or|ive)|at|ment|er|al|able|[ae]nce)$")
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n\s*\n|[\u3002\uff01\uff1f]")
 
 
@@ -235,24 +233,8 @@ def _forms(word: str) -> tuple[_Form, ...]:
     return (_Form(word, root(word), 1.0), *synonyms)
 
 
-def meanings(word: str) -> frozenset[str]:
-    """Return the roots with which a node fits a word of the task: its own, and those of its synonyms."""
-    return frozenset(form.root for form in _forms(word))
-
-
-def roots(text: str) -> frozenset[str]:
-    """Return what a fit compares of a text: the roots of all its words, those inside names included."""
-    return frozenset(map(root, tokens(text)))
-
-
 def _asked(text: str) -> frozenset[str]:
     return frozenset(map(root, words(text)))
-
-
-@lru_cache(maxsize=2**16)
-def root(word: str) -> str:
-    """Return the root of a word, which is what a fit compares: so a verb fits the nouns made of it."""
-    return stem(_DERIVED.sub("", stem(word)))
 
 
 class NodeConfidence:

@@ -1,9 +1,9 @@
-"""The clauses of a task, the words of each to look up and their synonyms; the words inside names."""
+"""The clauses of a task, the words of each to look up, their roots and synonyms; the words inside names."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +32,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 # One expression for the endings of a word. On the tasks of the benchmark it finds as much as the Snowball
 # and Porter stemmers, which take 55 ms to import.
 _ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
+# Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
+_DERIVED = re.compile(r"(?<=\w{4})(?:(?:at)?(?:ion|or|ive)|at|ment|er|al|able|[ae]nce)$")
 _IRREGULAR = """
     sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
     drew draw, drawn draw, took take, taken take, ran run, found find, told tell, said say, held hold,
@@ -96,10 +98,10 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys([*(part for part in parts if len(part) <= _LONGEST), *shapes]))
 
 
-def tokens(text: str) -> list[str]:
-    """Return all words in a text that a task may match, in lower case, those inside names too."""
+def roots(text: str) -> frozenset[str]:
+    """Return the roots of all words of a text that may fit a task, those inside names included."""
     spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
-    return [part for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word))]
+    return frozenset(root(part) for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word)))
 
 
 def _parts(word: str) -> list[str]:
@@ -137,3 +139,14 @@ def shipped_thesaurus() -> Thesaurus:
 def stem(word: str) -> str:
     """Return a word of a task without its ending, the same for most forms of it."""
     return _ENDING.sub("", word)
+
+
+@lru_cache(maxsize=2**16)
+def root(word: str) -> str:
+    """Return a word without its endings, so that a verb fits the nouns made of it."""
+    return stem(_DERIVED.sub("", stem(word)))
+
+
+def meanings(word: str) -> frozenset[str]:
+    """Return the roots that fit a task's word: its own, and those of its synonyms."""
+    return frozenset(map(root, (word, *shipped_thesaurus().others(word))))

@@ -12,8 +12,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Match, PflowError, Problem, 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.matching.task_fit import meanings
-from pflow_mcp_plugin.host.matching.task_words import QUOTED, clause_texts, split_name, stem, words
+from pflow_mcp_plugin.host.matching.task_words import QUOTED, clause_texts, meanings, split_name, stem, words
 from pflow_mcp_plugin.host.planning.joins import (
     is_synonym,
     key_stems,

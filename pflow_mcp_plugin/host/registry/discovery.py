@@ -19,8 +19,8 @@ import attrs
 from pflow_mcp_plugin.contract import Discovery, Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit, roots
-from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, shipped_thesaurus, words
+from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, roots, shipped_thesaurus, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 
 _Item = TypeVar("_Item")

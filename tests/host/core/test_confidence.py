@@ -10,9 +10,9 @@ from pflow_mcp_plugin.host.matching.task_fit import (
     Described,
     NodeConfidence,
     TaskFit,
-    roots,
     workflow_confidence,
 )
+from pflow_mcp_plugin.host.matching.task_words import roots
 
 CREATE = Described.of("createEvent", "Create an event in the calendar")
 DELETE = Described.of("deleteEvent", "Delete an event from the calendar")

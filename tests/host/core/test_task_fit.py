@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Entry
-from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, roots
+from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit
+from pflow_mcp_plugin.host.matching.task_words import roots
 from pflow_mcp_plugin.host.registry.discovery import described
 
 MAIL = Described.of(
