@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Entry, PflowError, Report
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.cli.command_parameters import (
     WithLoneCache,
     limit_option,
@@ -25,10 +26,11 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, ValuePath
+    from pflow_mcp_plugin.contract import Discovery, Host, ValuePath
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
     from pflow_mcp_plugin.host.registry.node_index import NodeRow
+    from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
 
 _PATHS = 100
@@ -166,14 +168,76 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if sum(map(bool, (nodes, source, every))) > 1:
         raise PflowError("Give only one of node types, --source and --all", kind="usage")
-    from pflow_mcp_plugin.host.registry.node_registry import as_errors, check_nodes
-
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes, source)
     problems = [*as_errors(reported), *found]
     return findings_report(
         "The registry", problems, f"{count_text(count, 'node type')} checked, no problems found"
     )
+
+
+def check_nodes(
+    host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
+) -> tuple[int, list[Problem]]:
+    """Check entries of the node registry and their classes; return how many there are, and every problem.
+
+    `names` are their node types, by default all or those of `source`.
+    """
+    found = {name: registry.find(name) for name in names}
+    missing = [registry.missing(name) for name, entry in found.items() if entry is None]
+    entries = [entry for entry in found.values() if entry]
+    if not found:
+        everything = list(registry.entries())
+        entries = [entry for entry in everything if source in ("", entry.source)]
+        if not entries:
+            known = ", ".join(sorted({entry.source for entry in everything}))
+            message = f"No node type is of the source {source}"
+            raise PflowError(message, suggestions=(f"Sources: {known}",), kind="not_found")
+    return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
+
+
+def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems that the node registry reported, as errors where it left an entry out.
+
+    An entry that another one overwrites still works, so it stays a warning; one whose module is not
+    installed is found by `check_nodes`.
+    """
+    from pflow_mcp_plugin.host.registry.node_registry import Overwritten
+    from pflow_mcp_plugin.host.registry.node_sources import Uninstalled
+
+    for problem in reported:
+        if isinstance(problem, Overwritten):
+            yield problem
+        elif not isinstance(problem, Uninstalled):
+            yield attrs.evolve(problem, severity="error")
+
+
+def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
+    # Only this check needs these; the other commands must not load them.
+    from pflow_mcp_plugin.contract import NodeRef
+    from pflow_mcp_plugin.host.workflow.coercion import is_type
+    from pflow_mcp_plugin.host.workflow.compilation import load_node
+
+    def problem(message: str) -> Problem:
+        return Problem(message=message, kind="config", source=entry.source)
+
+    try:
+        node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
+    except PflowError as error:
+        yield problem_of(error, message=str(error), kind="config", source=entry.source)
+    else:
+        lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
+        if lacking:
+            where = f"{entry.module}:{entry.class_name}"
+            yield problem(f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}")
+    for part in ("params", "outputs"):
+        seen = set()
+        for field in getattr(entry.interface, part):
+            if field.key in seen:
+                yield problem(f"{entry.node}: {part} has {field.key} twice")
+            seen.add(field.key)
+            if not is_type(field.type):
+                yield problem(f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
 
 
 def _descriptions(entries: Iterable[Entry]) -> tuple[str | Table, ...]:

@@ -19,7 +19,6 @@ from pflow_mcp_plugin.host.registry.node_sources import (
     Memory,
     Origin,
     SavedEntries,
-    Uninstalled,
     asked,
     collect_sources,
 )
@@ -27,7 +26,7 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Host, NodeUse, Paths, Suggestion
+    from pflow_mcp_plugin.contract import Discovery, NodeUse, Paths, Suggestion
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.plugins import Plugins
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
@@ -330,64 +329,3 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for stem, name in pairs:
         groups.setdefault(stem, []).append(name)
     return groups
-
-
-def check_nodes(
-    host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
-) -> tuple[int, list[Problem]]:
-    """Check node types of the registry, with their classes; return their number, and the problems.
-
-    `names` are their node types, by default all or those of `source`.
-    """
-    found = {name: registry.find(name) for name in names}
-    missing = [registry.missing(name) for name, entry in found.items() if entry is None]
-    entries = [entry for entry in found.values() if entry]
-    if not found:
-        everything = list(registry.entries())
-        entries = [entry for entry in everything if source in ("", entry.source)]
-        if not entries:
-            known = ", ".join(sorted({entry.source for entry in everything}))
-            message = f"No node type is of the source {source}"
-            raise PflowError(message, suggestions=(f"Sources: {known}",), kind="not_found")
-    return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
-
-
-def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the registry reported on node types, as errors where it left one out.
-
-    An entry that another one overwrites still works, so it stays a warning; one whose module is not
-    installed is found by `check_nodes`.
-    """
-    for problem in reported:
-        if isinstance(problem, Overwritten):
-            yield problem
-        elif not isinstance(problem, Uninstalled):
-            yield attrs.evolve(problem, severity="error")
-
-
-def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
-    # Only this check needs these; lists must not load them.
-    from pflow_mcp_plugin.contract import NodeRef
-    from pflow_mcp_plugin.host.workflow.coercion import is_type
-    from pflow_mcp_plugin.host.workflow.compilation import load_node
-
-    def problem(message: str) -> Problem:
-        return Problem(message=message, kind="config", source=entry.source)
-
-    try:
-        node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
-    except PflowError as error:
-        yield problem_of(error, message=str(error), kind="config", source=entry.source)
-    else:
-        lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
-        if lacking:
-            where = f"{entry.module}:{entry.class_name}"
-            yield problem(f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}")
-    for part in ("params", "outputs"):
-        seen = set()
-        for field in getattr(entry.interface, part):
-            if field.key in seen:
-                yield problem(f"{entry.node}: {part} has {field.key} twice")
-            seen.add(field.key)
-            if not is_type(field.type):
-                yield problem(f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
