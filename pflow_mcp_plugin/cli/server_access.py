@@ -68,7 +68,7 @@ def stored_sign_ins(host: Host) -> StoredSignIns:
     for name in config.names():
         try:
             server = config.get(name)
-            if server.auth.get("type") == "oauth":
+            if auth_tables.signs_in(server.auth):
                 servers[name] = _expanded(server, variables)
         except PflowError as error:
             failures[name] = error

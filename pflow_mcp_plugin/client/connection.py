@@ -46,6 +46,7 @@ from pflow_mcp_plugin.client.session import (
 )
 from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
+from pflow_mcp_plugin.config.auth import signs_in
 from pflow_mcp_plugin.contract import PflowError, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, Phase, Where
@@ -395,7 +396,7 @@ class Connection:
         from pflow_mcp_plugin.client.transport.http_transports import SseTransport, StreamableHttp
 
         auth = None
-        if self._server.auth.get("type") == "oauth":
+        if signs_in(self._server.auth):
             from pflow_mcp_plugin.client.oauth.bearer_auth import BearerAuth
 
             auth = BearerAuth(self._launch, self._warn)

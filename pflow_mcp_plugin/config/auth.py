@@ -88,6 +88,11 @@ def kind(value: JSONObject) -> str:
     return str(value.get("type", "bearer" if "token_env" in value else ""))
 
 
+def signs_in(auth: JSONObject) -> bool:
+    """Whether an `auth` table gets its access tokens by signing in, as a person or a machine."""
+    return auth.get("type") == "oauth"
+
+
 def is_machine(auth: JSONObject) -> bool:
     """Whether an `auth` table gets its tokens without a person."""
     return auth.get("flow") == MACHINE

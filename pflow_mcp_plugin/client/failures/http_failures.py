@@ -29,7 +29,7 @@ from pflow_mcp_plugin.client.request_failures import (
     causes,
 )
 from pflow_mcp_plugin.config import display
-from pflow_mcp_plugin.config.auth import is_machine
+from pflow_mcp_plugin.config.auth import is_machine, signs_in
 from pflow_mcp_plugin.errors import STATUS_ACTIONS, DeadlineExceeded, McpError
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
@@ -132,8 +132,8 @@ def advice(
 
 def _how_to_log_in(server: Server, challenge: Mapping[str, str], config_file: Path | None) -> str:
     name, auth = server.name, server.auth
-    if needs_login(server, challenge) or signs_in(server):
-        return new_login(server) if signs_in(server) else login_command(server)
+    if needs_login(server, challenge) or signs_in(server.auth):
+        return new_login(server) if signs_in(server.auth) else login_command(server)
     if auth.get("token_env"):
         return f"its token was refused; set the variable {auth['token_env']} to a valid one"
     file = f" ({config_file})" if config_file else ""
@@ -220,7 +220,7 @@ def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
         retryable=error.remedy == "later",
         next_step=error.step or steps[error.remedy],
         scope=error.scope,
-        login=(error.remedy == "login" and signs_in(server) and not is_machine(server.auth)) or None,
+        login=(error.remedy == "login" and signs_in(server.auth) and not is_machine(server.auth)) or None,
     )
     failed.kind = "connection"  # during a call too: the tool has no part in it
     if error.remedy not in ("later", "operator") or error.scope:
@@ -228,15 +228,10 @@ def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
     return failed
 
 
-def signs_in(server: Server) -> bool:
-    """Whether the access token that an HTTP server refuses or misses is one of a sign-in."""
-    return server.auth.get("type") == "oauth"
-
-
 def new_login(server: Server, scope: str = "") -> str:
     """Return the next step after an HTTP refusal if the login, or a token in the config, does not suffice."""
     name = server.name
-    if not signs_in(server):
+    if not signs_in(server.auth):
         token = f"a token with the scope {scope}" if scope else "a token with a wider scope"
         variable = server.auth.get("token_env")
         return f"set the variable {variable} to {token}" if variable else f"get {token} for server {name}"
@@ -251,7 +246,7 @@ def new_login(server: Server, scope: str = "") -> str:
 
 def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
     """Whether a person can sign in at a server after its HTTP refusal for want of a valid token."""
-    if signs_in(server):
+    if signs_in(server.auth):
         return not is_machine(server.auth)
     has_token = server.auth or any(name.lower() == "authorization" for name in server.headers)
     return not has_token and bool(challenge.get("resource_metadata"))
