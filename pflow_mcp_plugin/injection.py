@@ -24,12 +24,12 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
     config = node.entry.extra.get("mcp_config")
     if isinstance(config, Mapping) and config.get("server_id") and config.get("tool_name"):
         extra = {EXTRA: True} if node.entry.interface.open else {}
-        return {**_params(config["server_id"], config["tool_name"]), **extra}
+        return {_SERVER: config["server_id"], _TOOL: config["tool_name"], **extra}
     found = naming.parse_node_type(node.type, servers)
     if found is None and node.type.startswith(naming.PREFIX):
         server, _, tool = node.type.removeprefix(naming.PREFIX).partition("-")
         found = (server, tool) if server and tool else None
-    return _params(*found) if found else None
+    return {_SERVER: found[0], _TOOL: found[1]} if found else None
 
 
 def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[str, set[str]]:
@@ -40,7 +40,3 @@ def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[st
         if found := inject(node, known):
             used.setdefault(str(found[_SERVER]), set()).add(str(found[_TOOL]))
     return used
-
-
-def _params(server: object, tool: object) -> dict[str, object]:
-    return {_SERVER: server, _TOOL: tool}

@@ -196,7 +196,13 @@ def _members(tokens: Tokens, opening: int) -> dict[str, tuple[int, int]]:
     while tokens[at][0] != "}":
         first = at + 2  # behind the colon
         last = _end(tokens, first)
-        members[_key(tokens[at][0])] = first, last  # parsers use the last one of the same name
+        key = tokens[at][0]
+        if key.startswith('"'):
+            with suppress(ValueError):
+                key = str(json.loads(key))
+        else:  # keys of JSON5 may have single quotes, or none
+            key = key.strip("'")
+        members[key] = first, last  # parsers use the last one of the same name
         at = last + 1 + (tokens[last + 1][0] == ",")
     return members
 
@@ -208,13 +214,6 @@ def _end(tokens: Tokens, index: int) -> int:
         if depth == 0:
             return index
         index += 1
-
-
-def _key(text: str) -> str:
-    # Keys of JSON5 may have single quotes, or none.
-    with suppress(ValueError):
-        return str(json.loads(text)) if text.startswith('"') else text.strip("'")
-    return text
 
 
 Keys = tuple[str, ...]

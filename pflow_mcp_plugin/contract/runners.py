@@ -166,7 +166,8 @@ class Runner(ABC):
         Args:
             workflow: The workflow as loaded.
         """
-        inputs, outputs = (_declarations(workflow, key) for key in ("inputs", "outputs"))
+        tables: tuple[Any, ...] = (workflow.get("inputs"), workflow.get("outputs"))
+        inputs, outputs = (table if isinstance(table, Mapping) else {} for table in tables)
         params = [
             Field(
                 key=name,
@@ -179,11 +180,6 @@ class Runner(ABC):
         ]
         fields = [Field(key=name) for name in outputs]
         return Interface(params=params, outputs=fields, inputs=inputs, open_outputs=not outputs)
-
-
-def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
-    declared = workflow.get(key)
-    return declared if isinstance(declared, Mapping) else {}
 
 
 def _escaped(value: JSON) -> JSON:

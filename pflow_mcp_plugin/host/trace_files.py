@@ -247,22 +247,14 @@ def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
 def _traced(
     steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
 ) -> list[TracedStep]:
-    last = len(steps) - 1
-    return [
-        TracedStep(
-            content=step,
-            state=_state(step, lost if place == last else "handled"),
-            depth=depth,
-            items=items,
-        )
-        for place, step in enumerate(steps)
-    ]
-
-
-def _state(step: JSONObject, lost: StepState) -> StepState:
-    if step.get("error") is not None:
-        return lost
-    return "skipped" if is_skipped(step) else "ok"
+    """Return steps of a trace file that follow one another; if the last one failed, its state is `lost`."""
+    traced: list[TracedStep] = []
+    for place, step in enumerate(steps, 1):
+        state: StepState = "skipped" if is_skipped(step) else "ok"
+        if step.get("error") is not None:
+            state = lost if place == len(steps) else "handled"
+        traced.append(TracedStep(content=step, state=state, depth=depth, items=items))
+    return traced
 
 
 def _objects(value: JSON) -> list[JSONObject]:

@@ -12,6 +12,7 @@ import attrs
 from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow_name import check_name, is_name
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -71,8 +72,8 @@ class WorkflowLibrary(Library):
             version=self._version(name),
             path=path,
             saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", changed),
-            inputs=_declared(workflow, "inputs"),
-            outputs=_declared(workflow, "outputs"),
+            inputs=table_of(workflow.get("inputs")),
+            outputs=table_of(workflow.get("outputs")),
         )
         return saved, workflow
 
@@ -163,9 +164,3 @@ class WorkflowLibrary(Library):
     def _not_saved(self, name: str) -> PflowError:
         hint = did_you_mean(name, self.names(), "See: pflow workflow list")
         return PflowError(f"No workflow is saved as {name}", suggestions=(hint,), kind="not_found")
-
-
-def _declared(workflow: JSONObject, key: str) -> JSONObject:
-    """Return a saved workflow's inputs or outputs; none if a change by hand has left no object there."""
-    declared = workflow.get(key)
-    return declared if isinstance(declared, dict) else {}

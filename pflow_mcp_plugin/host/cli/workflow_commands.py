@@ -8,7 +8,7 @@ from shlex import quote
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
+from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
@@ -182,7 +182,13 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     # Why a file cannot be read ends with the line and column.
     description = Column(title="DESCRIPTION", prose=not any(item.problem for item in saved))
     columns = (*_COLUMNS, description)
-    return table_report([item.to_dict() for item in saved], columns, map(_cells, saved), nothing)
+    rows: list[tuple[Cell, ...]] = [
+        (it.name, "", "", (f"broken: {it.problem}", "bad"))
+        if it.problem
+        else (it.name, str(it.version), age_text(it.saved), it.description)
+        for it in saved
+    ]
+    return table_report([item.to_dict() for item in saved], columns, rows, nothing)
 
 
 @click.command()
@@ -261,9 +267,3 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     compiled = host.runner.at(place_of(host, workflow)).compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
     return write_file(text, output or STDOUT, {}, key="python")
-
-
-def _cells(saved: SavedWorkflow) -> tuple[Cell, ...]:
-    if saved.problem:
-        return (saved.name, "", "", (f"broken: {saved.problem}", "bad"))
-    return (saved.name, str(saved.version), age_text(saved.saved), saved.description)

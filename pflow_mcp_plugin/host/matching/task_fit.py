@@ -164,9 +164,12 @@ class TaskFit:
         self._words = list(dict.fromkeys(word for part in self._clauses for word in part))
         self.size = size
         self._frequency = cache(frequency)
-        self._forms = {word: _forms(word) for word in self._words}
+        self._forms: dict[str, list[_Form]] = {}
         self._weights: dict[str, float] = {}
-        for word, forms in self._forms.items():
+        for word in self._words:
+            synonyms = shipped_thesaurus().others(word)
+            forms = [_Form(word, root(word), 1.0), *(_Form(it, root(it), _SYNONYM) for it in synonyms)]
+            self._forms[word] = forms
             # The rarer what a word means is, the more it tells.
             frequent = max(self._frequency(form.word) for form in forms)
             self._weights[word] = self._rarity(frequent) if frequent else _UNKNOWN * self._rarity(0)
@@ -226,11 +229,6 @@ class TaskFit:
             if hit.found != hit.word
         ]
         return "; ".join(parts)
-
-
-def _forms(word: str) -> tuple[_Form, ...]:
-    synonyms = (_Form(other, root(other), _SYNONYM) for other in shipped_thesaurus().others(word))
-    return (_Form(word, root(word), 1.0), *synonyms)
 
 
 def _asked(text: str) -> frozenset[str]:

@@ -189,8 +189,9 @@ class SemanticSearch:
         }
         rows = dict(zip(kept.texts.values(), kept.rows, strict=True)) if kept else {}
         missing = {hashes[node]: text for node, text in texts.items() if hashes[node] not in rows}
-        if missing:
-            _announce(len(missing))
+        if missing and is_terminal(sys.stderr):
+            what = f"{len(missing)} new or changed nodes for discovery"
+            write(sys.stderr, f"Embedding {what} (not with {SETTING}=off)")
         try:
             pending = iter(missing.items())
             while batch := dict(islice(pending, _BATCH)):
@@ -202,11 +203,6 @@ class SemanticSearch:
         if complete:
             _keep(path, made)
         return made
-
-
-def _announce(count: int) -> None:
-    if is_terminal(sys.stderr):
-        write(sys.stderr, f"Embedding {count} new or changed nodes for discovery (not with {SETTING}=off)")
 
 
 def _similar(

@@ -115,7 +115,7 @@ class EarlierSteps:
                 return False
         above = ""
         for theirs, ours in zip(earlier.place.split("/"), now.place.split("/"), strict=False):
-            names = _named_node(theirs), _named_node(ours)
+            names = [re.sub(r"\[\d+\]$", "", _without_pass(part)) for part in (theirs, ours)]
             if names[0] != names[1]:  # here their ways part: the one must lead to the other
                 return f"{above}{names[0]}" in self._after[f"{above}{names[1]}"]
             if theirs != ours:
@@ -141,10 +141,6 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
         if node.sub:
             found |= _following(node.sub, f"{above}{node.id}/")
     return found
-
-
-def _named_node(part: str) -> str:
-    return re.sub(r"\[\d+\]$", "", _without_pass(part))
 
 
 def _without_pass(place: str) -> str:

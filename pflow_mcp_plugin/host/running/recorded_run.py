@@ -297,8 +297,17 @@ class StepOfRun(RunStep):
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
-            if self.replaced and self.replaced.state in UNDECIDED and not self._has_same_key(self.replaced):
-                raise self.run.refuse(_without_key(self.run.run_id, self.replaced))
+            replaced, takes_key = self.replaced, self.planned.ref.entry.idempotency_argument
+            has_same_key = replaced and takes_key and self.recorded.key == replaced.key
+            if replaced and replaced.state in UNDECIDED and not has_same_key:
+                why = "nobody knows whether it happened, and it no longer takes its key"
+                refused = PflowError(
+                    f"{replaced.place} was not begun: {why}",
+                    details={"step": replaced.to_dict()},
+                    suggestions=decisions(self.run.run_id, [replaced]),
+                    ran="not ran",
+                )
+                raise self.run.refuse(refused)
         record = self.run.record() if earlier else None
         if earlier is None or record is None:
             return None
@@ -313,9 +322,6 @@ class StepOfRun(RunStep):
             if self.is_item and record.is_large(earlier):
                 store.stored = StoredValue(partial(_result, record, earlier))
         return earlier
-
-    def _has_same_key(self, earlier: RecordedStep) -> bool:
-        return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
     def call(self) -> None:
         """Count one more call of this step in the run's record; raise if a limit does not allow it."""
@@ -430,15 +436,6 @@ def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep])
         ),
         ran="not ran",
         action="unmatched",
-    )
-
-
-def _without_key(run_id: str, step: RecordedStep) -> PflowError:
-    return PflowError(
-        f"{step.place} was not begun: nobody knows whether it happened, and it no longer takes its key",
-        details={"step": step.to_dict()},
-        suggestions=decisions(run_id, [step]),
-        ran="not ran",
     )
 
 

@@ -70,7 +70,6 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Decision, NodeOutcome
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
-    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
     from pflow_mcp_plugin.host.running.resumption import EarlierRun
     from pflow_mcp_plugin.host.running.run_record import RecordedStep
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
@@ -214,7 +213,11 @@ class WorkflowRunner(Runner):
         The run goes on where the `resumed` one has ended, and has its origin by default.
         """
         run, values = self._begun(compiled, inputs, origin, control, watcher, resumed, trace=trace)
-        reuse = self._reuse(run, compiled)
+        reuse = None
+        if any(node.ttl is not None for node in compiled.every()):
+            from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+            reuse = open_reuse(run, self._plugins)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
         with EndingSignals() as signals:
@@ -283,13 +286,6 @@ class WorkflowRunner(Runner):
             raise refusal(compiled.name, lacking, "config")
         for warning in (*compiled.warnings, *compiled.unmet):
             self._host.report(warning)
-
-    def _reuse(self, run: CurrentRun, compiled: Compiled) -> ResultReuse | None:
-        if all(node.ttl is None for node in compiled.every()):
-            return None
-        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
-
-        return open_reuse(run, self._plugins)
 
     def _recorded(
         self,
