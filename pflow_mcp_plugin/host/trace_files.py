@@ -247,7 +247,6 @@ def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
 def _traced(
     steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
 ) -> list[TracedStep]:
-    """Return steps of a trace file that follow one another; if the last one failed, its state is `lost`."""
     traced: list[TracedStep] = []
     for place, step in enumerate(steps, 1):
         state: StepState = "skipped" if is_skipped(step) else "ok"

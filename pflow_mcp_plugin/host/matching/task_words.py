@@ -99,7 +99,7 @@ def words(text: str) -> list[str]:
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words of a text that may fit a task, those inside names included."""
+    """Return what a fit compares of a text: the roots of all its words, those inside names included."""
     spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
     return frozenset(root(part) for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word)))
 
@@ -143,10 +143,10 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return a word without its endings, so that a verb fits the nouns made of it."""
+    """Return what a fit compares of a word: its root, so that a verb fits the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots that fit a task's word: its own, and those of its synonyms."""
+    """Return the roots of which one is enough to fit a word: its own, and those of its synonyms."""
     return frozenset(map(root, (word, *shipped_thesaurus().others(word))))

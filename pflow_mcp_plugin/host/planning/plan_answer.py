@@ -70,12 +70,12 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def prose(text: JSON | None) -> str:
-    """Return a model's text for people on one line, as a prompt would show it; empty if it is no text."""
+    """Return text for people as a prompt would hold it, on one line; empty if it is no text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return an answer with only the characters that prompts may hold, and its line breaks."""
+    """Return JSON with only the characters that prompts may hold, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
     if isinstance(value, dict):
