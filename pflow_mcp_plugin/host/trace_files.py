@@ -105,7 +105,7 @@ class TraceFiles(Traces):
 
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a run's trace, its secrets redacted, to a file; raise StoreError if that fails."""
+    """Write the trace that was recorded of a run to its file; raise StoreError if that fails."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)

@@ -179,7 +179,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check what the node registry has: its entries and their classes; return their number, and the problems.
+    """Check node types of the registry, with their classes; return their number, and the problems.
 
     `names` are their node types, by default all or those of `source`.
     """
@@ -197,7 +197,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the node registry reported, as errors where it left an entry out.
+    """Yield what the registry reported on node types, as errors where it left one out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

@@ -143,10 +143,10 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return what a fit compares of a word: its root, so that a verb fits the nouns made of it."""
+    """Return the root of a word, which is what a fit compares: so a verb fits the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots of which one is enough to fit a word: its own, and those of its synonyms."""
+    """Return the roots with which a node fits a word of the task: its own, and those of its synonyms."""
     return frozenset(map(root, (word, *shipped_thesaurus().others(word))))
