@@ -103,7 +103,7 @@ BORDER = ("catalog.", "contract.", "exchange.", "server_preset.", "types.")
 MANY = 5
 """Fields from which on a value is made by the names of its fields."""
 INSIDE = {
-    *("config.interchange.server_format.FormatField", "host.direct.direct_run.DirectRun"),
+    *("config.interchange.server_translation.FormatField", "host.direct.direct_run.DirectRun"),
     *("host.planning.offline_plan.Step", "host.running.shared_store.NodeAwareSharedStore"),
     *("host.running.trace_recorder.Preparation", "host.running.trace_recorder.Step"),
     *("host.running.value_excerpt.Excerpt", "host.workflow.expressions.shapes.Reading"),

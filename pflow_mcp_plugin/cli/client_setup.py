@@ -22,7 +22,7 @@ from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import document_text, server_schema
-from pflow_mcp_plugin.config.interchange import client_documents, clients, server_format, transfer_plans
+from pflow_mcp_plugin.config.interchange import client_documents, clients, server_translation, transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
 from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -260,7 +260,7 @@ def _words(context: click.Context) -> Iterator[str]:
 
 
 def _is_pflow(given: object, client: Client) -> bool:
-    table = server_format.read_server("", given, client.format, {}).table
+    table = server_translation.read_server("", given, client.format, {}).table
     if "url" in table:
         return TOKEN_VARIABLE.lower() in json.dumps(given, default=str).lower().replace("-", "_")
     args = table.get("args")

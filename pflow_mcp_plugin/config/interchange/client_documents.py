@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.config import document_text, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import kind_of
-from pflow_mcp_plugin.config.interchange import server_format
+from pflow_mcp_plugin.config.interchange import server_translation
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
 from pflow_mcp_plugin.config.interchange.install_manifests import (
     bundle_references,
@@ -20,7 +20,7 @@ from pflow_mcp_plugin.config.interchange.install_manifests import (
     registry_server,
     unwrapped,
 )
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, ServerReading, Table
+from pflow_mcp_plugin.config.interchange.server_translation import NoEquivalent, ServerReading, Table
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.variable_references import VariableReference
@@ -108,7 +108,9 @@ def put(
         declared = above.get("inputs")
         known = list(declared) if isinstance(declared, list) else []
         ids = {item.get("id") for item in known if isinstance(item, Mapping)}
-        new = {server_format.input_id(ref.name): server_format.input_definition(ref) for ref in inputs}
+        new = {
+            server_translation.input_id(ref.name): server_translation.input_definition(ref) for ref in inputs
+        }
         above["inputs"] = [*known, *(definition for each, definition in new.items() if each not in ids)]
     above[place[-1]] = servers
     return written
@@ -142,7 +144,9 @@ def _servers(
     names = server_input.fitted_names(dict.fromkeys(name for _, name, _ in given))
     for project, name, table in given:
         fitted = names[name]
-        reading = server_format.read_server(server_schema.server_path(fitted), table, client.format, known)
+        reading = server_translation.read_server(
+            server_schema.server_path(fitted), table, client.format, known
+        )
         args = reading.table.get("args")
         words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
         is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
@@ -197,8 +201,10 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
         for declared in (below(document, ("inputs",)), below(document, ("mcp", "inputs"))):
             for item in declared if isinstance(declared, list) else ():
                 if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
-                    name = server_format.variable_name(str(item.get("id")))
-                    known[f"input:{item.get('id')}"] = server_format.reference_to(name, item.get("default"))
+                    name = server_translation.variable_name(str(item.get("id")))
+                    known[f"input:{item.get('id')}"] = server_translation.reference_to(
+                        name, item.get("default")
+                    )
     return known
 
 
@@ -213,7 +219,7 @@ def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> File
             given, table = bundle_server(document, machine.system)
             known = bundle_references(document, path.absolute().parent)
             place = server_schema.server_path(server_input.fitted_names([given])[given])
-            reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
+            reading = server_translation.read_server(place, table, CLIENTS["mcp-json"].format, known)
     except NoEquivalent as error:
         reading = ServerReading(reason=str(error))
     server = ForeignServer(given=given, name=server_input.fitted_names([given])[given], reading=reading)

@@ -10,7 +10,7 @@ import re
 import attrs
 
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange.server_format import (
+from pflow_mcp_plugin.config.interchange.server_translation import (
     CURLY,
     DOLLAR,
     INPUTS,

@@ -16,7 +16,7 @@ import attrs
 from pflow_mcp_plugin.config.document_text import Form
 from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.config.interchange import client_formats as formats
-from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
+from pflow_mcp_plugin.config.interchange.server_translation import ServerFormat
 from pflow_mcp_plugin.contract import PflowError
 
 System = Literal["linux", "macos", "windows"]

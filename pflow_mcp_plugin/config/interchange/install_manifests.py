@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.config.interchange.clients import System
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, reference_to, variable_name
+from pflow_mcp_plugin.config.interchange.server_translation import (
+    NoEquivalent,
+    Table,
+    reference_to,
+    variable_name,
+)
 from pflow_mcp_plugin.config.server_schema import mapping
 
 _RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}

@@ -10,10 +10,10 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, storage, variable_references
 from pflow_mcp_plugin.config import auth, display, document_text, field_checks, server_schema
-from pflow_mcp_plugin.config.interchange import client_documents, server_format
+from pflow_mcp_plugin.config.interchange import client_documents, server_translation
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
 from pflow_mcp_plugin.config.interchange.clients import Client
-from pflow_mcp_plugin.config.interchange.server_format import ServerWriting, Table, variable_name
+from pflow_mcp_plugin.config.interchange.server_translation import ServerWriting, Table, variable_name
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import errors_in
 
@@ -295,7 +295,7 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
     """Return the plan of an export; the tables are valid, with the config's defaults filled in."""
     servers = []
     for name, table in tables.items():
-        writing = server_format.write_server(table, client.format)
+        writing = server_translation.write_server(table, client.format)
         if table.get("disabled") and "disabled" in writing.lost:
             writing = ServerWriting(reason="it is disabled, which this client cannot say")
         _, secrets = extracted(name, dict(table), lambda *_: False)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pocketflow
 
 from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
+from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template

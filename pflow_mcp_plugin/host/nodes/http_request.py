@@ -23,7 +23,7 @@ from pflow_mcp_plugin.contract import NetworkRules, PflowError
 from pflow_mcp_plugin.contract.problems import Ran
 from pflow_mcp_plugin.contract.runs import RunStep
 from pflow_mcp_plugin.daemon_threads import Threads
-from pflow_mcp_plugin.host.nodes.file_nodes import file_problem
+from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAFE

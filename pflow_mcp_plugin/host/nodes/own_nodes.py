@@ -106,7 +106,7 @@ _ENTRIES = (
     ),
     _own(
         "read-file",
-        "nodes.file_nodes",
+        "nodes.file_content_nodes",
         "Read a text file",
         purity="flow_safe",
         cacheable=False,
@@ -126,7 +126,7 @@ _ENTRIES = (
     ),
     _own(
         "write-file",
-        "nodes.file_nodes",
+        "nodes.file_content_nodes",
         "Write a text file, or append to it; lists and objects are written as JSON",
         effects=("destructive",),
         inputs=("file_path", "content", "append"),
@@ -145,7 +145,7 @@ _ENTRIES = (
     ),
     _own(
         "list-files",
-        "nodes.folder_nodes",
+        "nodes.file_system_nodes",
         "List the files that match a pattern, with their sizes and times",
         purity="flow_safe",
         cacheable=False,
@@ -168,21 +168,21 @@ _ENTRIES = (
     ),
     _own(
         "copy-file",
-        "nodes.folder_nodes",
+        "nodes.file_system_nodes",
         "Copy a file, or a folder with all that is in it",
         effects=("destructive",),
         **_moving("copied"),
     ),
     _own(
         "move-file",
-        "nodes.folder_nodes",
+        "nodes.file_system_nodes",
         "Move or rename a file or a folder",
         effects=("destructive",),
         **_moving("moved"),
     ),
     _own(
         "delete-file",
-        "nodes.folder_nodes",
+        "nodes.file_system_nodes",
         "Delete a file, or with `recursive` a folder with all that is in it",
         effects=("destructive",),
         params=(

@@ -10,7 +10,7 @@ import pytest
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
-from pflow_mcp_plugin.config.interchange.server_format import ServerReading
+from pflow_mcp_plugin.config.interchange.server_translation import ServerReading
 
 
 def file(path, **tables):

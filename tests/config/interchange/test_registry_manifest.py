@@ -10,7 +10,7 @@ import pytest
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, install_manifests
 from pflow_mcp_plugin.config.interchange.clients import Machine
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent
+from pflow_mcp_plugin.config.interchange.server_translation import NoEquivalent
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
 MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), variables={})

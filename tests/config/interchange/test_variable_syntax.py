@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin import variable_references
-from pflow_mcp_plugin.config.interchange import server_format
-from pflow_mcp_plugin.config.interchange.server_format import CURLY, DOLLAR, INPUTS, NONE, OURS, PREFIXED
+from pflow_mcp_plugin.config.interchange import server_translation
+from pflow_mcp_plugin.config.interchange.server_translation import CURLY, DOLLAR, INPUTS, NONE, OURS, PREFIXED
 
 SYNTAXES = {"ours": OURS, "prefixed": PREFIXED, "dollar": DOLLAR, "curly": CURLY, "none": NONE}
 
 
 def read(text, syntax=OURS, **known):
-    converted, problems = server_format.read_references("p", text, syntax, known)
+    converted, problems = server_translation.read_references("p", text, syntax, known)
     assert problems == []
     return converted
 
@@ -61,7 +61,7 @@ def test_a_word_that_has_a_meaning_in_its_file_is_replaced():
     ],
 )
 def test_what_has_no_equivalent_is_a_problem_with_its_remedy(text, syntax, step):
-    _, [problem] = server_format.read_references("mcpServers.a.command", text, syntax, {})
+    _, [problem] = server_translation.read_references("mcpServers.a.command", text, syntax, {})
     assert problem.path == "mcpServers.a.command"
     assert step in problem.suggestion
     assert "op://" not in problem.message
@@ -84,14 +84,14 @@ def test_what_has_no_equivalent_is_a_problem_with_its_remedy(text, syntax, step)
     ],
 )
 def test_a_reference_becomes_theirs_and_what_cannot_be_said_is_listed(ours, syntax, theirs, lost):
-    assert server_format.write_references(ours, syntax) == (theirs, lost)
+    assert server_translation.write_references(ours, syntax) == (theirs, lost)
 
 
 @pytest.mark.parametrize(
     ("text", "name"), [("api-key", "API_KEY"), ("9lives", "VALUE_9LIVES"), ("日", "VALUE"), ("aB.c", "AB_C")]
 )
 def test_a_variable_is_named_after_what_it_holds(text, name):
-    assert server_format.variable_name(text) == name
+    assert server_translation.variable_name(text) == name
     assert variable_references.is_variable(name)
 
 
@@ -108,14 +108,14 @@ def test_a_value_that_loses_nothing_comes_back_as_it_was(text, name):
     if variable_references.malformed(text):
         return
     syntax = SYNTAXES[name]
-    theirs, lost = server_format.write_references(text, syntax)
+    theirs, lost = server_translation.write_references(text, syntax)
     if lost or "{env:" in text or "$${" in text:
         return
-    back, problems = server_format.read_references("p", theirs, syntax, {})
+    back, problems = server_translation.read_references("p", theirs, syntax, {})
     assert (back, problems) == (text, [])
 
 
 @given(st.text(alphabet="${}:-AB_env input/", max_size=20), st.sampled_from(sorted(SYNTAXES)))
 def test_whatever_is_read_is_well_formed_or_a_problem(text, name):
-    converted, problems = server_format.read_references("p", text, SYNTAXES[name], {})
+    converted, problems = server_translation.read_references("p", text, SYNTAXES[name], {})
     assert problems or not variable_references.malformed(converted)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes import folder_nodes
+from pflow_mcp_plugin.host.nodes import file_system_nodes
 
 FULL = """
 import sys
@@ -128,7 +128,7 @@ def test_what_cannot_be_listed_says_why(bench, shelf, monkeypatch, params, messa
 
 
 def test_too_many_files_are_an_error(bench, shelf, monkeypatch):
-    monkeypatch.setattr(folder_nodes, "MOST_FILES", 4)
+    monkeypatch.setattr(file_system_nodes, "MOST_FILES", 4)
     assert (
         "more than 4 files match **/*" in refused(bench, "list-files", pattern="**/*", folder=shelf).message
     )
@@ -419,11 +419,11 @@ def test_pflows_own_files_are_neither_replaced_nor_removed(bench, pflow_home, sh
 @pytest.mark.parametrize(
     ("node", "params"),
     [
-        (folder_nodes.CopyFile, {"source": "/etc/passwd", "destination": "new"}),
-        (folder_nodes.MoveFile, {"source": "a.csv", "destination": "/tmp/moved.csv"}),
-        (folder_nodes.MoveFile, {"source": "a.csv", "destination": "new"}),
-        (folder_nodes.DeleteFile, {"file_path": "a.csv"}),
-        (folder_nodes.DeleteFile, {"file_path": "sub", "recursive": True}),
+        (file_system_nodes.CopyFile, {"source": "/etc/passwd", "destination": "new"}),
+        (file_system_nodes.MoveFile, {"source": "a.csv", "destination": "/tmp/moved.csv"}),
+        (file_system_nodes.MoveFile, {"source": "a.csv", "destination": "new"}),
+        (file_system_nodes.DeleteFile, {"file_path": "a.csv"}),
+        (file_system_nodes.DeleteFile, {"file_path": "sub", "recursive": True}),
     ],
 )
 def test_a_folder_that_may_not_be_written_keeps_everything(node, params, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_formats as formats
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS
-from pflow_mcp_plugin.config.interchange.server_format import read_server, write_server
+from pflow_mcp_plugin.config.interchange.server_translation import read_server, write_server
 
 
 def read(form, table):

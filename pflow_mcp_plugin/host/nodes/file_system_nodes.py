@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.host.nodes.file_nodes import file_problem, refuse_own
+from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.storage import NotRegular, copy_regular, refuse_special, sweep, temporary_name
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
