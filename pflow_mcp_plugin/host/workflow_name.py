@@ -18,7 +18,7 @@ def is_name(text: str) -> bool:
 
 
 def check_name(text: str) -> None:
-    """Raise PflowError for a name under which the library of saved workflows takes none."""
+    """Raise PflowError if the library can save no workflow under this name."""
     if not is_name(text):
         raise PflowError(
             f"{text!r} is not a valid workflow name",
