@@ -9,15 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, Script, on_call
+from http_server import FaultServer, Reply, Request, Script, on_call, with_status
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.errors import (
-    CallFailed,
-    ConnectionFailed,
-    DeadlineExceeded,
-    McpError,
-)
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -65,17 +60,6 @@ def test_the_words_of_a_server_are_cut(pool: Pool, scripted: Scripted) -> None:
     assert caught.value.suggestions
 
 
-@pytest.mark.parametrize("location", ["http://a]b/x", "http://[bad", "http://127.0.0.1:99999/", "\x01"])
-def test_a_redirect_to_no_address_is_refused(pool: Pool, serve: Serve, location: str) -> None:
-    async def redirect(request: Request, reply: Reply) -> None:
-        await reply.status(307, location=location)
-
-    server = serve(on_call(redirect))
-    with pytest.raises(CallFailed) as caught:
-        act(pool, web(server))
-    assert caught.value.suggestions
-
-
 @pytest.mark.parametrize(
     ("status", "header", "body", "words"),
     [
@@ -107,16 +91,24 @@ def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool: Pool, script
     assert act(pool, scripted(script)).content[0]["text"] == "cut \ufffd"
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_half_a_character_in_an_answer_is_replaced_over_http(pool: Pool, serve: Serve, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("application/json", b"", b""),
+        ("text/event-stream", b"data: ", b"\n\n"),
+        ("application/json", b"\xef\xbb\xbf", b""),
+    ],
+    ids=["json", "events", "byte order mark"],
+)
+@pytest.mark.parametrize("half", [rb"\ud83d", b"\xff"])
+def test_what_is_no_character_in_an_answer_is_replaced_over_http(
+    pool: Pool, serve: Serve, kind: str, before: bytes, after: bytes, half: bytes
+) -> None:
     async def halve(request: Request, reply: Reply) -> None:
-        data = answer(request, HALF)
-        if kind == "text/event-stream":
-            data = b"data: " + data + b"\n\n"
-        await reply.status(200, data, content_type=kind)
+        data = answer(request, HALF).replace(rb"\ud83d", half)
+        await reply.status(200, before + data + after, content_type=kind)
 
-    server = serve(on_call(halve))
-    assert act(pool, web(server)).content[0]["text"] == "cut \ufffd"
+    assert act(pool, web(serve(on_call(halve)))).content[0]["text"] == "cut \ufffd"
 
 
 @pytest.mark.parametrize("fault", ["'result': None", "'error': 'no'", "'result': [1]", "'x': 1"])
@@ -190,22 +182,11 @@ def test_a_server_that_cannot_be_watched_is_not_started(
     assert caught.value.suggestions
 
 
-def test_bytes_that_are_not_utf8_and_a_byte_order_mark_are_read_over(pool: Pool, serve: Serve) -> None:
-    async def odd(request: Request, reply: Reply) -> None:
-        result = '{"content": [{"type": "text", "text": "?"}]}'
-        body = b"\xef\xbb\xbf" + answer(request, result).replace(b"?", b"\xff")
-        await reply.status(200, body, content_type="application/json")
-
-    assert act(pool, web(serve(on_call(odd)))).content[0]["text"] == "\ufffd"
-
-
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream; charset=utf-16"])
 def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve, kind: str) -> None:
-    async def nested(request: Request, reply: Reply) -> None:
-        await reply.status(200, b"data: " * ("event" in kind) + b"[" * 100_000 + b"\n\n", content_type=kind)
-
+    body = b"data: " * ("event" in kind) + b"[" * 100_000 + b"\n\n"
     with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*\(recursion limit"):
-        act(pool, web(serve(on_call(nested))))
+        act(pool, web(serve(on_call(with_status(200, body, content_type=kind)))))
 
 
 @pytest.mark.parametrize(
@@ -214,6 +195,10 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve
         (204, {}, "answered with nothing"),
         (307, {}, "redirects without a location"),
         (302, {"location": "javascript:alert(1)"}, "redirects to an invalid address"),
+        (307, {"location": "http://a]b/x"}, "redirects to an invalid address"),
+        (307, {"location": "http://[bad"}, "redirects to an invalid address"),
+        (307, {"location": "http://127.0.0.1:99999/"}, "server odd"),
+        (307, {"location": "\x01"}, "redirects to itself"),
         (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
         (403, {"www_authenticate": f'Bearer scope="\x1b[31m{"a" * 60_000}"'}, "access denied"),
         (429, {"retry_after": "9" * 60_000}, "too many requests"),
@@ -222,11 +207,9 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve
 def test_what_a_server_puts_into_headers_is_told_in_short(
     pool: Pool, serve: Serve, code: int, headers: dict[str, str], words: str
 ) -> None:
-    async def odd(request: Request, reply: Reply) -> None:
-        await reply.status(code, **headers)
-
     with pytest.raises(CallFailed, match=words) as caught:
-        act(pool, web(serve(on_call(odd))))
+        act(pool, web(serve(on_call(with_status(code, **headers)))))
+    assert caught.value.suggestions
     shown = "".join((str(caught.value), *caught.value.suggestions))
     assert len(shown) < 3000
     assert "\x1b" not in shown
@@ -265,8 +248,7 @@ def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool: Pool, scr
 
 
 def test_null_is_no_structured_content_in_the_handshakes_versions(pool: Pool, scripted: Scripted) -> None:
-    result = act(pool, scripted("reply({'content': [], 'structuredContent': None})"))
-    assert not result.has_structured
+    assert not act(pool, scripted("reply({'content': [], 'structuredContent': None})")).has_structured
 
 
 def test_a_tool_whose_name_is_endless_is_left_out(pool: Pool, scripted: Scripted) -> None:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from http_server import FaultServer, Reply, Request, on_call
+from http_server import FaultServer, Reply, Request, on_call, when
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection, _State
@@ -64,8 +64,7 @@ class Modern:
         elif request.headers.get("mcp-param-region") == "eu" and self._satisfied:
             await reply.result({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
         else:
-            error = {"code": -32020, "message": "the header does not match"}
-            await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+            await reply.error(-32020, "the header does not match", 400)
         return True
 
 
@@ -92,12 +91,9 @@ def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
 
 
 def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
-    async def refuse(request: Request, reply: Reply) -> None:
-        error = {"code": -32602, "message": "b is missing"}
-        await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
-
+    refuse = on_call(lambda _, reply: reply.error(-32602, "b is missing", 400))
     with (
-        FaultServer(on_call(refuse)) as server,
+        FaultServer(refuse) as server,
         pytest.raises(CallFailed, match="Invalid params: act on server web"),
     ):
         pool.call(*_in_region(server))
@@ -137,11 +133,7 @@ def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(po
 
 @pytest.mark.slow
 def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen: list[str]) -> None:
-    async def stuck(request: Request, reply: Reply) -> bool:
-        if request.method == "DELETE":
-            await asyncio.sleep(60)
-        return False
-
+    stuck = when(lambda request: request.method == "DELETE", lambda *_: asyncio.sleep(60))
     with FaultServer(stuck, session="s") as server:
         with Pool(warnings_seen.append) as pool:
             pool.call(*_in_region(server))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
-from http_server import Reply, Request, well
+from http_server import always, well, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -40,28 +40,26 @@ def test_hosts_of_no_proxy_are_reached_directly(pool, serve, monkeypatch):
 
 
 def test_a_proxy_that_refuses_is_named_as_the_cause(pool, serve, monkeypatch):
-    async def refuse(request: Request, reply: Reply) -> bool:
-        await reply.status(407)
-        return True
-
-    proxy = serve(refuse)
+    proxy = serve(always(with_status(407)))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
     with pytest.raises(ConnectionFailed, match=r"the proxy for .* refused") as caught:
         called(pool, "https://mcp.example.invalid/mcp")
     assert "NO_PROXY" in caught.value.suggestions[0]
 
 
-@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
-def test_a_file_of_certificates_is_trusted(pool, serve, monkeypatch, authority, variable):
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [
+        ("SSL_CERT_FILE", False),
+        ("REQUESTS_CA_BUNDLE", False),
+        ("CURL_CA_BUNDLE", False),
+        ("SSL_CERT_DIR", True),
+        ("REQUESTS_CA_BUNDLE", True),
+    ],
+)
+def test_a_file_or_folder_of_certificates_is_trusted(pool, serve, monkeypatch, authority, variable, folder):
     server = serve(well, tls=authority.server_context("localhost"))
-    monkeypatch.setenv(variable, str(authority.file))
-    assert called(pool, server.url("localhost"))
-
-
-@pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
-def test_a_folder_of_certificates_is_trusted(pool, serve, monkeypatch, authority, variable):
-    server = serve(well, tls=authority.server_context("localhost"))
-    monkeypatch.setenv(variable, str(authority.hashed_folder()))
+    monkeypatch.setenv(variable, str(authority.hashed_folder() if folder else authority.file))
     assert called(pool, server.url("localhost"))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import httpx2
 import pytest
-from http_server import FaultServer, Reply, Request, handshake
+from http_server import FaultServer, Reply, Request, always, handshake
 
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
@@ -33,11 +35,10 @@ def test_an_origin_is_scheme_host_and_port(one, other, same):
     "location", ["/elsewhere", "http://someone@{host}/mcp", "http://{host}/mcp", "https://{host}/mcp"]
 )
 def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, location):
-    async def lead(request: Request, reply: Reply) -> bool:
-        await reply.status(307, location=location.format(host=f"127.0.0.1:{server.port}"))
-        return True
+    def lead(request: Request, reply: Reply) -> Awaitable[None]:
+        return reply.status(307, location=location.format(host=f"127.0.0.1:{server.port}"))
 
-    with FaultServer(lead) as server:
+    with FaultServer(always(lead)) as server:
         launch = Launch(server=Server(name="web", transport="http", url=server.url(), protocol="handshake"))
         with pytest.raises(ConnectionFailed, match="redirects to"):
             pool.info(launch)

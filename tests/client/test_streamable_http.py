@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, Script, on_call, well, with_status
+from http_server import FaultServer, Reply, Request, Script, on_call, well, when, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_transports import granted_pause
@@ -72,18 +72,19 @@ def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve, streamed)
     assert text(pool, web(serve(on_call(quote)))) == "done"
 
 
-def test_an_error_without_an_id_is_that_of_the_request(pool, serve):
-    async def nameless(request: Request, reply: Reply) -> None:
-        error = {"code": -32000, "message": "too heavy"}
-        await reply.json({"jsonrpc": "2.0", "id": None, "error": error})
-
-    with pytest.raises(CallFailed, match="error -32000: too heavy"):
-        pool.call(web(serve(on_call(nameless))), ACT)
+NAMELESS = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "too heavy"}}
 
 
-def test_a_request_that_is_only_accepted_has_no_answer(pool, serve):
-    with pytest.raises(CallFailed, match=r"answered with nothing \(HTTP 202\)") as caught:
-        pool.call(web(serve(on_call(with_status(202)))), ACT)
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda _, reply: reply.json(NAMELESS), "error -32000: too heavy"),
+        (with_status(202), r"answered with nothing \(HTTP 202\)"),
+    ],
+)
+def test_an_error_without_an_id_and_no_answer_are_those_of_the_request(pool, serve, fault, words):
+    with pytest.raises(CallFailed, match=words) as caught:
+        pool.call(web(serve(on_call(fault))), ACT)
     assert caught.value.ran == "unknown"
 
 
@@ -99,31 +100,14 @@ def test_arguments_that_are_no_json_are_not_sent(pool, serve):
 
 @pytest.mark.parametrize("protocol", ["handshake", "auto"])
 def test_a_server_that_is_too_busy_to_connect_is_asked_again_when_it_says(pool, serve, protocol):
-    left = [1]
-
-    async def busy(request: Request, reply: Reply) -> bool:
-        if left[0]:
-            left[0] -= 1
-            await reply.status(429, retry_after="0")
-            return True
-        return False
-
-    server = serve(busy)
+    server = serve(when(lambda _: len(server.requests) == 1, with_status(429, retry_after="0")))
     assert text(pool, web(server, protocol=protocol)) == "done"
     assert server.count("initialize") == (2 if protocol == "handshake" else 1)
 
 
 def test_a_server_that_has_given_up_the_handshake_since_is_discovered(pool, serve):
-    async def modern_only(request: Request, reply: Reply) -> bool:
-        if request.rpc == "initialize":
-            await reply.status(404)
-        elif request.rpc == "tools/call":
-            await reply.result({"resultType": "complete", **DONE})
-        else:
-            return False
-        return True
-
-    server = serve(Modern(modern_only))
+    modern = on_call(lambda _, reply: reply.result({"resultType": "complete", **DONE}))
+    server = serve(Modern(when(lambda request: request.rpc == "initialize", with_status(404), modern)))
     known = Launch(server=web(server).server, era="handshake")
     assert text(pool, known) == "done"
     assert server.requests[0].rpc == "initialize"

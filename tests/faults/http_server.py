@@ -72,6 +72,11 @@ class Reply:
         """Answer the JSON-RPC request."""
         await self.json({"jsonrpc": "2.0", "id": self.request.message["id"], "result": result}, **headers)
 
+    async def error(self, error: int, message: str, code: int = 200) -> None:
+        """Answer the JSON-RPC request with an error."""
+        content = {"code": error, "message": message}
+        await self.json({"jsonrpc": "2.0", "id": self.request.message["id"], "error": content}, code)
+
     async def text(self, text: str) -> None:
         """Answer a call of a tool."""
         await self.result({"content": [{"type": "text", "text": text}]})
@@ -110,16 +115,26 @@ async def well(request: Request, reply: Reply) -> bool:
     return False
 
 
-def on(rpc: str, fault: Fault) -> Script:
-    """Let requests of a JSON-RPC method meet the fault, and all else go well."""
+def when(chosen: Callable[[Request], object], fault: Fault, otherwise: Script = well) -> Script:
+    """Let chosen requests meet the fault, and all else another script; by itself all goes well."""
 
-    async def script(request: Request, reply: Reply) -> bool:
-        if request.rpc != rpc:
-            return False
+    async def script(request: Request, reply: Reply) -> object:
+        if not chosen(request):
+            return await otherwise(request, reply)
         await fault(request, reply)
         return True
 
     return script
+
+
+def always(fault: Fault) -> Script:
+    """Let every request meet the fault."""
+    return when(lambda _: True, fault)
+
+
+def on(rpc: str, fault: Fault) -> Script:
+    """Let requests of a JSON-RPC method meet the fault, and all else go well."""
+    return when(lambda request: request.rpc == rpc, fault)
 
 
 def on_call(fault: Fault) -> Script:
@@ -253,8 +268,7 @@ class FaultServer(LoopbackServer):
         elif request.rpc == "tools/call":
             await reply.text("done")
         else:
-            error = {"code": -32601, "message": f"no {request.rpc} here"}
-            await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+            await reply.error(-32601, f"no {request.rpc} here", 400)
 
 
 class Proxy(LoopbackServer):

@@ -7,6 +7,8 @@ import sys
 
 import attrs
 import pytest
+from http_server import Fault, Reply, Request, with_status
+from scripted_realm import ACT, Realm, refused
 from signing_in import query_of
 
 from pflow_mcp_plugin.client import Pool
@@ -18,42 +20,39 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import Server
 
-ACT = ToolCall(server="web", tool="act")
+
+def answer_calls(realm: Realm, fault: Fault) -> None:
+    """Let calls of tools meet the fault, whatever their token."""
+
+    async def script(request: Request, reply: Reply) -> None:
+        await (fault if request.rpc == "tools/call" else realm.server._answer)(request, reply)
+
+    realm.scripts["/mcp"] = script
 
 
 @pytest.mark.parametrize(
     ("challenge", "offered"), [({}, False), ({"www_authenticate": "Bearer scope=a"}, True)]
 )
 def test_a_login_is_offered_for_a_refusal_only_if_a_scope_is_missing(realm, pool, challenge, offered):
-    async def refuse(request, reply):
-        if request.rpc != "tools/call":
-            return await realm.server._answer(request, reply)
-        return await reply.status(403, **challenge)
-
     realm.sign_in()
-    realm.scripts["/mcp"] = refuse
-    with pytest.raises(McpError, match="access denied") as failure:
-        pool.call(realm.launch(), ACT)
-    assert failure.value.details.get("login", False) is offered
+    answer_calls(realm, with_status(403, **challenge))
+    failure = refused(pool, realm.launch())
+    assert "access denied" in failure.message
+    assert failure.details.get("login", False) is offered
 
 
 @pytest.mark.parametrize("is_machine", [True, False])
 def test_a_scope_that_the_token_has_already_leads_to_no_further_login(realm, pool, is_machine):
-    async def never(request, reply):
-        if request.rpc != "tools/call":
-            return await realm.server._answer(request, reply)
-        challenge = 'Bearer error="insufficient_scope", scope="read write"'
-        return await reply.status(403, www_authenticate=challenge)
-
     granted = Tokens(access="planted-access-0", scopes=("read", "write", "more"))
     realm.sign_in(tokens=granted)
     realm.answers.append((200, {**realm.issue(), "scope": "read write"}))
-    realm.scripts["/mcp"] = never
-    with pytest.raises(McpError, match="needs the scope read write, which the token has already") as failure:
-        pool.call(realm.machine() if is_machine else realm.launch(), ACT)
-    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
-    assert failure.value.facts["scope"] == "read write"
-    assert failure.value.suggestions == ("report it to the server's operator",)
+    challenge = 'Bearer error="insufficient_scope", scope="read write"'
+    answer_calls(realm, with_status(403, www_authenticate=challenge))
+    failure = refused(pool, realm.machine() if is_machine else realm.launch())
+    assert "needs the scope read write, which the token has already" in failure.message
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    assert failure.facts["scope"] == "read write"
+    assert failure.suggestions == ("report it to the server's operator",)
     assert realm.count("tools/call") == 1
 
 
@@ -77,10 +76,10 @@ def test_a_step_up_gets_the_scope_that_was_missing_and_keeps_the_others(visitor,
 
 def test_a_scope_that_the_server_declared_and_the_login_did_not_get_is_missed_before_a_call(realm, pool):
     realm.sign_in(required_scopes=("read", "write", "offline_access"))
-    with pytest.raises(McpError, match="the scope write was not granted") as failure:
-        pool.call(realm.launch(), ACT)
-    assert (failure.value.action, failure.value.ran) == ("auth_failed", "not ran")
-    assert failure.value.suggestions == ("run: pflow mcp login web --scope write",)
+    failure = refused(pool, realm.launch())
+    assert "the scope write was not granted" in failure.message
+    assert (failure.action, failure.ran) == ("auth_failed", "not ran")
+    assert failure.suggestions == ("run: pflow mcp login web --scope write",)
     assert realm.server.requests == []
     # The config decides, where it names scopes.
     assert pool.call(realm.launch({"type": "oauth", "scopes": ["read"]}), ACT).content
@@ -105,14 +104,13 @@ def test_a_login_keeps_what_the_server_declares_to_need(
 
 def test_a_login_with_more_scopes_is_used_by_those_who_run_already(realm, pool):
     async def wider(request, reply):
-        if request.rpc == "tools/call" and request.headers["authorization"] != "Bearer planted-access-1":
-            return await reply.status(403, www_authenticate='Bearer error="insufficient_scope"')
-        return await realm.server._answer(request, reply)
+        if request.headers["authorization"] == "Bearer planted-access-1":
+            return await reply.text("done")
+        return await reply.status(403, www_authenticate='Bearer error="insufficient_scope"')
 
     sign_in = realm.sign_in()
-    realm.scripts["/mcp"] = wider
-    with pytest.raises(McpError, match="its scope is not sufficient"):
-        pool.call(realm.launch(), ACT)
+    answer_calls(realm, wider)
+    assert "its scope is not sufficient" in refused(pool, realm.launch()).message
     realm.store.write(realm.key, attrs.evolve(sign_in, tokens=Tokens(access="planted-access-1")))
     assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
     assert realm.count("tools/call") == 3
@@ -120,20 +118,14 @@ def test_a_login_with_more_scopes_is_used_by_those_who_run_already(realm, pool):
 
 
 def test_no_token_is_told_even_if_the_server_repeats_it(realm, pool, warnings_seen, caplog):
+    def repeat(request, reply):
+        return reply.status(500, f"{request.headers} planted-refresh-0 planted-access-1".encode())
+
     learned = []
-
-    async def repeat(request, reply):
-        if request.rpc == "tools/call":
-            return await reply.status(500, f"{request.headers} planted-refresh-0 planted-access-1".encode())
-        return await realm.server._answer(request, reply)
-
     realm.sign_in(expires_in=-10)
-    realm.scripts["/mcp"] = repeat
-    launch = realm.launch()
-    object.__setattr__(launch, "report", learned.extend)
-    with pytest.raises(McpError) as failure:
-        pool.call(launch, ACT)
-    told = [failure.value.message, repr(failure.value), failure.value.to_dict(), warnings_seen, caplog.text]
+    answer_calls(realm, repeat)
+    failure = refused(pool, attrs.evolve(realm.launch(), report=learned.extend))
+    told = [failure.message, repr(failure), failure.to_dict(), warnings_seen, caplog.text]
     assert "planted" not in str(told)
     assert {"planted-access-0", "planted-refresh-0", "planted-access-1", "planted-refresh-1"} <= set(learned)
 
@@ -186,10 +178,10 @@ def test_a_server_that_names_its_metadata_is_signed_in_to_unless_there_are_crede
 ):
     launch = realm.launch()
     server = attrs.evolve(launch.server, auth=auth, headers=headers)
-    with pytest.raises(McpError, match="not logged in") as failure:
-        pool.call(attrs.evolve(launch, server=server), ACT)
-    assert step in failure.value.suggestions[0]
-    assert failure.value.details.get("login", False) is (not auth and not headers)
+    failure = refused(pool, attrs.evolve(launch, server=server))
+    assert "not logged in" in failure.message
+    assert step in failure.suggestions[0]
+    assert failure.details.get("login", False) is (not auth and not headers)
     assert realm.paths == []
 
 
@@ -211,10 +203,9 @@ def test_a_login_is_offered_where_a_sign_in_is_missing_or_over_and_never_to_a_ma
         realm.sign_in(expires_in=-10)
     if answer:
         realm.answers.append(answer)
-    with pytest.raises(McpError) as failure:
-        pool.call(realm.machine(scopes=["read", "write"]) if is_machine else realm.launch(), ACT)
-    assert failure.value.details.get("login", False) is offered
-    assert any("pflow mcp login" in step for step in failure.value.suggestions) is offered
+    failure = refused(pool, realm.machine(scopes=["read", "write"]) if is_machine else realm.launch())
+    assert failure.details.get("login", False) is offered
+    assert any("pflow mcp login" in step for step in failure.suggestions) is offered
     assert realm.count("tools/call") == 0
 
 

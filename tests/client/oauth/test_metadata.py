@@ -6,6 +6,7 @@ import asyncio
 
 import attrs
 import pytest
+from http_server import with_status
 from scripted_realm import ACT, refused
 
 from pflow_mcp_plugin.client.oauth import metadata
@@ -19,8 +20,7 @@ SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 
 
-async def missing(request, reply):
-    await reply.status(404)
+missing = with_status(404)
 
 
 def test_the_address_in_the_challenge_is_asked_first_and_then_the_usual_ones(realm, call):
@@ -44,68 +44,41 @@ def test_a_server_without_metadata_is_its_own_authorization_server(realm, call):
 
 
 def test_a_page_where_metadata_should_be_is_no_metadata(realm, call):
-    async def page(request, reply):
-        await reply.status(200, b"<html>", content_type="text/html")
-
+    page = with_status(200, b"<html>", content_type="text/html")
     realm.scripts = {f"{RESOURCE}/mcp": page, SERVER: page}
     assert call(realm.machine()) == "done"
 
 
 @pytest.mark.parametrize(
-    ("resource", "words"),
+    ("whose", "name", "value", "words"),
     [
-        ({"resource": "{origin}/mcp2"}, "for another resource"),
-        ({"resource": "{origin}/mcp/more"}, "for another resource"),
-        ({"resource": 3}, "for another resource"),
-        ({"authorization_servers": []}, "names no authorization server"),
+        ("resource", "resource", "{origin}/mcp2", "for another resource"),
+        ("resource", "resource", "{origin}/mcp/more", "for another resource"),
+        ("resource", "resource", 3, "for another resource"),
+        ("resource", "authorization_servers", [], "names no authorization server"),
+        ("metadata", "token_endpoint", "https://a b/", "must be an https URL"),
+        ("metadata", "token_endpoint", 1, "must be an https URL"),
+        ("metadata", "token_endpoint", "", "has no token_endpoint"),
     ],
 )
-def test_metadata_of_a_server_that_does_not_fit_is_refused(realm, pool, resource, words):
-    realm.resource = {
-        key: value.format(origin=realm.issuer) if isinstance(value, str) else value
-        for key, value in resource.items()
-    }
+def test_metadata_that_do_not_fit_are_refused(realm, pool, whose, name, value, words):
+    getattr(realm, whose)[name] = value.format(origin=realm.issuer) if isinstance(value, str) else value
     failure = refused(pool, realm.machine())
     assert words in failure.message
     assert (failure.exit_code, failure.ran) == (3, "not ran")
     assert realm.forms == []
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"token_endpoint": "https://a b/"}, "must be an https URL"),
-        ({"token_endpoint": 1}, "must be an https URL"),
-        ({"token_endpoint": ""}, "has no token_endpoint"),
-    ],
-)
-def test_metadata_of_an_authorization_server_that_does_not_fit_is_refused(realm, pool, changed, words):
-    realm.metadata = changed
-    failure = refused(pool, realm.machine())
-    assert words in failure.message
-    assert realm.forms == []
-
-
 def test_a_redirect_on_the_same_origin_is_followed_and_not_for_ever(realm, pool):
-    async def there(request, reply):
-        await reply.status(307, location="/there")
-
-    async def back(request, reply):
-        await reply.status(307, location=SERVER)
-
-    realm.scripts[SERVER] = there
-    realm.scripts["/there"] = realm.scripts.get(OPENID, missing)
+    realm.scripts |= {SERVER: with_status(307, location="/there"), "/there": missing}
     assert "has no metadata" not in str(pool.call(realm.machine(), ACT))
-    realm.scripts["/there"] = back
+    realm.scripts["/there"] = with_status(307, location=SERVER)
     with pytest.raises(McpError, match="redirects too often"):
         pool.call(realm.machine(client_id="other"), ACT)
 
 
 def test_a_failing_authorization_server_is_told_as_something_that_may_pass(realm, pool):
-    async def busy(request, reply):
-        await reply.status(503)
-
-    realm.scripts[SERVER] = busy
+    realm.scripts[SERVER] = with_status(503)
     failure = refused(pool, realm.machine())
     assert f"{realm.issuer}{SERVER} answered HTTP 503" in failure.message
     assert failure.retryable

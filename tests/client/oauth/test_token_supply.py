@@ -7,15 +7,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from http_server import with_status
 from scripted_realm import ACT, refused
 
 from pflow_mcp_plugin.client import Pool
-
-
-def test_a_token_that_is_good_is_sent_and_nothing_is_requested_for_it(realm, call):
-    realm.sign_in()
-    assert call() == "done"
-    assert realm.paths == []
 
 
 def test_a_refresh_that_fails_early_does_no_harm(realm, call):
@@ -26,20 +21,9 @@ def test_a_refresh_that_fails_early_does_no_harm(realm, call):
     assert realm.stored().refresh == "planted-refresh-0"
 
 
-def test_a_refused_token_is_refreshed_once_and_the_request_sent_again(realm, call):
-    realm.sign_in()
-    realm.valid.clear()
-    assert call() == "done"
-    assert len(realm.forms) == 1
-
-
 def test_a_server_that_refuses_every_token_is_told_as_such_without_a_loop(realm, pool):
     realm.sign_in()
-
-    async def no(request, reply):
-        await reply.status(401)
-
-    realm.scripts["/mcp"] = no
+    realm.scripts["/mcp"] = with_status(401)
     failure = refused(pool, realm.launch(protocol="handshake"))
     assert "not logged in" in failure.message
     assert (failure.action, failure.exit_code) == ("auth_failed", 3)
@@ -47,9 +31,10 @@ def test_a_server_that_refuses_every_token_is_told_as_such_without_a_loop(realm,
     assert len(realm.forms) == 1
 
 
-def test_calls_at_once_refresh_once(realm, pool):
+def test_calls_at_once_refresh_a_refused_token_once_and_are_sent_again(realm, pool):
     realm.sign_in()
     pool.call(realm.launch(), ACT)
+    assert realm.paths == []
     realm.valid.clear()
     with ThreadPoolExecutor(12) as threads:
         done = list(threads.map(lambda _: pool.call(realm.launch(), ACT), range(12)))
