@@ -23,6 +23,7 @@ OAUTH = {
     "client_secret": "${SECRET}",
     "issuer": "https://login.example.com",
 }
+WITH_KEY = {name: value for name, value in OAUTH.items() if name != "client_secret"}
 
 PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
@@ -139,11 +140,13 @@ def test_on_generated_names(name):
         {**HTTP, "auth": {"type": "basic", "username": "u", "password": ""}},
         {**HTTP, "auth": {"token_env": "A", "scopes": ["a"]}},
         {**HTTP, "auth": OAUTH},
+        {**HTTP, "auth": {**OAUTH, "scopes": ["read"]}},
+        {**HTTP, "auth": {**WITH_KEY, "private_key": "~/key.pem", "private_key_id": "${KEY_ID}"}},
         {**HTTP, "auth": {"type": "oauth"}},
-        {
-            **HTTP,
-            "auth": {"type": "oauth", "redirect_port": 8400, "client_metadata_url": "https://a.example/b"},
-        },
+        {**HTTP, "auth": {"type": "oauth", "flow": "authorization_code"}},
+        {**HTTP, "auth": {"type": "oauth", "flow": "device_code", "client_id": "a"}},
+        {**HTTP, "auth": {"type": "oauth", "client_id": "a", "redirect_port": 8400}},
+        {**HTTP, "auth": {"type": "oauth", "client_metadata_url": "https://a.example/b"}},
         {**HTTP, "headers": {"Authorization": "Bearer ${A}"}, "env": {"A": "b"}},
         {"type": "streamable-http", "url": "HTTPS://example.com"},
         {"type": "pipe", "path": "\\\\.\\pipe\\a", "command": "a", "args": ["b"]},

@@ -29,26 +29,15 @@ GITHUB = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"
         {"github": GITHUB},
         {"servers": {"github": GITHUB}},
         {"mcpServers": {"github": GITHUB}, "theme": "dark"},
-    ],
-)
-def test_the_shapes_of_json_mean_the_same(document):
-    assert tables([json.dumps(document)]) == {"github": GITHUB}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
         {"name": "github", **GITHUB},
-        {"name": "github", "transport": "stdio", **GITHUB},
         [{"name": "github", **GITHUB}],
         {"mcpServers": [{"name": "github", **GITHUB}]},
+        {"name": "github", "transport": "stdio", **GITHUB},
     ],
 )
-def test_a_server_may_say_its_name_itself(document):
-    found = tables([json.dumps(document)])
-    assert {name: {**table, "type": "stdio"} for name, table in found.items()} == {
-        "github": {**GITHUB, "type": "stdio"}
-    }
+def test_the_shapes_of_json_mean_the_same_and_a_server_may_say_its_name_itself(document):
+    expected = {"type": "stdio", **GITHUB} if "transport" in document else GITHUB
+    assert tables([json.dumps(document)]) == {"github": expected}
 
 
 def test_names_that_other_clients_allow_are_made_to_fit_and_it_is_said():
@@ -104,11 +93,8 @@ def test_a_command_without_a_name_is_told_where_the_name_goes(command, step):
     assert step in nameless(command).suggestions[0]
 
 
-def test_a_server_may_be_called_servers():
+def test_a_server_may_be_called_servers_and_one_that_is_no_table_is_left_to_the_check():
     assert servers_in({"servers": GITHUB}, "").tables == {"servers": GITHUB}
-
-
-def test_a_server_that_is_no_table_is_left_to_the_check():
     assert servers_in({"mcpServers": {"github": "npx"}}, "").tables == {"github": "npx"}
 
 
@@ -167,28 +153,20 @@ def test_a_name_may_stand_before_the_json_of_one_server():
         (["n", json.dumps({"github": GITHUB})], "already contains the names"),
         (["n", '{"command": "npx"'], "not valid, line 1"),
         (["n", json.dumps(GITHUB), "more"], "Unexpected argument after JSON"),
+        (['{"git": {"command": "a"}, "git": {"command": "b"}}'], '"git" occurs twice'),
+        (['{"a":' * 100_000], "nested too deeply"),
     ],
 )
-def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
+def test_other_json_is_not_taken_for_a_server_or_a_command(words, told):
     with pytest.raises(PflowError, match=told):
         read(words, Flags())
 
 
-def test_json_that_a_shell_has_split_is_to_be_quoted():
-    for words, step in ((['{"a":', "{}}"], "single quotes"), (["n", "{}", "x"], "single quotes")):
-        with pytest.raises(PflowError) as caught:
-            read(words, Flags())
-        assert step in caught.value.suggestions[0]
-
-
-def test_a_name_that_stands_twice_is_refused():
-    with pytest.raises(PflowError, match='"git" occurs twice'):
-        from_json('{"git": {"command": "a"}, "git": {"command": "b"}}', "The JSON")
-
-
-def test_json_without_end_is_refused():
-    with pytest.raises(PflowError, match="nested too deeply"):
-        from_json('{"a":' * 100_000, "The JSON")
+@pytest.mark.parametrize("words", [['{"a":', "{}}"], ["n", "{}", "x"]])
+def test_json_that_a_shell_has_split_is_to_be_quoted(words):
+    with pytest.raises(PflowError) as caught:
+        read(words, Flags())
+    assert "single quotes" in caught.value.suggestions[0]
 
 
 def test_files_are_read_as_json_or_toml(tmp_path, monkeypatch):
@@ -200,19 +178,21 @@ def test_files_are_read_as_json_or_toml(tmp_path, monkeypatch):
     assert tables([str(tmp_path / "a.toml")]) == {"github": {"command": "npx"}}
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("gone.json", None, r"not found: gone\.json"),
+        ("a.json", b'{"a": ', r"a\.json is not valid, line 1"),
+        ("b.json", b"\xff", "UTF-8"),
+        ("b.toml", b"a = ", r"b\.toml, line 1"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch, name, content, told):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PflowError, match=r"not found: gone\.json"):
-        read(["gone.json"], Flags())
-    (tmp_path / "a.json").write_text('{"a": ', encoding="utf-8")
-    with pytest.raises(PflowError, match=r"a\.json is not valid, line 1"):
-        read(["a.json"], Flags())
-    (tmp_path / "b.json").write_bytes(b"\xff")
-    with pytest.raises(PflowError, match="UTF-8"):
-        read(["b.json"], Flags())
-    (tmp_path / "b.toml").write_text("a = ", encoding="utf-8")
-    with pytest.raises(CorruptFile, match=r"b\.toml, line 1"):
-        read(["b.toml"], Flags())
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises((PflowError, CorruptFile), match=told):
+        read([name], Flags())
 
 
 def test_a_command_takes_its_flags():

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.types import Server, ToolFilter
 
 NPX = {"command": "npx"}
 HTTP = {"type": "http", "url": "https://example.com/mcp"}
+PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 OAUTH = {
     "type": "oauth",
     "flow": "client_credentials",
@@ -23,12 +24,19 @@ OAUTH = {
 }
 
 
-def errors(table, name="slack"):
-    return {p.path: p for p in server_schema.check_server(name, table) if p.severity == "error"}
+def found(table, severity):
+    problems = [it for it in server_schema.check_server("slack", table) if it.severity == severity]
+    assert all(problem.path.startswith("mcpServers.slack") for problem in problems)
+    return {problem.path.removeprefix("mcpServers.slack."): problem for problem in problems}
+
+
+def errors(table):
+    """Return the errors of a server's table by their place in it."""
+    return found(table, "error")
 
 
 def warnings(table):
-    return {p.path: p for p in server_schema.check_server("slack", table) if p.severity == "warning"}
+    return found(table, "warning")
 
 
 def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix():
@@ -43,37 +51,17 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
             "tools": {"allow": "get_*"},
         }
     )
-    assert set(found) == {
-        "mcpServers.slack.url",
-        "mcpServers.slack.headers.X-One",
-        'mcpServers.slack.headers."bad name"',
-        "mcpServers.slack.auth.type",
-        "mcpServers.slack.timeout",
-        "mcpServers.slack.disabled",
-        "mcpServers.slack.tools.allow",
-    }
+    places = {"url", "headers.X-One", 'headers."bad name"', "auth.type", "timeout", "disabled", "tools.allow"}
+    assert set(found) == places
     assert all(problem.suggestion for problem in found.values())
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("command", ["npx"]),
-        ("args", {"a": "b"}),
-        ("cwd", 1),
-        ("call_timeout", True),
-        ("protocol", 20251125),
-        ("rename", {"a": 1}),
-    ],
-)
-def test_types_are_strict(field, value):
-    found = errors({"command": "npx", field: value})
-    assert any(path.startswith(f"mcpServers.slack.{field}") for path in found)
 
 
 @pytest.mark.parametrize(
     ("table", "place", "found", "step"),
     [
+        ({"command": ["npx"]}, "command", "string, not a list", "in quotes"),
+        ({**NPX, "cwd": 1}, "cwd", "string, not a number", "in quotes"),
+        ({**NPX, "args": {"a": "b"}}, "args", "list of strings, not a table", 'args = ["'),
         ({**NPX, "args": 1}, "args", "list of strings, not a number", 'args = ["'),
         ({**NPX, "args": [1]}, "args[0]", "string, not a number", "in quotes"),
         ({**NPX, "args": ["a", {}]}, "args[1]", "string, not a table", "one string"),
@@ -84,15 +72,21 @@ def test_types_are_strict(field, value):
         ({**NPX, "env": {"A=B": "x"}}, 'env."A=B"', "name of a variable", "letters"),
         ({**NPX, "disabled": "yes"}, "disabled", "true or false, not a string", "without quotes"),
         ({**NPX, "trust": "yes"}, "trust", "pin or auto", '"auto"'),
+        ({**NPX, "rename": {"a": 1}}, "rename.a", "string, not a number", "in quotes"),
+        ({**NPX, "call_timeout": True}, "call_timeout", "number, not true or false", "without quotes"),
         ({**NPX, "call_timeout": "1"}, "call_timeout", "number, not a string", "without quotes"),
         ({**NPX, "call_timeout": 86_401}, "call_timeout", "at most 86400, not 86401", "86400"),
         ({**NPX, "call_timeout": 10**12}, "call_timeout", "a number with many digits", "86400"),
+        ({**HTTP, "timeout": 10**400}, "timeout", "a number with many digits", "at most 600"),
+        ({**HTTP, "timeout": 10**5000}, "timeout", "a number with many digits", "at most 600"),
         ({**NPX, "call_timeout": 10**12 - 1}, "call_timeout", "not 1e+12", "86400"),
         ({"command": "x\0"}, "command", "NUL", "Remove"),
         ({"command": " "}, "command", "not be empty", "Give command a value"),
         ({**NPX, "tools": 3}, "tools", "table, not a number", "tools = {"),
+        ({**NPX, "protocol": 20251125}, "protocol", "string, not a number", "in quotes"),
         ({**NPX, "protocol": "1"}, "protocol", "auto, handshake or a protocol version", '"auto"'),
         ({"url": None, "type": "http"}, "url", "http server needs a url", "https://"),
+        ({"url": HTTP["url"]}, "type", "", '"type": "http"'),
         ({"type": "uds"}, "path", "uds server needs a path", 'path = "/'),
         ({"type": "zz"}, "type", "'zz'; known: stdio, http", '"type": "stdio"'),
         ({"type": "zz", "url": HTTP["url"]}, "type", "'zz'; known: stdio, http", '"type": "http"'),
@@ -109,12 +103,19 @@ def test_types_are_strict(field, value):
         ({**HTTP, "auth": {"token_env": "a b"}}, "auth.token_env", "name of a variable", '"API_TOKEN"'),
         ({**HTTP, "client_cert": 3}, "client_cert", "two files, not a number", "client_cert = {"),
         ({**HTTP, "client_cert": {"key": "k"}}, "client_cert.cert", "needs a cert", "cert = "),
+        ({**HTTP, "client_cert": {"cert": "c"}}, "client_cert.key", "key", "key"),
+        ({**HTTP, "client_cert": ["a", "b"]}, "client_cert", "not a list", "client_cert"),
+        ({**HTTP, "ca_bundle": ""}, "ca_bundle", "not be empty", "ca_bundle"),
         ({**HTTP, "tls_pins": ""}, "tls_pins", "not be empty", "tls_pins"),
+        ({**HTTP, "tls_pins": []}, "tls_pins", "", "pin"),
+        ({**HTTP, "tls_pins": [PIN, "sha256/x"]}, "tls_pins[1]", "", "pin"),
+        ({**HTTP, "tls_pins": [PIN, 3]}, "tls_pins[1]", "not a number", ""),
     ],
 )
 def test_a_mistake_says_what_was_found_and_what_to_write(table, place, found, step):
-    problem = errors(table)[f"mcpServers.slack.{place}"]
+    problem = errors(table)[place]
     assert found in problem.message
+    assert problem.suggestion
     assert step in problem.suggestion
 
 
@@ -141,20 +142,14 @@ def test_a_mistake_outside_of_the_servers_says_so_too(document, place, found, st
 
 
 def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
-    problem = errors({"command": "npx", "env": {"PIN": 123456}})["mcpServers.slack.env.PIN"]
+    problem = errors({"command": "npx", "env": {"PIN": 123456}})["env.PIN"]
     assert "quotes" in problem.suggestion
     assert "123456" not in str(problem)
 
 
-@pytest.mark.parametrize("digits", [13, 400, 5000])
-def test_a_number_that_is_too_large_is_told_however_many_digits_it_has(digits):
-    problem = errors({**HTTP, "timeout": 10**digits})["mcpServers.slack.timeout"]
-    assert "a number with many digits" in problem.message
-
-
 @pytest.mark.parametrize("seconds", [0, -1, 600.001, float("inf"), float("nan"), 10**400])
 def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
-    problem = errors({**HTTP, "timeout": seconds})["mcpServers.slack.timeout"]
+    problem = errors({**HTTP, "timeout": seconds})["timeout"]
     assert "greater than 0 and at most 600" in problem.message
     assert problem.suggestion == "Write a number greater than 0, at most 600"
     assert not errors({**HTTP, "timeout": 600})
@@ -162,14 +157,8 @@ def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
 
 @pytest.mark.parametrize("url", ["https://localhost:99999/", "https://a:b/", "https://[::1/", "https://me@/"])
 def test_a_url_has_a_host_and_a_possible_port(url):
-    assert errors({**HTTP, "url": url})["mcpServers.slack.url"].message == "The host or port is invalid"
+    assert errors({**HTTP, "url": url})["url"].message == "The host or port is invalid"
     assert not errors({**HTTP, "url": "https://${HOST}:${PORT:-99999}/"})
-
-
-def test_a_url_without_a_type_is_refused_with_the_fix():
-    found = errors({"url": "https://example.com"})
-    assert list(found) == ["mcpServers.slack.type"]
-    assert '"type": "http"' in found["mcpServers.slack.type"].suggestion
 
 
 @pytest.mark.parametrize("spelling", ["http", "stream-http", "streamable-http"])
@@ -189,22 +178,16 @@ def test_no_type_null_and_stdio_mean_stdio_and_are_not_written(kind):
 
 
 def test_a_field_of_another_transport_says_whose_it_is():
-    assert (
-        "http and sse" in errors({"command": "npx", "url": "https://e.com"})["mcpServers.slack.url"].message
-    )
-    assert "stdio" in errors({**HTTP, "command": "npx"})["mcpServers.slack.command"].message
+    assert "http and sse" in errors({"command": "npx", "url": "https://e.com"})["url"].message
+    assert "stdio" in errors({**HTTP, "command": "npx"})["command"].message
     unused = warnings({"command": "npx", "timeout": 3, "insecure": True})
-    assert {path.rpartition(".")[2]: "call_timeout" in it.suggestion for path, it in unused.items()} == {
-        "timeout": True,
-        "insecure": False,
-    }
+    instead = {place: "call_timeout" in problem.suggestion for place, problem in unused.items()}
+    assert instead == {"timeout": True, "insecure": False}
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_one():
-    assert "Did you mean args?" in str(warnings({"command": "npx", "arg": []})["mcpServers.slack.arg"])
-    assert "Did you mean type?" in str(
-        warnings({"command": "npx", "transport": "x"})["mcpServers.slack.transport"]
-    )
+    assert "Did you mean args?" in str(warnings({"command": "npx", "arg": []})["arg"])
+    assert "Did you mean type?" in str(warnings({"command": "npx", "transport": "x"})["transport"])
 
 
 @pytest.mark.parametrize("name", ["Git Hub", "GitHub", "", "a_b", "a\n", "ä"])
@@ -247,7 +230,7 @@ def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
     ],
 )
 def test_auth_is_refused_where_it_is_wrong(auth, place):
-    assert list(errors({**HTTP, "auth": auth})) == [f"mcpServers.slack.{place}"]
+    assert list(errors({**HTTP, "auth": auth})) == [place]
 
 
 @pytest.mark.parametrize(
@@ -261,29 +244,14 @@ def test_auth_is_refused_where_it_is_wrong(auth, place):
 )
 def test_a_field_of_another_type_of_auth_is_a_warning_and_its_own_are_none(auth):
     others = {"token": "x", "key": "x", "username": "x", "client_id": "x"}
-    unused = {f"mcpServers.slack.auth.{key}" for key in others.keys() - auth.keys()}
+    unused = {f"auth.{key}" for key in others.keys() - auth.keys()}
     assert not warnings({**HTTP, "auth": auth})
     told = warnings({**HTTP, "auth": {**others, **auth}})
     assert {path for path, problem in told.items() if "has no effect" in problem.message} == unused
 
 
-def test_auth_of_type_oauth_is_for_persons_and_machines():
-    for flow in ({}, {"flow": "authorization_code"}, {"flow": "device_code"}):
-        assert not errors({**HTTP, "auth": {"type": "oauth", **flow}})
-        assert not errors(
-            {**HTTP, "auth": {"type": "oauth", "client_id": "a", "redirect_port": 8400, **flow}}
-        )
-    document = {"type": "oauth", "client_metadata_url": "https://a.example/client.json"}
-    assert not errors({**HTTP, "auth": document})
-    assert not errors({**HTTP, "auth": OAUTH})
-    assert not errors({**HTTP, "auth": {**OAUTH, "scopes": ["read"]}})
-    keyed = {**OAUTH, "private_key": "~/key.pem", "private_key_id": "${KEY_ID}"}
-    del keyed["client_secret"]
-    assert not errors({**HTTP, "auth": keyed})
-
-
 def test_a_bare_variable_name_is_asked_for_where_a_reference_was_given():
-    problem = errors({**HTTP, "auth": {"token_env": "${A}"}})["mcpServers.slack.auth.token_env"]
+    problem = errors({**HTTP, "auth": {"token_env": "${A}"}})["auth.token_env"]
     assert problem.suggestion == 'Write the bare name: "A"'
 
 
@@ -293,7 +261,7 @@ def test_a_malformed_reference_is_explained(text):
 
 
 def test_the_editors_spelling_of_a_reference_is_answered_with_ours():
-    problem = errors({"command": "npx", "env": {"A": "${env:TOKEN}"}})["mcpServers.slack.env.A"]
+    problem = errors({"command": "npx", "env": {"A": "${env:TOKEN}"}})["env.A"]
     assert problem.suggestion == "Write ${TOKEN}"
 
 
@@ -324,36 +292,23 @@ def test_defaults_hold_only_what_can_hold_for_all():
 
 
 def test_a_whole_table_becomes_a_server():
-    table = {
-        "type": "sse",
+    same = {
         "url": "${BASE}/mcp",
         "headers": {"X-A": "b"},
         "auth": {"token_env": "A", "scopes": ["repo:read"]},
-        "tools": {"allow": ["get_*"]},
         "rename": {"a": "b"},
-        "timeout": 60,
         "protocol": "2025-11-25",
     }
+    table = {"type": "sse", "tools": {"allow": ["get_*"]}, "timeout": 60, **same}
     assert errors(table) == {}
-    assert server_schema.build("slack", table, {}) == Server(
-        name="slack",
-        transport="sse",
-        url="${BASE}/mcp",
-        headers={"X-A": "b"},
-        auth={"token_env": "A", "scopes": ["repo:read"]},
-        tools=ToolFilter(allow=("get_*",)),
-        rename={"a": "b"},
-        timeout=60.0,
-        protocol="2025-11-25",
-    )
+    changed = {"transport": "sse", "tools": ToolFilter(allow=("get_*",)), "timeout": 60.0}
+    assert server_schema.build("slack", table, {}) == Server(name="slack", **changed, **same)
 
 
 @pytest.mark.parametrize("value", [[None], [[None]], [{"a": None}], [{"a": {"b": [None]}}], {"a": [None]}])
 def test_null_in_a_list_of_an_unknown_field_is_refused_however_deep_it_is(value):
     found = errors({"command": "npx", "later": value})
-    assert [problem.message for problem in found.values()] == [
-        "Contains null in a list, which TOML does not support"
-    ]
+    assert ["null in a list" in problem.message for problem in found.values()] == [True]
 
 
 @pytest.mark.parametrize("value", [None, {"a": None}, {"a": {"b": None}}, [{"a": 1}]])
@@ -378,40 +333,14 @@ def test_the_fingerprint_changes_with_what_decides_the_tools_only():
     assert server_schema.fingerprint(table) == server_schema.fingerprint(same)
     assert server_schema.fingerprint(table) != server_schema.fingerprint({**table, "args": ["b"]})
     assert server_schema.fingerprint(table) != server_schema.fingerprint(table, {"protocol": "handshake"})
-    env = {**table, "env": {"A": "1", "B": date(2020, 1, 1)}}
-    assert server_schema.fingerprint(env) == server_schema.fingerprint(
-        {**table, "env": dict(reversed(env["env"].items()))}
-    )
-
-
-PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
-
-
-def test_mistakes_in_certificates_and_pins_are_named_with_their_path():
-    found = errors(
-        {
-            **HTTP,
-            "tls_pins": [PIN, "sha256/x", 3],
-            "ca_bundle": "",
-            "client_cert": {"cert": "client.pem"},
-        }
-    )
-    assert set(found) == {
-        "mcpServers.slack.tls_pins[1]",
-        "mcpServers.slack.tls_pins[2]",
-        "mcpServers.slack.ca_bundle",
-        "mcpServers.slack.client_cert.key",
-    }
-    assert set(errors({**HTTP, "tls_pins": [], "client_cert": ["a", "b"]})) == {
-        "mcpServers.slack.tls_pins",
-        "mcpServers.slack.client_cert",
-    }
-    assert all(problem.suggestion for problem in found.values())
+    day = date(2020, 1, 1)
+    one, other = ({**table, "env": env} for env in ({"A": "1", "B": day}, {"B": day, "A": "1"}))
+    assert server_schema.fingerprint(one) == server_schema.fingerprint(other)
 
 
 def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
     table = {"command": "npx", "ca_bundle": "ca.pem", "client_cert": "client.pem"}
-    assert set(warnings(table)) == {"mcpServers.slack.ca_bundle", "mcpServers.slack.client_cert"}
+    assert set(warnings(table)) == {"ca_bundle", "client_cert"}
 
 
 @pytest.mark.parametrize(
@@ -424,7 +353,7 @@ def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
 def test_row_62_what_belongs_to_tls_is_an_error_beside_an_http_url(url, kind, field):
     (key,) = field
     found = errors({"type": kind, "url": url, "insecure": True, **field})
-    assert found[f"mcpServers.slack.{key}"].suggestion == f"Write https in its url, or remove {key}"
+    assert found[key].suggestion == f"Write https in its url, or remove {key}"
     assert not errors({"type": kind, "url": url.replace("http", "https").replace("HTTP", "https"), **field})
     assert not errors({"type": kind, "url": "${URL}", **field})
 
@@ -434,7 +363,7 @@ def test_row_62_what_belongs_to_tls_is_an_error_beside_an_http_url(url, kind, fi
     [{"command": "npx"}, {"type": "uds", "path": "/run/s"}, {"type": "pipe", "path": "p", "command": "npx"}],
 )
 def test_row_62_pins_are_an_error_on_a_server_without_tls(table):
-    assert set(errors({**table, "tls_pins": [PIN]})) == {"mcpServers.slack.tls_pins"}
+    assert set(errors({**table, "tls_pins": [PIN]})) == {"tls_pins"}
     assert not server_schema.check_server("slack", table, {"tls_pins": [PIN]})
 
 
@@ -447,10 +376,10 @@ def test_row_62_pins_of_all_servers_are_an_error_for_one_on_plain_http_other_fil
 
 
 def test_a_limit_of_memory_has_no_effect_on_a_server_that_pflow_does_not_start():
-    assert set(warnings({**HTTP, "memory_limit_mb": 100})) == {"mcpServers.slack.memory_limit_mb"}
+    assert set(warnings({**HTTP, "memory_limit_mb": 100})) == {"memory_limit_mb"}
     assert not warnings({"command": "npx", "memory_limit_mb": 100})
     assert not warnings({"type": "uds", "path": "/run/a.sock", "command": "npx", "memory_limit_mb": 0.5})
-    assert set(errors({"command": "npx", "memory_limit_mb": 0})) == {"mcpServers.slack.memory_limit_mb"}
+    assert set(errors({"command": "npx", "memory_limit_mb": 0})) == {"memory_limit_mb"}
 
 
 def test_certificates_and_pins_of_a_server_may_come_from_the_defaults():
@@ -511,5 +440,5 @@ def test_registered_hosts_are_those_that_the_config_writes():
 
 def test_insecure_on_an_https_url_is_a_warning():
     found = warnings({**HTTP, "insecure": True})
-    assert "certificates are always checked" in found["mcpServers.slack.insecure"].message
+    assert "certificates are always checked" in found["insecure"].message
     assert warnings({**HTTP, "url": "http://example.com", "insecure": True}) == {}

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, FoundFile, Machine
+from pflow_mcp_plugin.config.server_input import URLS
 from pflow_mcp_plugin.contract import PflowError
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
@@ -164,107 +165,48 @@ def test_what_is_no_server_to_start_or_reach_is_left_out_with_the_reason(name, s
 
 
 @pytest.mark.parametrize(
-    ("name", "server", "table"),
+    ("name", "server", "fields"),
     [
         ("claude-desktop.json", "mcp-docker", {"command": "docker", "args": ["mcp", "gateway", "run"]}),
-        (
-            "claude-code.json",
-            "api-server",
-            {
-                "command": "${TOOLS_DIR:-/opt/tools}/api-server",
-                "args": ["--config", "/etc/api.json"],
-                "env": {"API_KEY": "${API_KEY}", "CACHE_DIR": "/tmp"},
-                "call_timeout": 900,
-                "call_timeout_max": 900,
-            },
-        ),
-        (
-            "cursor.json",
-            "linear-issues",
-            {
-                "type": "http",
-                "url": "https://mcp.linear.app/mcp",
-                "headers": {"Authorization": "Bearer ${LINEAR_TOKEN}"},
-            },
-        ),
-        (
-            "vscode.json",
-            "perplexity",
-            {
-                "command": "npx",
-                "args": ["-y", "server-perplexity-ask"],
-                "env": {"PERPLEXITY_API_KEY": "${PERPLEXITY_KEY}", "LOG_LEVEL": "${LOG_LEVEL:-info}"},
-            },
-        ),
-        (
-            "windsurf.json",
-            "events",
-            {"type": "sse", "url": "https://events.example.com/sse", "disabled": True},
-        ),
-        (
-            "zed.json",
-            "run-tests",
-            {
-                "command": "cargo",
-                "args": ["run", "--quiet", "--bin", "test-server"],
-                "env": {"RUST_LOG": "warn"},
-                "call_timeout": 120,
-            },
-        ),
-        (
-            "codex.toml",
-            "figma",
-            {
-                "type": "http",
-                "url": "https://mcp.figma.com/mcp",
-                "headers": {
-                    "X-Figma-Region": "us-east-1",
-                    "X-Team": "${FIGMA_TEAM}",
-                    "Authorization": "Bearer ${FIGMA_OAUTH_TOKEN}",
-                },
-            },
-        ),
-        (
-            "gemini-cli.json",
-            "pythontools",
-            {
-                "command": "python",
-                "args": ["-m", "my_mcp_server", "--port", "8080"],
-                "cwd": "./mcp-servers/python",
-                "env": {"DATABASE_URL": "${DB_CONNECTION_STRING}", "API_KEY": "${EXTERNAL_API_KEY}"},
-                "call_timeout": 15,
-                "tools": {"allow": ["safe_tool", "file_reader"]},
-            },
-        ),
+        ("claude-code.json", "api-server", {"command": "${TOOLS_DIR:-/opt/tools}/api-server"}),
+        ("claude-code.json", "api-server", {"call_timeout": 900, "call_timeout_max": 900}),
+        ("cursor.json", "linear-issues", {"type": "http", "url": "https://mcp.linear.app/mcp"}),
+        ("cursor.json", "linear-issues", {"headers": {"Authorization": "Bearer ${LINEAR_TOKEN}"}}),
+        ("vscode.json", "perplexity", {"command": "npx", "args": ["-y", "server-perplexity-ask"]}),
+        ("windsurf.json", "events", {"url": "https://events.example.com/sse", "disabled": True}),
+        ("zed.json", "run-tests", {"args": ["run", "--quiet", "--bin", "test-server"], "call_timeout": 120}),
+        ("zed.json", "run-tests", {"command": "cargo", "env": {"RUST_LOG": "warn"}}),
+        ("codex.toml", "figma", {"type": "http", "url": "https://mcp.figma.com/mcp"}),
+        ("gemini-cli.json", "pythontools", {"cwd": "./mcp-servers/python", "call_timeout": 15}),
+        ("gemini-cli.json", "pythontools", {"tools": {"allow": ["safe_tool", "file_reader"]}}),
         ("gemini-cli.json", "stream", {"type": "sse", "url": "https://events.example.com/stream"}),
-        (
-            "opencode.json",
-            "everything",
-            {
-                "command": "npx",
-                "args": ["-y", "@modelcontextprotocol/server-everything"],
-                "env": {"MY_ENV_VAR": "${MY_ENV_VAR}"},
-                "list_timeout": 10,
-            },
-        ),
-        (
-            "goose.yaml",
-            "github",
-            {
-                "command": "npx",
-                "args": ["-y", "@modelcontextprotocol/server-github"],
-                "env": {
-                    "GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}",
-                    "GITHUB_HOST": "github.com",
-                    "PER_PAGE": "50",
-                },
-                "call_timeout": 300,
-            },
-        ),
+        ("opencode.json", "everything", {"args": ["-y", "@modelcontextprotocol/server-everything"]}),
+        ("opencode.json", "everything", {"command": "npx", "list_timeout": 10}),
+        ("opencode.json", "everything", {"env": {"MY_ENV_VAR": "${MY_ENV_VAR}"}}),
+        ("goose.yaml", "github", {"args": ["-y", "@modelcontextprotocol/server-github"]}),
+        ("goose.yaml", "github", {"command": "npx", "call_timeout": 300}),
     ],
 )
-def test_names_units_and_references_of_a_client_become_ours(name, server, table):
-    assert read(name)[server].table == table
+def test_names_and_units_of_a_client_become_ours(name, server, fields):
+    table = read(name)[server].table
+    assert {field: table.get(field) for field in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "field", "values"),
+    [
+        ("claude-code.json", "api-server", "env", {"API_KEY": "${API_KEY}", "CACHE_DIR": "/tmp"}),
+        ("vscode.json", "perplexity", "env", {"PERPLEXITY_API_KEY": "${PERPLEXITY_KEY}"}),
+        ("vscode.json", "perplexity", "env", {"LOG_LEVEL": "${LOG_LEVEL:-info}"}),
+        ("codex.toml", "figma", "headers", {"X-Figma-Region": "us-east-1", "X-Team": "${FIGMA_TEAM}"}),
+        ("codex.toml", "figma", "headers", {"Authorization": "Bearer ${FIGMA_OAUTH_TOKEN}"}),
+        ("gemini-cli.json", "pythontools", "env", {"DATABASE_URL": "${DB_CONNECTION_STRING}"}),
+        ("goose.yaml", "github", "env", {"GITHUB_HOST": "github.com", "PER_PAGE": "50"}),
+        ("goose.yaml", "github", "env", {"GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}"}),
+    ],
+)
+def test_references_of_a_client_become_ours(name, server, field, values):
+    assert values.items() <= read(name)[server].table[field].items()
 
 
 def test_servers_of_projects_say_their_project():
@@ -331,14 +273,10 @@ def test_the_format_of_a_file_is_recognised_by_its_content(name, client):
 
 @pytest.mark.parametrize(
     ("path", "client"),
-    [
-        ("/home/ada/.cursor/mcp.json", "cursor"),
-        ("/elsewhere/shop/.cursor/mcp.json", "cursor"),
-        ("/backup/.gemini/settings.json", "gemini-cli"),
-    ],
+    [("shop/.cursor/mcp.json", "cursor"), ("backup/.gemini/settings.json", "gemini-cli")],
 )
 def test_the_format_of_a_file_is_known_by_its_place(path, client, tmp_path):
-    copy = tmp_path / path.lstrip("/")
+    copy = tmp_path / path
     copy.parent.mkdir(parents=True)
     copy.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     assert client_documents.read_any(copy, MACHINE).client == client
@@ -418,32 +356,10 @@ _VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-_KEYS = [
-    *(
-        "command",
-        "args",
-        "env",
-        "url",
-        "type",
-        "headers",
-        "timeout",
-        "enabled",
-        "cmd",
-        "envs",
-        "env_keys",
-        "source",
-    ),
-    *(
-        "env_vars",
-        "http_headers",
-        "env_http_headers",
-        "bearer_token_env_var",
-        "httpUrl",
-        "serverUrl",
-        "tools",
-    ),
-    *("call_timeout", "call_timeout_max", "startup_timeout_ms", "settings", "auth", "cwd", "includeTools"),
-]
+_FORMS = [client.format for client in CLIENTS.values()]
+_KEYS = sorted(
+    {"type", *URLS}.union(*({*form.rearranged, *(it.theirs for it in form.fields)} for form in _FORMS))
+)
 _SERVERS = st.dictionaries(
     st.sampled_from(["a", "B c", "${x}"]), st.dictionaries(st.sampled_from(_KEYS), _VALUES) | _VALUES
 )

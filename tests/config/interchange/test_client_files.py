@@ -19,18 +19,17 @@ def places(name, where):
     return [str(file.path) for file in clients.places(CLIENTS[name], where)]
 
 
+SUPPORT = "/home/ada/Library/Application Support"
+
+
 @pytest.mark.parametrize(
     ("name", "system", "path"),
     [
-        (
-            "claude-desktop",
-            "macos",
-            "/home/ada/Library/Application Support/Claude/claude_desktop_config.json",
-        ),
+        ("claude-desktop", "macos", f"{SUPPORT}/Claude/claude_desktop_config.json"),
         ("claude-desktop", "linux", "/home/ada/.config/Claude/claude_desktop_config.json"),
         ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
         ("vscode", "linux", "/home/ada/.config/Code/User/mcp.json"),
-        ("vscode", "macos", "/home/ada/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "macos", f"{SUPPORT}/Code/User/mcp.json"),
         ("vscode", "windows", "/appdata/Code/User/settings.json"),
         ("zed", "macos", "/home/ada/.config/zed/settings.json"),
         ("zed", "windows", "/appdata/Zed/settings.json"),
@@ -48,11 +47,7 @@ def test_each_client_has_its_place_on_each_system(name, system, path):
 @pytest.mark.parametrize(
     ("name", "system", "path"),
     [
-        (
-            "claude-desktop",
-            "macos",
-            "/home/ada/Library/Application Support/Claude/claude_desktop_config.json",
-        ),
+        ("claude-desktop", "macos", f"{SUPPORT}/Claude/claude_desktop_config.json"),
         ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
         ("vscode", "windows", "/appdata/Code/User/mcp.json"),
         ("zed", "windows", "/appdata/Zed/settings.json"),
@@ -76,19 +71,13 @@ def test_only_files_that_exist_are_found_and_those_of_a_project_are_marked(tmp_p
         path.write_text("{}")
     here = Machine(system="linux", home=home, folder=folder, variables={})
     found = clients.found(here)
-    assert [(file.client.name, file.is_project) for file in found] == [
-        ("claude-code", True),
-        ("cursor", False),
-    ]
+    assert [(it.client.name, it.is_project) for it in found] == [("claude-code", True), ("cursor", False)]
     assert clients.found(here, CLIENTS["zed"]) == []
 
 
 def test_servers_are_written_to_the_users_first_file_that_exists_and_is_still_written(tmp_path):
     here = Machine(system="linux", home=tmp_path, folder=tmp_path / "work", variables={})
-    new, old = (
-        tmp_path / ".config" / "Code" / "User" / "mcp.json",
-        tmp_path / ".cache" / "lm-studio" / "mcp.json",
-    )
+    new, old = tmp_path / ".config/Code/User/mcp.json", tmp_path / ".cache/lm-studio/mcp.json"
     for path in (new.with_name("settings.json"), here.folder / ".vscode" / "mcp.json", old):
         path.parent.mkdir(parents=True)
         path.write_text("{}")

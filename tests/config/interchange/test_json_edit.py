@@ -22,37 +22,28 @@ def put(text, path=PATH, value=TABLE):
 
 
 def test_comments_order_and_layout_stay():
-    text = """\
+    before = """\
 // mine
 {
     "theme": "dark", // at night
     "servers": {
         // the old one
         "old": {"command": "x"}, /* } */
-    },
-    'last': [1, 2], // "servers": {
-}
 """
-    assert (
-        put(text)
-        == """\
-// mine
-{
-    "theme": "dark", // at night
-    "servers": {
-        // the old one
-        "old": {"command": "x"}, /* } */
+    added = """\
         "new": {
             "command": "a",
             "args": [
                 "b"
             ]
         }
+"""
+    after = """\
     },
     'last': [1, 2], // "servers": {
 }
 """
-    )
+    assert put(before + after) == before + added + after
 
 
 def test_a_comment_behind_the_last_value_stays_there():
