@@ -43,7 +43,7 @@ def recalled(pool: Pool, demo: Launch, key: str) -> object:
     return None if answer.is_error or answer.structured is None else answer.structured["value"]
 
 
-def test_a_call_whose_announcement_fails_is_not_sent(pool: Pool, demo: Launch) -> None:
+def test_a_call_whose_announcement_fails_is_not_sent(pool, demo):
     refusal = PflowError("the disk is full", ran="not ran")
     with pytest.raises(PflowError) as caught:
         remember(pool, demo, Step(failure=refusal), "b")
@@ -51,7 +51,7 @@ def test_a_call_whose_announcement_fails_is_not_sent(pool: Pool, demo: Launch) -
     assert recalled(pool, demo, "b") is None
 
 
-def test_each_of_many_calls_is_announced_once_with_none_of_another_run(pool: Pool, demo: Launch) -> None:
+def test_each_of_many_calls_is_announced_once_with_none_of_another_run(pool, demo):
     pool.list_tools(demo)
     steps, other = [Step() for _ in range(12)], Step(run=object())
     ready = threading.Barrier(13)
@@ -87,11 +87,11 @@ def told_of(waiting: int, under_way: int) -> list[list[int]]:
     return asyncio.run(announced())
 
 
-def test_one_of_many_calls_waits_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_many_calls_waits_for_the_others(monkeypatch):
     monkeypatch.setattr(session, "_MOMENT", 3600)
     assert told_of(session._MANY, session._MANY) == [[session._MANY - 1]] * session._MANY
     assert told_of(2, session._MANY - 1) == [[0], [0]]  # they are not many
 
 
-def test_one_of_many_calls_waits_no_longer_than_a_moment() -> None:
+def test_one_of_many_calls_waits_no_longer_than_a_moment():
     assert told_of(1, session._MANY) == [[0]]

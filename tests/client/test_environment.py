@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pflow_mcp_plugin.client.server_process import child_environment
 from pflow_mcp_plugin.processes.reaper_process import MARKER
 
 
-def test_only_what_a_program_needs_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_a_program_needs_is_inherited(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:3128")
     monkeypatch.setenv("LC_TIME", "de_DE.UTF-8")

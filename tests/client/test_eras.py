@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,6 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
-
-Scripted = Callable[..., Launch]
 
 MODERN = Path(__file__).with_name("modern.py")
 FORM = {
@@ -88,9 +86,7 @@ def told(result: CallResult) -> Any:
         ("2025-06-18", "handshake", "2025-06-18"),
     ],
 )
-def test_the_bundled_server_speaks_every_version_that_is_insisted_on(
-    pool: Pool, protocol: str, era: str, version: str
-) -> None:
+def test_the_bundled_server_speaks_every_version_that_is_insisted_on(pool, protocol, era, version):
     server = Server(
         name="demo",
         command=sys.executable,
@@ -104,7 +100,7 @@ def test_the_bundled_server_speaks_every_version_that_is_insisted_on(
 
 
 @pytest.mark.servers
-def test_a_real_server_of_the_modern_era_is_found_to_be_one(time_command: list[str], pool: Pool) -> None:
+def test_a_real_server_of_the_modern_era_is_found_to_be_one(time_command, pool):
     server = Server(name="time", command=time_command[0], args=tuple(time_command[1:]))
     info = pool.info(Launch(server=server))
     assert (info.era, info.protocol) == ("modern", "2026-07-28")
@@ -112,9 +108,7 @@ def test_a_real_server_of_the_modern_era_is_found_to_be_one(time_command: list[s
 
 @pytest.mark.servers
 @pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
-def test_a_real_server_of_the_handshake_era_is_found_to_be_one(
-    everything_command: list[str], pool: Pool, protocol: str
-) -> None:
+def test_a_real_server_of_the_handshake_era_is_found_to_be_one(everything_command, pool, protocol):
     server = Server(
         name="every", command=everything_command[0], args=tuple(everything_command[1:]), protocol=protocol
     )
@@ -123,9 +117,7 @@ def test_a_real_server_of_the_handshake_era_is_found_to_be_one(
 
 
 @pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
-def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
-    scripted: Scripted, pool: Pool, protocol: str
-) -> None:
+def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(scripted, pool, protocol):
     with pytest.raises(ConnectionFailed) as caught:
         act(pool, scripted(protocol=protocol))
     versions = f"server odd offers 2025-11-25, pflow requires {protocol}"
@@ -148,8 +140,8 @@ def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
 )
 @pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
 def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
-    scripted: Scripted, pool: Pool, protocol: str, refusal: tuple[object, ...], offers: str
-) -> None:
+    scripted, pool, protocol, refusal, offers
+):
     with pytest.raises(ConnectionFailed) as caught:
         act(pool, scripted(start=f"state['refusal'] = {refusal!r}", protocol=protocol))
     versions = f"server odd {offers}, pflow requires 2025-11-25"
@@ -163,15 +155,15 @@ def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
 
 @pytest.mark.parametrize("discovered", [{}, {"supportedVersions": ["1999-01-01"], "capabilities": {}}])
 def test_a_server_whose_answer_to_the_probe_is_of_no_use_is_tried_with_the_handshake(
-    scripted: Scripted, pool: Pool, discovered: Mapping[str, Any]
-) -> None:
+    scripted, pool, discovered
+):
     launch = scripted(start=f"state['server/discover'] = {discovered!r}")
     act(pool, launch)
     assert (pool.info(launch).era, pool.info(launch).name) == ("handshake", "scripted")
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])
-def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool: Pool, protocol: str) -> None:
+def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool, protocol):
     no_handshake = 'send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})'
     with pytest.raises(
         ConnectionFailed, match=r"^MCP protocol version not supported: server odd offers 2026-07-28"
@@ -181,15 +173,15 @@ def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool: P
 
 @pytest.mark.parametrize("protocol", ["auto", "2025-06-18"])
 def test_invalid_params_of_the_handshake_that_name_no_version_are_no_matter_of_versions(
-    scripted: Scripted, pool: Pool, protocol: str
-) -> None:
+    scripted, pool, protocol
+):
     refuses = "state['refusal'] = (-32602, 'clientInfo is wrong')"
     with pytest.raises(ConnectionFailed, match=r"^Invalid params: server odd: clientInfo is wrong"):
         act(pool, scripted(start=refuses, protocol=protocol))
 
 
 @pytest.mark.parametrize("code", [-32022, -32601])
-def test_a_server_that_gave_up_the_handshake_since_it_was_synced_is_discovered(pool: Pool, code: int) -> None:
+def test_a_server_that_gave_up_the_handshake_since_it_was_synced_is_discovered(pool, code):
     script = f"""
 assert request["method"] in ("initialize", "tools/call"), "what is remembered comes first"
 if request["method"] == "initialize":
@@ -202,9 +194,7 @@ else:
     assert pool.info(launch).era == "modern"
 
 
-def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
-    scripted: Scripted, pool: Pool
-) -> None:
+def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(scripted, pool):
     launch = scripted(start="state['initialize'] = {**state['initialize'], 'protocolVersion': '1999-01-01'}")
     with pytest.raises(ConnectionFailed, match="1999-01-01"):
         pool.info(attrs.evolve(launch, era="handshake"))
@@ -213,7 +203,7 @@ def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
 # Questions of a server during a call.
 
 
-def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warnings_seen: list[str]) -> None:
+def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool, warnings_seen):
     for _ in range(2):
         answers, state = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
         assert answers["q"]["action"] == "decline"
@@ -223,24 +213,24 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warning
     ]
 
 
-def test_servers_are_not_told_of_elicitation(pool: Pool) -> None:
+def test_servers_are_not_told_of_elicitation(pool):
     script = "reply({'content': [], 'structuredContent': params['_meta']})"
     meta = act(pool, modern(script)).structured
     assert "elicitation" not in meta["io.modelcontextprotocol/clientCapabilities"]
 
 
-def test_a_question_for_roots_gets_none(scripted: Scripted, pool: Pool) -> None:
+def test_a_question_for_roots_gets_none(scripted, pool):
     roots = {"method": "roots/list"}
     assert told(act(pool, modern(ASKS_IN_ITS_RESULT), roots))[0]["q"]["roots"] == []
     assert told(act(pool, scripted(ASKS_BY_A_REQUEST), roots))["roots"] == []
 
 
-def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool: Pool) -> None:
+def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool):
     with pytest.raises(CallFailed, match="asks for the use of a language model, which a run cannot provide"):
         act(pool, modern(ASKS_IN_ITS_RESULT), SAMPLING)
 
 
-def test_a_server_that_only_gives_its_state_is_called_again(pool: Pool) -> None:
+def test_a_server_that_only_gives_its_state_is_called_again(pool):
     script = """
 rounds = int(params.get("requestState", 0))
 if rounds < 3:
@@ -251,7 +241,7 @@ else:
     assert told(act(pool, modern(script))) == ["_meta", "arguments", "name", "requestState"]
 
 
-def test_a_server_that_asks_for_ever_is_given_up(pool: Pool) -> None:
+def test_a_server_that_asks_for_ever_is_given_up(pool):
     script = """
 reply({"resultType": "input_required", "inputRequests": {"q": params["arguments"]}, "requestState": "s"})
 """
@@ -259,7 +249,7 @@ reply({"resultType": "input_required", "inputRequests": {"q": params["arguments"
         act(pool, modern(script), FORM)
 
 
-def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool: Pool) -> None:
+def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool):
     script = "reply({'resultType': 'input_required', 'requestState': 's'})"
     begun = time.monotonic()
     with pytest.raises(CallFailed, match="call_timeout_max"):
@@ -270,7 +260,7 @@ def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool: 
 # What a server says of its list of tools.
 
 
-def test_a_list_is_not_asked_for_again_while_it_holds(pool: Pool) -> None:
+def test_a_list_is_not_asked_for_again_while_it_holds(pool):
     launch = listing({"ttlMs": 60_000, "cacheScope": "private"})
     assert pool.list_tools(launch).tools[0].description == "1"
     assert pool.list_tools(launch).tools[0].description == "1"
@@ -280,15 +270,13 @@ def test_a_list_is_not_asked_for_again_while_it_holds(pool: Pool) -> None:
     "hints",
     [{"ttlMs": 0, "cacheScope": "public"}, {"ttlMs": -5}, {"ttlMs": "soon", "cacheScope": "mine"}, {}],
 )
-def test_a_list_that_does_not_hold_or_says_nothing_usable_is_asked_for_again(
-    pool: Pool, hints: Mapping[str, Any]
-) -> None:
+def test_a_list_that_does_not_hold_or_says_nothing_usable_is_asked_for_again(pool, hints):
     launch = listing(hints)
     assert pool.list_tools(launch).tools[0].description == "1"
     assert pool.list_tools(launch).tools[0].description == "2"
 
 
-def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool: Pool) -> None:
+def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool):
     launch = listing({"ttlMs": 60_000, "cacheScope": "private"}, "changed(); reply({'content': []})")
     assert pool.list_tools(launch).tools[0].description == "1"
     assert pool.changed_lists() == []
@@ -297,14 +285,14 @@ def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool: Pool) -> 
     assert pool.list_tools(launch).tools[0].description == "2"
 
 
-def test_a_changed_list_is_noticed_in_the_era_of_the_handshake_too(scripted: Scripted, pool: Pool) -> None:
+def test_a_changed_list_is_noticed_in_the_era_of_the_handshake_too(scripted, pool):
     launch = scripted("notify('tools/list_changed', {}); reply({'content': []})")
     pool.list_tools(launch)
     act(pool, launch)
     assert [changed.server.name for changed in pool.changed_lists()] == ["odd"]
 
 
-def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(pool: Pool) -> None:
+def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(pool):
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
     script = f"""
 reply({{"tools": [{{"name": "bad", "inputSchema": {schema!r}}}], "ttlMs": 0, "cacheScope": "private"}})

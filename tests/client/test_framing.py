@@ -30,7 +30,7 @@ def _chunks(data: bytes, cuts: list[int]) -> list[bytes]:
     st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line)),
     st.lists(st.integers(min_value=0)),
 )
-def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
+def test_lines_come_out_as_they_went_in_however_they_are_cut(lines, cuts):
     buffer = LineBuffer(cap=1000)
     data = b"".join(line + b"\n" for line in lines) + b"rest"
     out = [line for chunk in _chunks(data, cuts) for line in buffer.feed(chunk)]
@@ -38,7 +38,7 @@ def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes],
     assert buffer.pending == len(b"rest")
 
 
-def test_an_endless_line_is_cut_off_at_the_cap() -> None:
+def test_an_endless_line_is_cut_off_at_the_cap():
     buffer = LineBuffer(cap=10)
     for _ in range(2):
         list(buffer.feed(b"12345"))
@@ -48,12 +48,12 @@ def test_an_endless_line_is_cut_off_at_the_cap() -> None:
     assert buffer.pending == 0  # what had come is let go
 
 
-def test_a_line_that_ends_beyond_the_cap_is_refused_too() -> None:
+def test_a_line_that_ends_beyond_the_cap_is_refused_too():
     with pytest.raises(LineTooLong):
         list(LineBuffer(cap=3).feed(b"12345\n"))
 
 
-def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
+def test_nothing_is_read_after_a_line_that_is_too_long():
     warnings: list[str] = []
     write: Any = None  # nothing is sent
     stream = MessageStream(write, 3 / 2**20, warnings.append)
@@ -63,7 +63,7 @@ def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
     assert (stream.seen.too_long, stream.seen.strays, warnings) == (5, 0, [])
 
 
-def test_json_that_is_no_object_is_no_message() -> None:
+def test_json_that_is_no_object_is_no_message():
     write: Any = None  # nothing is sent
     stream = MessageStream(write, 1, lambda _: None)
     stream.seen.opened()
@@ -86,7 +86,7 @@ class Source:
         self.paused.append(False)
 
 
-def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that() -> None:
+def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that():
     async def run() -> None:
         queue, source = MessageQueue(), Source()
         queue.source = cast("asyncio.ReadTransport", source)
@@ -110,7 +110,7 @@ def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that(
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_who_waits_for_a_message_gets_it_or_the_end(ends: bool) -> None:
+def test_who_waits_for_a_message_gets_it_or_the_end(ends):
     async def run() -> None:
         queue = MessageQueue()
         message: Any = "message"
@@ -139,7 +139,7 @@ def test_who_waits_for_a_message_gets_it_or_the_end(ends: bool) -> None:
         ([1], None),
     ],
 )
-def test_an_answer_that_is_no_message_is_the_error_of_its_request(said: Any, answers: object) -> None:
+def test_an_answer_that_is_no_message_is_the_error_of_its_request(said, answers):
     found = as_message(said, {1, "a"})
     if answers is None:
         assert found is None

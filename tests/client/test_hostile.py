@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, Script, on_call, with_status
+from http_server import FaultServer, Reply, Request, on_call, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
-
-Scripted = Callable[..., Launch]
-Serve = Callable[[Script], FaultServer]
 
 HALF = r'{"content": [{"type": "text", "text": "cut \ud83d"}]}'
 SECRET = "s3cret-token"
@@ -45,14 +41,14 @@ def answer(request: Request, result: str) -> bytes:
         f"print('x' * 40 + '{SECRET}', file=sys.stderr, flush=True); os._exit(1)",
     ],
 )
-def test_no_error_shows_a_secret_that_a_server_lets_out(pool: Pool, scripted: Scripted, script: str) -> None:
+def test_no_error_shows_a_secret_that_a_server_lets_out(pool, scripted, script):
     with pytest.raises(McpError) as caught:
         act(pool, scripted(script, secrets=(SECRET,)))
     shown = str(caught.value.to_dict()) + str(caught.value) + str(caught.value.facts)
     assert "s3cret" not in shown
 
 
-def test_the_words_of_a_server_are_cut(pool: Pool, scripted: Scripted) -> None:
+def test_the_words_of_a_server_are_cut(pool, scripted):
     script = "fail(1, 'a' * 2_000_000, ['b'] * 2_000_000)"
     with pytest.raises(CallFailed, match=r"\(2,000,000 characters in all\)") as caught:
         act(pool, scripted(script))
@@ -71,9 +67,7 @@ def test_the_words_of_a_server_are_cut(pool: Pool, scripted: Scripted) -> None:
     ],
     ids=["date", "nested", "cookie", "type", "session"],
 )
-def test_an_answer_that_cannot_be_read_costs_its_own_call_only(
-    pool: Pool, serve: Serve, status: int, header: str, body: bytes, words: str
-) -> None:
+def test_an_answer_that_cannot_be_read_costs_its_own_call_only(pool, serve, status, header, body, words):
     async def odd(request: Request, reply: Reply) -> None:
         head = f"HTTP/1.1 {status} No\r\n{header}\r\ncontent-length: {len(body)}\r\n\r\n"
         await reply.raw(head.encode("latin-1") + body)
@@ -86,7 +80,7 @@ def test_an_answer_that_cannot_be_read_costs_its_own_call_only(
     assert server.count("initialize") == 1
 
 
-def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool: Pool, scripted: Scripted) -> None:
+def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool, scripted):
     script = f'raw(\'{{"jsonrpc": "2.0", "id": %d, "result": %s}}\\n\' % (request[\'id\'], {HALF!r}))'
     assert act(pool, scripted(script)).content[0]["text"] == "cut \ufffd"
 
@@ -101,9 +95,7 @@ def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool: Pool, script
     ids=["json", "events", "byte order mark"],
 )
 @pytest.mark.parametrize("half", [rb"\ud83d", b"\xff"])
-def test_what_is_no_character_in_an_answer_is_replaced_over_http(
-    pool: Pool, serve: Serve, kind: str, before: bytes, after: bytes, half: bytes
-) -> None:
+def test_what_is_no_character_in_an_answer_is_replaced_over_http(pool, serve, kind, before, after, half):
     async def halve(request: Request, reply: Reply) -> None:
         data = answer(request, HALF).replace(rb"\ud83d", half)
         await reply.status(200, before + data + after, content_type=kind)
@@ -112,9 +104,7 @@ def test_what_is_no_character_in_an_answer_is_replaced_over_http(
 
 
 @pytest.mark.parametrize("fault", ["'result': None", "'error': 'no'", "'result': [1]", "'x': 1"])
-def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(
-    pool: Pool, scripted: Scripted, fault: str
-) -> None:
+def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(pool, scripted, fault):
     script = f"raw(json.dumps({{'jsonrpc': '2.0', 'id': request['id'], {fault}}}) + '\\n')"
     with pytest.raises(CallFailed, match="answered with JSON that is not a JSON-RPC message") as caught:
         act(pool, scripted(script))
@@ -122,12 +112,12 @@ def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(
     assert caught.value.suggestions
 
 
-def test_an_answer_nested_too_deeply_is_said_to_be(pool: Pool, scripted: Scripted) -> None:
+def test_an_answer_nested_too_deeply_is_said_to_be(pool, scripted):
     with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*recursion limit"):
         act(pool, scripted("raw('[' * 100_000 + '\\n')"))
 
 
-def test_more_calls_at_once_than_connections_are_usual_all_run(pool: Pool, serve: Serve) -> None:
+def test_more_calls_at_once_than_connections_are_usual_all_run(pool, serve):
     together = asyncio.Barrier(120)
 
     async def wait_for_all(request: Request, reply: Reply) -> None:
@@ -143,7 +133,7 @@ def test_more_calls_at_once_than_connections_are_usual_all_run(pool: Pool, serve
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/moved"])
-def test_a_call_may_take_a_call_timeout_that_was_raised(pool: Pool, serve: Serve, path: str) -> None:
+def test_a_call_may_take_a_call_timeout_that_was_raised(pool, serve, path):
     released = asyncio.Event()
 
     async def slow(request: Request, reply: Reply) -> bool:
@@ -161,7 +151,7 @@ def test_a_call_may_take_a_call_timeout_that_was_raised(pool: Pool, serve: Serve
     assert act(pool, launch).content[0]["text"] == "done"
 
 
-def test_a_body_that_trickles_meets_a_raised_call_timeout(pool: Pool, serve: Serve) -> None:
+def test_a_body_that_trickles_meets_a_raised_call_timeout(pool, serve):
     async def trickle(request: Request, reply: Reply) -> None:
         await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
         while True:
@@ -173,9 +163,7 @@ def test_a_body_that_trickles_meets_a_raised_call_timeout(pool: Pool, serve: Ser
         act(pool, web(server, timeout=0.5, call_timeout=31, call_timeout_max=1.5))
 
 
-def test_a_server_that_cannot_be_watched_is_not_started(
-    pool: Pool, demo: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_cannot_be_watched_is_not_started(pool, demo, monkeypatch):
     monkeypatch.delattr(os, "waitid")
     with pytest.raises(ConnectionFailed, match="Server demo cannot be started") as caught:
         pool.info(demo)
@@ -183,7 +171,7 @@ def test_a_server_that_cannot_be_watched_is_not_started(
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream; charset=utf-16"])
-def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve, kind: str) -> None:
+def test_an_http_answer_nested_too_deeply_is_said_to_be(pool, serve, kind):
     body = b"data: " * ("event" in kind) + b"[" * 100_000 + b"\n\n"
     with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*\(recursion limit"):
         act(pool, web(serve(on_call(with_status(200, body, content_type=kind)))))
@@ -204,9 +192,7 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve
         (429, {"retry_after": "9" * 60_000}, "too many requests"),
     ],
 )
-def test_what_a_server_puts_into_headers_is_told_in_short(
-    pool: Pool, serve: Serve, code: int, headers: dict[str, str], words: str
-) -> None:
+def test_what_a_server_puts_into_headers_is_told_in_short(pool, serve, code, headers, words):
     with pytest.raises(CallFailed, match=words) as caught:
         act(pool, web(serve(on_call(with_status(code, **headers)))))
     assert caught.value.suggestions
@@ -228,30 +214,28 @@ def test_what_a_server_puts_into_headers_is_told_in_short(
         "raw('\\0\\n')",
     ],
 )
-def test_an_odd_message_before_the_answer_does_no_harm(
-    pool: Pool, scripted: Scripted, capfd: pytest.CaptureFixture[str], before: str
-) -> None:
+def test_an_odd_message_before_the_answer_does_no_harm(pool, scripted, capfd, before):
     script = f"token = request['params']['_meta']['progressToken']; {before}; reply({{'content': []}})"
     assert act(pool, scripted(script)).content == ()
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_answers_in_a_batch_are_taken_one_by_one(pool: Pool, scripted: Scripted) -> None:
+def test_answers_in_a_batch_are_taken_one_by_one(pool, scripted):
     script = "raw(json.dumps([{'jsonrpc': '2.0', 'id': request['id'], 'result': {'content': []}}]) + '\\n')"
     assert act(pool, scripted(script)).content == ()
 
 
-def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool: Pool, scripted: Scripted) -> None:
+def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool, scripted):
     with pytest.raises(CallFailed) as caught:
         act(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
     assert caught.value.message.endswith("error -32603: red alert")
 
 
-def test_null_is_no_structured_content_in_the_handshakes_versions(pool: Pool, scripted: Scripted) -> None:
+def test_null_is_no_structured_content_in_the_handshakes_versions(pool, scripted):
     assert not act(pool, scripted("reply({'content': [], 'structuredContent': None})")).has_structured
 
 
-def test_a_tool_whose_name_is_endless_is_left_out(pool: Pool, scripted: Scripted) -> None:
+def test_a_tool_whose_name_is_endless_is_left_out(pool, scripted):
     tools = "[{'name': 'x' * n, 'inputSchema': {'type': 'object'}} for n in (3, 10_000)]"
     listing = pool.list_tools(scripted(start=f"state['tools'] = {tools}"))
     assert [tool.name for tool in listing.tools] == ["xxx"]

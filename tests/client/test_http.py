@@ -18,7 +18,7 @@ from pflow_mcp_plugin.types import Server
 
 
 @pytest.mark.servers
-def test_a_real_server_is_listed_and_called(pool: Pool, everything_http: str) -> None:
+def test_a_real_server_is_listed_and_called(pool, everything_http):
     launch = Launch(server=Server(name="web", transport="http", url=everything_http))
     listing = pool.list_tools(launch)
     assert len(listing.tools) == 13
@@ -37,7 +37,7 @@ def test_a_real_server_is_listed_and_called(pool: Pool, everything_http: str) ->
         ({}, {}),
     ],
 )
-def test_auth_becomes_a_header(auth: dict[str, str], header: dict[str, str]) -> None:
+def test_auth_becomes_a_header(auth, header):
     server = Server(name="web", transport="http", url="https://example.com", auth=auth, headers={"X-A": "1"})
     assert request_headers(server) == {"X-A": "1", **header}
 
@@ -73,7 +73,7 @@ def _in_region(server: FaultServer) -> tuple[Launch, ToolCall]:
     return launch, ToolCall(server="web", tool="act", arguments={"region": "eu"})
 
 
-def test_an_argument_that_belongs_into_a_header_is_put_there(pool: Pool) -> None:
+def test_an_argument_that_belongs_into_a_header_is_put_there(pool):
     with FaultServer(Modern()) as server:
         launch, call = _in_region(server)
         for _ in range(2):
@@ -82,7 +82,7 @@ def test_an_argument_that_belongs_into_a_header_is_put_there(pool: Pool) -> None
     assert asked == ["server/discover", "tools/call", "tools/list", "tools/call", "tools/call"]
 
 
-def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
+def test_a_call_goes_no_more_than_twice_for_its_headers(pool):
     with FaultServer(Modern(satisfied=False)) as server:
         with pytest.raises(CallFailed, match="the header does not match") as caught:
             pool.call(*_in_region(server))
@@ -90,7 +90,7 @@ def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
         assert server.count("tools/call") == 2
 
 
-def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
+def test_the_error_of_a_server_counts_more_than_its_status(pool):
     refuse = on_call(lambda _, reply: reply.error(-32602, "b is missing", 400))
     with (
         FaultServer(refuse) as server,
@@ -99,7 +99,7 @@ def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
         pool.call(*_in_region(server))
 
 
-def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline() -> None:
+def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline():
     async def lose() -> bool:
         server = Server(name="web", transport="http", url="https://example.com")
         connection = Connection(Launch(server=server), None, print)
@@ -111,7 +111,7 @@ def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline() 
     assert asyncio.run(lose())
 
 
-def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(pool: Pool) -> None:
+def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(pool):
     asked = asyncio.Event()
     opened: list[float] = []
 
@@ -132,7 +132,7 @@ def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(po
 
 
 @pytest.mark.slow
-def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen: list[str]) -> None:
+def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen):
     stuck = when(lambda request: request.method == "DELETE", lambda *_: asyncio.sleep(60))
     with FaultServer(stuck, session="s") as server:
         with Pool(warnings_seen.append) as pool:

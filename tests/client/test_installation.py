@@ -59,9 +59,7 @@ def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return make
 
 
-def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(
-    npx: Callable[..., Launch], pool: Pool, warnings_seen: list[str]
-) -> None:
+def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(npx, pool, warnings_seen):
     assert pool.info(npx(4)).name == "pflow-demo"
     (said,) = warnings_seen
     assert said == (
@@ -70,9 +68,7 @@ def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(
     )
 
 
-def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(
-    npx: Callable[..., Launch], pool: Pool, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(npx, pool, log, monkeypatch):
     monkeypatch.setattr(deadlines, "INSTALL_SECONDS", 4.0)
     within = "did not finish its start within 4 s: npx may still have been installing it"
     with pytest.raises(ConnectionFailed, match=within) as caught:
@@ -81,9 +77,7 @@ def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(
     assert log.read_text() == "rolled back"
 
 
-def test_what_the_user_set_holds_and_the_error_names_file_and_key(
-    npx: Callable[..., Launch], pool: Pool, log: Path, tmp_path: Path
-) -> None:
+def test_what_the_user_set_holds_and_the_error_names_file_and_key(npx, pool, log, tmp_path):
     within = "did not finish its start within 1 s: npx may still have been installing it"
     launch = attrs.evolve(npx(60, startup_timeout=1.0), config_file=tmp_path / "mcp-servers.toml")
     with pytest.raises(ConnectionFailed, match=within) as caught:
@@ -93,15 +87,13 @@ def test_what_the_user_set_holds_and_the_error_names_file_and_key(
     assert log.read_text() == "rolled back"
 
 
-def test_other_programs_have_the_usual_time(npx: Callable[..., Launch], pool: Pool) -> None:
+def test_other_programs_have_the_usual_time(npx, pool):
     with pytest.raises(ConnectionFailed, match=r"did not finish its handshake within 2 s$"):
         pool.info(npx(60, "start"))
 
 
 @pytest.mark.parametrize("opening", [True, False], ids=["while it is opened", "before it is opened"])
-def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
-    npx: Callable[..., Launch], log: Path, opening: bool
-) -> None:
+def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(npx, log, opening):
     said: list[str] = []
     with Pool(said.append) as pool:
         if opening:
@@ -133,8 +125,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_an_installation_may_undo_what_it_did_when_pflow_is_killed(
-    npx: Callable[..., Launch], log: Path
-) -> None:
+def test_an_installation_may_undo_what_it_did_when_pflow_is_killed(npx, log):
     subprocess.run([sys.executable, "-c", KILLED, str(log)], check=False, timeout=60)
     until(lambda: log.read_text() == "rolled back")

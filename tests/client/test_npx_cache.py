@@ -83,8 +83,8 @@ def installed(launch: Launch, tmp_path: Path) -> Path:
 
 @pytest.mark.programs
 def test_what_npx_installed_incompletely_is_removed_and_installed_again(
-    launch: Launch, installed: Path, pool: Pool, warnings_seen: list[str]
-) -> None:
+    launch, installed, pool, warnings_seen
+):
     (installed / "node_modules/tiny-words/index.js").unlink()
     (installed / "node_modules/.package-lock.json").unlink()
     assert pool.info(launch).name == "tiny"
@@ -96,9 +96,7 @@ def test_what_npx_installed_incompletely_is_removed_and_installed_again(
 
 
 @pytest.mark.programs
-def test_an_installation_is_made_again_only_once_in_a_run(
-    launch: Launch, installed: Path, pool: Pool, warnings_seen: list[str], tmp_path: Path
-) -> None:
+def test_an_installation_is_made_again_only_once_in_a_run(launch, installed, pool, warnings_seen, tmp_path):
     packed(tmp_path / "words.tgz", {"name": "tiny-words", "version": "1.0.0"}, "require('gone')")
     shutil.rmtree(tmp_path / "cache/_cacache")
     (installed / "node_modules/tiny-words/index.js").unlink()
@@ -126,13 +124,13 @@ def half(tmp_path: Path) -> Path:
         "npm ERR! code ENOTEMPTY\nnpm ERR! syscall rename\nnpm ERR! path {folder}/node_modules/zod",
     ],
 )
-def test_the_folder_is_found_in_what_node_or_npm_says(half: Path, says: str) -> None:
+def test_the_folder_is_found_in_what_node_or_npm_says(half, says):
     found = incomplete_folder(NPX, says.format(folder=half))
     assert found is not None
     assert found.samefile(half)
 
 
-def test_what_is_no_installation_or_belongs_to_another_program_stays(half: Path, tmp_path: Path) -> None:
+def test_what_is_no_installation_or_belongs_to_another_program_stays(half, tmp_path):
     says = f"Error: Cannot find module 'ajv'\n- {half}/node_modules/x/index.js"
     assert incomplete_folder(Server(name="tiny", command="node"), says) is None
     assert incomplete_folder(NPX, f"Error: wrong token\n    at {half}/node_modules/x/index.js") is None
@@ -140,7 +138,7 @@ def test_what_is_no_installation_or_belongs_to_another_program_stays(half: Path,
     assert incomplete_folder(NPX, "Error: Cannot find module 'ajv'") is None
 
 
-def test_a_folder_into_which_another_npx_installs_stays(half: Path) -> None:
+def test_a_folder_into_which_another_npx_installs_stays(half):
     says = f"npm error code ENOENT\nnpm error path {half}/package.json"
     lock = half / "concurrency.lock"
     lock.mkdir()
@@ -149,7 +147,7 @@ def test_a_folder_into_which_another_npx_installs_stays(half: Path) -> None:
     assert incomplete_folder(NPX, says) == half
 
 
-def test_a_folder_that_cannot_be_removed_is_not_reported_as_gone(half: Path) -> None:
+def test_a_folder_that_cannot_be_removed_is_not_reported_as_gone(half):
     assert remove_folder(half)
     assert not remove_folder(half)
     assert [*half.parent.iterdir()] == []

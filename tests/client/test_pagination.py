@@ -25,7 +25,7 @@ def pages(*raw: Mapping[str, Any]) -> ToolPages:
     return collected
 
 
-def test_tools_that_share_a_name_are_left_out_and_named() -> None:
+def test_tools_that_share_a_name_are_left_out_and_named():
     tools, skipped = pages(
         {"tools": [{"name": "a"}, {"name": "b"}]}, {"tools": [{"name": "b"}, {"name": "b", "title": "B"}]}
     ).tools()
@@ -33,7 +33,7 @@ def test_tools_that_share_a_name_are_left_out_and_named() -> None:
     assert skipped == [("b", "3 tools have this name; all are skipped")]
 
 
-def test_all_that_a_server_says_of_a_tool_is_kept() -> None:
+def test_all_that_a_server_says_of_a_tool_is_kept():
     said = {
         "name": "a",
         "description": "A",
@@ -57,7 +57,7 @@ def test_all_that_a_server_says_of_a_tool_is_kept() -> None:
     )
 
 
-def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools() -> None:
+def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools():
     collected = pages({"tools": [{"name": f"t{number}"} for number in range(10_000)]})
     started = time.process_time()
     tools, _ = collected.tools()
@@ -69,11 +69,11 @@ def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools() -> None:
     ("hint", "seconds"),
     [(5000, 5), (10**400, 3600), (float("inf"), 3600), (float("nan"), 0), (-1, 0), ("5000", 0), (None, 0)],
 )
-def test_a_list_holds_for_an_hour_at_most_whatever_its_server_says(hint: object, seconds: float) -> None:
+def test_a_list_holds_for_an_hour_at_most_whatever_its_server_says(hint, seconds):
     assert pages({"tools": [], "ttlMs": hint}).fresh_seconds == seconds
 
 
-def test_what_a_tool_says_of_tasks_is_read_and_nonsense_is_not() -> None:
+def test_what_a_tool_says_of_tasks_is_read_and_nonsense_is_not():
     required, optional = {"taskSupport": "required"}, {"taskSupport": "optional"}
     said = [None, {}, required, {"taskSupport": 1}, "required", [], optional]
     raw = [{"name": f"t{number}", "execution": execution} for number, execution in enumerate(said)]

@@ -54,7 +54,7 @@ def with_pipe(test: Callable[[PipeWriter, End], Awaitable[None]], seconds: float
     asyncio.run(run())
 
 
-def test_a_message_that_is_not_taken_is_given_up_and_known_to_be_unsent() -> None:
+def test_a_message_that_is_not_taken_is_given_up_and_known_to_be_unsent():
     async def test(writer: PipeWriter, end: End) -> None:
         with pytest.raises(TimeoutError) as given_up:
             await writer.write(_MUCH)
@@ -66,7 +66,7 @@ def test_a_message_that_is_not_taken_is_given_up_and_known_to_be_unsent() -> Non
     with_pipe(test)
 
 
-def test_the_deadline_starts_anew_while_something_is_taken() -> None:
+def test_the_deadline_starts_anew_while_something_is_taken():
     async def test(writer: PipeWriter, end: End) -> None:
         async def slowly() -> None:
             for _ in range(5):
@@ -81,7 +81,7 @@ def test_the_deadline_starts_anew_while_something_is_taken() -> None:
     with_pipe(test)
 
 
-def test_a_message_behind_which_another_one_is_stuck_counts_as_sent() -> None:
+def test_a_message_behind_which_another_one_is_stuck_counts_as_sent():
     async def test(writer: PipeWriter, end: End) -> None:
         first = asyncio.create_task(writer.write(_MUCH))
         await asyncio.sleep(0)
@@ -96,7 +96,7 @@ def test_a_message_behind_which_another_one_is_stuck_counts_as_sent() -> None:
     with_pipe(test)
 
 
-def test_a_cancelled_message_is_not_written_on() -> None:
+def test_a_cancelled_message_is_not_written_on():
     async def test(writer: PipeWriter, end: End) -> None:
         task = asyncio.create_task(writer.write(_MUCH))
         await asyncio.sleep(0.05)
@@ -110,7 +110,7 @@ def test_a_cancelled_message_is_not_written_on() -> None:
     with_pipe(test, seconds=5)
 
 
-def test_a_message_to_a_closed_pipe_is_unsent() -> None:
+def test_a_message_to_a_closed_pipe_is_unsent():
     async def test(writer: PipeWriter, end: End) -> None:
         end.close()
         with pytest.raises(BrokenPipeError) as closed:
@@ -121,7 +121,7 @@ def test_a_message_to_a_closed_pipe_is_unsent() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
-def test_whether_the_process_has_read_anything_is_known() -> None:
+def test_whether_the_process_has_read_anything_is_known():
     async def test(writer: PipeWriter, end: End) -> None:
         assert writer.untouched is True
         await writer.write(b"message\n")
@@ -138,7 +138,7 @@ def test_whether_the_process_has_read_anything_is_known() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
-def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read() -> None:
+def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read():
     async def test(writer: PipeWriter, end: End) -> None:
         await writer.write(b"message\n")
         end.close()
@@ -150,7 +150,7 @@ def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read() -> None:
     with_pipe(test)
 
 
-def test_a_server_that_writes_a_line_without_end_is_read_no_further() -> None:
+def test_a_server_that_writes_a_line_without_end_is_read_no_further():
     async def run() -> None:
         reading, writing = os.pipe()
         stream = MessageStream(PipeWriter(0.2).write, 0.1, print)
@@ -171,7 +171,7 @@ def test_a_server_that_writes_a_line_without_end_is_read_no_further() -> None:
     asyncio.run(run())
 
 
-def test_closing_ends_the_input_after_what_was_written() -> None:
+def test_closing_ends_the_input_after_what_was_written():
     async def test(writer: PipeWriter, end: End) -> None:
         await writer.write(b"message\n")
         await writer.close(5)
@@ -183,7 +183,7 @@ def test_closing_ends_the_input_after_what_was_written() -> None:
     with_pipe(test)
 
 
-def test_without_a_pipe_nothing_is_sent_and_there_is_nothing_to_close() -> None:
+def test_without_a_pipe_nothing_is_sent_and_there_is_nothing_to_close():
     async def run() -> None:
         writer = PipeWriter(0.2)
         assert writer.untouched is None
@@ -205,7 +205,7 @@ def test_without_a_pipe_nothing_is_sent_and_there_is_nothing_to_close() -> None:
         ([b"x" * 65_536 + b"\n"], "x" * 65_535 + "\n"),
     ],
 )
-def test_of_what_a_server_logs_the_last_lines_are_kept(chunks: list[bytes], expected: str) -> None:
+def test_of_what_a_server_logs_the_last_lines_are_kept(chunks, expected):
     reader = TailReader()
     for chunk in chunks:
         reader.data_received(chunk)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from programs import until
@@ -26,7 +25,7 @@ def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> o
     return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
 
 
-def test_a_server_is_listed_and_called_and_keeps_its_state(pool: Pool, demo: Launch) -> None:
+def test_a_server_is_listed_and_called_and_keeps_its_state(pool, demo):
     listing = pool.list_tools(demo)
     assert [tool.name for tool in listing.tools] == ["add", "echo", "word_count", "now", "remember", "recall"]
     assert listing.info.protocol == "2026-07-28"
@@ -50,8 +49,8 @@ def test_a_server_is_listed_and_called_and_keeps_its_state(pool: Pool, demo: Lau
     ],
 )
 def test_only_a_server_that_may_have_ended_on_the_probe_is_started_once_more(
-    pool: Pool, tmp_path: Path, first: str, protocol: str, era: Any, count: int
-) -> None:
+    pool, tmp_path, first, protocol, era, count
+):
     starts = tmp_path / "starts"
     script = f"import sys; open({str(starts)!r}, 'a').write('x'); {first}; sys.exit(3)"
     server = Server(name="e", command=sys.executable, args=("-c", script), protocol=protocol)
@@ -60,13 +59,13 @@ def test_only_a_server_that_may_have_ended_on_the_probe_is_started_once_more(
     assert len(starts.read_text()) == count
 
 
-def test_a_server_runs_in_its_working_folder(pool: Pool, scripted: Scripted, tmp_path: Path) -> None:
+def test_a_server_runs_in_its_working_folder(pool, scripted, tmp_path):
     launch = scripted("reply({'content': [{'type': 'text', 'text': os.getcwd()}]})", cwd=str(tmp_path))
     assert pool.call(launch, ToolCall(server="odd", tool="act")).content[0]["text"] == str(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("none", "does not exist"), ("file", "is not a folder")])
-def test_a_wrong_working_folder_is_named(pool: Pool, tmp_path: Path, name: str, wrong: str) -> None:
+def test_a_wrong_working_folder_is_named(pool, tmp_path, name, wrong):
     (tmp_path / "file").touch()
     server = Server(name="e", command=sys.executable, cwd=str(tmp_path / name))
     with pytest.raises(ConnectionFailed, match=f"^The working folder of server e {wrong}: ") as caught:
@@ -76,9 +75,7 @@ def test_a_wrong_working_folder_is_named(pool: Pool, tmp_path: Path, name: str, 
     assert (caught.value.where.phase, caught.value.ran) == ("start", "not ran")
 
 
-def test_after_a_failure_a_server_is_started_in_the_background_again(
-    pool: Pool, scripted: Scripted, tmp_path: Path
-) -> None:
+def test_after_a_failure_a_server_is_started_in_the_background_again(pool, scripted, tmp_path):
     starts = tmp_path / "starts"
     start = f"open({str(starts)!r}, 'a').write('x'); len(open({str(starts)!r}).read()) > 1 or sys.exit(3)"
     launch = scripted(start=start, protocol="handshake")
@@ -90,14 +87,14 @@ def test_after_a_failure_a_server_is_started_in_the_background_again(
     assert starts.read_text() == "xx"
 
 
-def test_a_variable_that_was_not_set_is_named_when_the_start_fails(pool: Pool) -> None:
+def test_a_variable_that_was_not_set_is_named_when_the_start_fails(pool):
     server = Server(name="e", command=sys.executable, args=("-c", "raise SystemExit(1)"))
     with pytest.raises(ConnectionFailed, match="Not set and passed as empty: TOKEN") as caught:
         pool.list_tools(Launch(server=server, unset=("TOKEN",)))
     assert "if it needs TOKEN: pflow settings set TOKEN -" in caught.value.suggestions
 
 
-def test_a_server_that_cannot_start_is_told_with_its_whole_command_for_a_shell(pool: Pool) -> None:
+def test_a_server_that_cannot_start_is_told_with_its_whole_command_for_a_shell(pool):
     arguments = ("-c", "import sys; sys.exit(3)", "--token=abcdefgh12", "two words", "p4ssw0rd!")
     launch = Launch(
         server=Server(name="e", command=sys.executable, args=arguments), secrets=("abcdefgh12", "p4ssw0rd!")
@@ -108,7 +105,7 @@ def test_a_server_that_cannot_start_is_told_with_its_whole_command_for_a_shell(p
     assert caught.value.suggestions == (f"run its command by itself to see why: {command}",)
 
 
-def test_so_is_one_that_the_system_refuses_to_start(pool: Pool, tmp_path: Path) -> None:
+def test_so_is_one_that_the_system_refuses_to_start(pool, tmp_path):
     program = tmp_path / "no program"
     program.write_bytes(b"\x7fELF, but not really")
     program.chmod(0o755)
@@ -128,7 +125,7 @@ def test_so_is_one_that_the_system_refuses_to_start(pool: Pool, tmp_path: Path) 
     ],
     ids=["variable", "argument", "arguments"],
 )
-def test_what_is_too_long_for_the_system_is_named(pool: Pool, fields: dict[str, Any], named: str) -> None:
+def test_what_is_too_long_for_the_system_is_named(pool, fields, named):
     server = Server(name="e", command=sys.executable, **fields)
     with pytest.raises(ConnectionFailed) as caught:
         pool.list_tools(Launch(server=server))
@@ -139,14 +136,14 @@ def test_what_is_too_long_for_the_system_is_named(pool: Pool, fields: dict[str, 
 
 
 @pytest.mark.parametrize("command", ["x" * 5_000, "/" + "x" * 5_000], ids=["name", "path"])
-def test_a_command_too_long_for_a_file_name_is_not_found(pool: Pool, command: str) -> None:
+def test_a_command_too_long_for_a_file_name_is_not_found(pool, command):
     with pytest.raises(ConnectionFailed, match=r"^Command not found: "):
         pool.list_tools(Launch(server=Server(name="e", command=command)))
     with pytest.raises(ConnectionFailed, match=r"^The working folder of server f does not exist"):
         pool.list_tools(Launch(server=Server(name="f", command="true", cwd=command)))
 
 
-def test_a_process_that_hangs_is_ended_with_sigterm(pool: Pool, scripted: Scripted, tmp_path: Path) -> None:
+def test_a_process_that_hangs_is_ended_with_sigterm(pool, scripted, tmp_path):
     """Test criterion 8 of the first stdio specification, with a shorter deadline than its 31 s."""
     told = tmp_path / "told"
     start = f"signal.signal(signal.SIGTERM, lambda *_: (open({str(told)!r}, 'w').write('TERM'), os._exit(0)))"
@@ -162,9 +159,7 @@ how != 'hung' and threading.Timer(how, lambda: answer({'content': []})).start()
 """
 
 
-def test_a_call_beside_one_that_hangs_gets_its_answer(
-    pool: Pool, scripted: Scripted, warnings_seen: list[str]
-) -> None:
+def test_a_call_beside_one_that_hangs_gets_its_answer(pool, scripted, warnings_seen):
     launch = scripted(_THREADED, call_timeout=0.8)
     pool.info(launch)
     with ThreadPoolExecutor(1) as threads:
@@ -213,9 +208,7 @@ def keeping_on(
         file.touch()
 
 
-def test_a_former_connection_is_not_closed_while_a_call_is_under_way(
-    keeping_on: tuple[Launch, Future[CallResult], Path], pool: Pool
-) -> None:
+def test_a_former_connection_is_not_closed_while_a_call_is_under_way(keeping_on, pool):
     launch, going_on, file = keeping_on
     assert not going_on.done()
     file.touch()
@@ -225,9 +218,7 @@ def test_a_former_connection_is_not_closed_while_a_call_is_under_way(
 
 
 @pytest.mark.usefixtures("no_leftovers")
-def test_the_end_of_a_pool_is_that_of_a_former_connection_with_a_call_under_way(
-    keeping_on: tuple[Launch, Future[CallResult], Path], pool: Pool
-) -> None:
+def test_the_end_of_a_pool_is_that_of_a_former_connection_with_a_call_under_way(keeping_on, pool):
     _, going_on, _ = keeping_on
     assert len(marked_processes(f"{os.getpid()}-")) == 2
     pool.close()
@@ -244,20 +235,20 @@ _PROGRESS = (
 )
 
 
-def test_progress_extends_the_idle_deadline(pool: Pool, scripted: Scripted) -> None:
+def test_progress_extends_the_idle_deadline(pool, scripted):
     seen: list[float] = []
     launch = scripted(_PROGRESS, call_timeout=0.4)
     pool.call(launch, ToolCall(server="odd", tool="act"), lambda done, total, text: seen.append(done))
     assert seen == [0, 1, 2, 3]
 
 
-def test_a_result_that_is_no_result_is_told(pool: Pool, scripted: Scripted) -> None:
+def test_a_result_that_is_no_result_is_told(pool, scripted):
     with pytest.raises(CallFailed, match="returned an invalid result") as caught:
         act(pool, scripted("reply({'content': 'text'})"))
     assert caught.value.ran == "ran"
 
 
-def test_a_forked_child_may_not_use_the_pool(pool: Pool, demo: Launch) -> None:
+def test_a_forked_child_may_not_use_the_pool(pool, demo):
     pool.info(demo)
     reading, writing = os.pipe()
     child = os.fork()
@@ -288,7 +279,7 @@ os.execv(sys.executable, [sys.executable, "-m", "pflow_mcp_plugin.server.demo_se
 
 
 @pytest.mark.slow
-def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_path: Path) -> None:
+def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_path):
     log = tmp_path / "log"
     args = ("-c", TAKES_TURNS, str(log))
     launches = [Launch(server=Server(name=f"s{n}", command=sys.executable, args=args)) for n in range(3)]
@@ -300,7 +291,7 @@ def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_pa
     assert log.read_text() == "<><><>"
 
 
-def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo: Launch) -> None:
+def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo):
     missing = Launch(server=Server(name="missing", command="no-such-program-anywhere"))
     exits = Launch(server=Server(name="exits", command=sys.executable, args=("-c", "")))
     with Pool(print, starts_at_once=1) as pool:
@@ -312,7 +303,7 @@ def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo: 
                 pool.info(launch)
 
 
-def test_a_prepared_server_that_waits_for_its_turn_is_started_when_it_is_used(demo: Launch) -> None:
+def test_a_prepared_server_that_waits_for_its_turn_is_started_when_it_is_used(demo):
     hangs = Launch(
         server=Server(name="hangs", command=sys.executable, args=("-c", "import time; time.sleep(60)"))
     )

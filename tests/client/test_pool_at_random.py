@@ -56,7 +56,7 @@ def children() -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_left_of_a_pool_closed_at_any_moment(demo: Launch, seed: int) -> None:
+def test_nothing_is_left_of_a_pool_closed_at_any_moment(demo, seed):
     chance = random.Random(seed)
     with Pool(print) as pool:  # what stays open for good is there after the first
         pool.info(demo)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.programs
 
-Scripted = Callable[..., Launch]
 
 SILENT = "time.sleep(60)"
 """For the start of a scripted server: it never answers, and never looks at its stdin."""
@@ -61,9 +60,7 @@ def act(pool: Pool, launch: Launch) -> CallResult:
     return pool.call(launch, ToolCall(server=launch.server.name, tool="act"))
 
 
-def test_closing_one_pool_leaves_the_servers_of_others_alone(
-    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_one_pool_leaves_the_servers_of_others_alone(scripted, monkeypatch):
     monkeypatch.setattr("pflow_mcp_plugin.client.pool._numbers", iter([1, 10]))
     with Pool(print) as first, Pool(print) as tenth:
         first.info(scripted())
@@ -72,7 +69,7 @@ def test_closing_one_pool_leaves_the_servers_of_others_alone(
         assert len(marked_processes(f"{os.getpid()}-")) == 1
 
 
-def test_closing_does_not_wait_for_a_server_that_is_starting(scripted: Scripted) -> None:
+def test_closing_does_not_wait_for_a_server_that_is_starting(scripted):
     pool = Pool(print)
     pool.prepare(scripted(start=SILENT, startup_timeout=60))
     begun = time.monotonic()
@@ -80,7 +77,7 @@ def test_closing_does_not_wait_for_a_server_that_is_starting(scripted: Scripted)
     assert time.monotonic() - begun < 10
 
 
-def test_closing_while_calls_are_under_way_fails_them(scripted: Scripted) -> None:
+def test_closing_while_calls_are_under_way_fails_them(scripted):
     pool = Pool(print)
     launch = scripted("time.sleep(60)")
     pool.info(launch)
@@ -94,7 +91,7 @@ def test_closing_while_calls_are_under_way_fails_them(scripted: Scripted) -> Non
             assert error.ran == "unknown"
 
 
-def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted: Scripted) -> None:
+def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted):
     pool = Pool(print)
     launch = scripted(start=SILENT, startup_timeout=60)
     with ThreadPoolExecutor(4) as threads:
@@ -108,7 +105,7 @@ def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted: S
             assert "closed" in error.message
 
 
-def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -> None:
+def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted):
     start = "import atexit; signal.signal(signal.SIGTERM, signal.SIG_IGN); atexit.register(time.sleep, 60)"
     pool = Pool(print)
     pool.info(scripted(start=start))
@@ -129,9 +126,7 @@ def close_and_interrupt(pool: Pool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "uds"])
-def test_a_connection_whose_end_is_broken_off_still_ends_its_server(
-    transport: str, socket_path: Path
-) -> None:
+def test_a_connection_whose_end_is_broken_off_still_ends_its_server(transport, socket_path):
     """The other side hung up first: what its process has to say is waited for, and that may be cancelled."""
     path = str(socket_path)
     serve = "import os, socket, sys, time; os.close(1); "
@@ -157,7 +152,7 @@ def test_a_connection_whose_end_is_broken_off_still_ends_its_server(
     shared_reaper.release()
 
 
-def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: Launch) -> None:
+def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo):
     with background_loop._lock, shared_reaper._lock:
         child = os.fork()
         if child == 0:
@@ -172,14 +167,14 @@ def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: L
 
 
 @pytest.mark.parametrize("use", [Pool.prepare, Pool.info])
-def test_a_closed_pool_starts_nothing(demo: Launch, use: Callable[[Pool, Launch], object]) -> None:
+def test_a_closed_pool_starts_nothing(demo, use):
     pool = Pool(print)
     pool.close()
     with pytest.raises(CallFailed, match="closed"):
         use(pool, demo)
 
 
-def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: Launch) -> None:
+def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo):
     launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
     with Pool(print) as pool, ThreadPoolExecutor(16) as threads:
         calls = [threads.submit(act, pool, launch) for _ in range(64)]
@@ -187,9 +182,7 @@ def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: La
     assert {type(error) for error in errors} == {ConnectionFailed}
 
 
-def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(monkeypatch):
     started: list[ProcessGroup] = []
     spawn = Pool._spawn
 
@@ -211,7 +204,7 @@ def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(
     assert [process.popen.returncode is None for process in started] == [False] * len(started)
 
 
-def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_anew(tmp_path: Path) -> None:
+def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_anew(tmp_path):
     starts = tmp_path / "starts"
     script = f"open({str(starts)!r}, 'a').write('x'); raise SystemExit(3)"
     server = Server(name="bad", command=sys.executable, args=("-c", script), protocol="handshake")
@@ -225,9 +218,7 @@ def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_
             assert len(starts.read_text()) == count
 
 
-def test_an_opening_that_fails_before_prepare_returns_is_not_kept_for_good(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_opening_that_fails_before_prepare_returns_is_not_kept_for_good(monkeypatch):
     """The loop's thread may be done with an opening before the thread that asked for it goes on."""
     submit = asyncio.run_coroutine_threadsafe
 
@@ -257,9 +248,7 @@ def failure_of(pool: Pool, launch: Launch) -> ConnectionFailed:
     return caught.value
 
 
-def test_a_listener_that_raises_breaks_no_connection(
-    scripted: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_listener_that_raises_breaks_no_connection(scripted, caplog):
     def refuse(text: str) -> None:
         raise UserWarning(text)
 
@@ -270,7 +259,7 @@ def test_a_listener_that_raises_breaks_no_connection(
     assert "lines on stdout that are not messages" in caplog.text
 
 
-def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) -> None:
+def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo):
     """It would hang if another thread held the lock of such an import for good."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args],
@@ -306,7 +295,7 @@ print(imported)
 """
 
 
-def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> None:
+def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo):
     pool = Pool(print)
     pool.info(demo)
     hangs, end = threading.Event(), threading.Event()
@@ -336,7 +325,7 @@ class Watched(ProcessGroup):
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system does not report the end of a process")
-def test_the_end_of_a_process_is_reported_by_the_system_not_looked_for() -> None:
+def test_the_end_of_a_process_is_reported_by_the_system_not_looked_for():
     reaper = shared_reaper.acquire()
     popen = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
     process = Watched(popen, reaper)

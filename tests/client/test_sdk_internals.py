@@ -26,21 +26,21 @@ ATTRIBUTES = {(ClientSession, "_client_info")}
 
 
 @pytest.mark.parametrize(("owner", "name"), SIGNATURES)
-def test_a_private_method_takes_what_it_is_given(owner: type, name: str) -> None:
+def test_a_private_method_takes_what_it_is_given(owner, name):
     assert list(inspect.signature(getattr(owner, name)).parameters) == SIGNATURES[owner, name]
 
 
 @pytest.mark.parametrize(("owner", "name"), sorted(ATTRIBUTES, key=str))
-def test_a_private_attribute_is_set_when_the_object_is_made(owner: type, name: str) -> None:
+def test_a_private_attribute_is_set_when_the_object_is_made(owner, name):
     assert f"self.{name} = " in inspect.getsource(owner.__init__)
 
 
-def test_one_module_uses_private_members_and_each_is_pinned() -> None:
+def test_one_module_uses_private_members_and_each_is_pinned():
     pinned = {name for _, name in (*SIGNATURES, *ATTRIBUTES)}
     assert private_uses(Path(sdk_internals.__file__)) == pinned
 
 
-def test_no_other_module_uses_a_private_member() -> None:
+def test_no_other_module_uses_a_private_member():
     others = [*CLIENT.rglob("*.py"), *(CLIENT.parent / "server").rglob("*.py")]
     others.remove(Path(sdk_internals.__file__))
     assert {path.name: used for path in others if (used := private_uses(path))} == {}

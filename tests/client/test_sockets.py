@@ -52,9 +52,7 @@ def act(pool: Pool, launch: Launch, tool: str, **arguments: object) -> CallResul
     return pool.call(launch, ToolCall(server="s", tool=tool, arguments=arguments))
 
 
-def test_a_server_that_is_there_is_listed_and_called_and_outlives_the_pool(
-    running: subprocess.Popen[str], path: Path
-) -> None:
+def test_a_server_that_is_there_is_listed_and_called_and_outlives_the_pool(running, path):
     with Pool(print) as pool:
         listing = pool.list_tools(reached(path))
         act(pool, reached(path), "remember", key="k", value="ü")
@@ -65,9 +63,7 @@ def test_a_server_that_is_there_is_listed_and_called_and_outlives_the_pool(
     assert running.poll() is None
 
 
-def test_a_server_of_the_sdk_tells_its_subscriber_of_changed_tools(
-    running: subprocess.Popen[str], path: Path, pool: Pool
-) -> None:
+def test_a_server_of_the_sdk_tells_its_subscriber_of_changed_tools(running, path, pool):
     launch = reached(path)
     assert "twin" not in [tool.name for tool in pool.list_tools(launch).tools]
     act(pool, launch, "grow")
@@ -78,12 +74,12 @@ def test_a_server_of_the_sdk_tells_its_subscriber_of_changed_tools(
     assert "twin" in [tool.name for tool in pool.list_tools(launch).tools]
 
 
-def test_large_messages_go_both_ways(running: subprocess.Popen[str], path: Path, pool: Pool) -> None:
+def test_large_messages_go_both_ways(running, path, pool):
     text = "é" * 500_000
     assert act(pool, reached(path), "repeat", text=text, times=4).structured == {"result": text * 4}
 
 
-def test_a_missing_socket_is_named(path: Path, pool: Pool) -> None:
+def test_a_missing_socket_is_named(path, pool):
     with pytest.raises(ConnectionFailed, match=f"^Server s: socket not found: {path}") as caught:
         act(pool, reached(path), "process")
     assert caught.value.where.phase == "connect"
@@ -91,7 +87,7 @@ def test_a_missing_socket_is_named(path: Path, pool: Pool) -> None:
     assert "command" in caught.value.suggestions[0]
 
 
-def test_a_socket_that_nobody_listens_on_is_told_apart(path: Path, pool: Pool) -> None:
+def test_a_socket_that_nobody_listens_on_is_told_apart(path, pool):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(str(path))
     with pytest.raises(ConnectionFailed, match=f"^Server s: nothing listens on the socket at {path}"):
@@ -99,12 +95,12 @@ def test_a_socket_that_nobody_listens_on_is_told_apart(path: Path, pool: Pool) -
     assert path.exists()
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path, pool: Pool) -> None:
+def test_a_path_that_is_too_long_for_a_socket_is_said_to_be_so(tmp_path, pool):
     with pytest.raises(ConnectionFailed, match="path too long"):
         act(pool, reached(tmp_path / ("long" * 40)), "process")
 
 
-def test_a_server_is_started_waited_for_and_ended_with_the_pool(path: Path) -> None:
+def test_a_server_is_started_waited_for_and_ended_with_the_pool(path):
     with Pool(print) as pool:
         launch = started(path, "0.2")
         pool.prepare(launch)
@@ -115,12 +111,12 @@ def test_a_server_is_started_waited_for_and_ended_with_the_pool(path: Path) -> N
     assert not path.exists()
 
 
-def test_a_relative_path_is_meant_from_the_working_folder(path: Path, pool: Pool) -> None:
+def test_a_relative_path_is_meant_from_the_working_folder(path, pool):
     launch = started(Path(path.name), cwd=str(path.parent))
     assert act(pool, launch, "process").structured["result"] > 0
 
 
-def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path: Path, pool: Pool) -> None:
+def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path, pool):
     script = "import sys; print('no room', file=sys.stderr); sys.exit(3)"
     launch = reached(path, command=sys.executable, args=("-c", script))
     with pytest.raises(ConnectionFailed, match=r"exited 3 before the handshake\n.*\n  no room") as caught:
@@ -128,7 +124,7 @@ def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path:
     assert caught.value.facts["exit_code"] == 3
 
 
-def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(path: Path) -> None:
+def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(path):
     launch = reached(
         path, command=sys.executable, args=("-c", "import time; time.sleep(60)"), startup_timeout=1
     )
@@ -142,16 +138,14 @@ def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(p
     assert marked_processes(f"{os.getpid()}-") == []
 
 
-def test_a_connection_that_is_closed_in_mid_call_leaves_the_outcome_unknown(
-    running: subprocess.Popen[str], path: Path, pool: Pool
-) -> None:
+def test_a_connection_that_is_closed_in_mid_call_leaves_the_outcome_unknown(running, path, pool):
     with pytest.raises(CallFailed, match=r"^Server s closed the connection") as caught:
         act(pool, reached(path), "vanish")
     assert caught.value.ran == "unknown"
     assert not caught.value.retryable
 
 
-def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path: Path, pool: Pool) -> None:
+def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path, pool):
     with pytest.raises(
         CallFailed, match=r"^MCP server process terminated unexpectedly: s exited 7"
     ) as caught:
@@ -161,8 +155,8 @@ def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path:
 
 
 def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
-    running: subprocess.Popen[str], path: Path, pool: Pool, warnings_seen: list[str]
-) -> None:
+    running, path, pool, warnings_seen
+):
     with pytest.raises(CallFailed):
         act(pool, reached(path), "vanish")
     with pytest.raises(ConnectionFailed):
@@ -171,7 +165,7 @@ def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
-def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
+def test_a_named_pipe_is_refused_where_there_are_none(pool):
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
     with pytest.raises(
         McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"
@@ -181,9 +175,7 @@ def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
     assert caught.value.kind == "config"
 
 
-def test_a_named_pipe_is_opened_as_the_loop_of_windows_wants_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_pipe_is_opened_as_the_loop_of_windows_wants_it(path, monkeypatch):
     came: list[bytes] = []
 
     class Reader(asyncio.Protocol):

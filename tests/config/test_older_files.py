@@ -16,7 +16,6 @@ GITHUB = {"type": "stdio", "command": "npx", "args": ["@modelcontextprotocol/git
     [
         {"servers": {"github": {"transport": "stdio", **GITHUB}}},
         {"mcpServers": {"github": GITHUB}},
-        {"name": "github", "transport": "stdio", "command": "npx", "args": GITHUB["args"]},
         {"server_id": "github", "transport": "stdio", "command": "npx", "args": GITHUB["args"]},
         [{"server_id": "github", "transport": "stdio", "command": "npx", "args": GITHUB["args"]}],
     ],
@@ -29,15 +28,9 @@ def test_every_older_shape_of_a_config_has_the_same_server(document):
 
 def test_a_remote_server_keeps_its_authorization():
     auth = {"token_env": "GITHUB_ENTERPRISE_TOKEN", "scopes": ["repo:read"]}
-    document = {
-        "server_id": "github",
-        "transport": "sse",
-        "url": "https://api.github.internal/mcp",
-        "auth": auth,
-    }
-    assert servers_in(document, "It").tables == {
-        "github": {"type": "sse", "url": "https://api.github.internal/mcp", "auth": auth}
-    }
+    kept = {"url": "https://api.github.internal/mcp", "auth": auth}
+    document = {"server_id": "github", "transport": "sse", **kept}
+    assert servers_in(document, "It").tables == {"github": {"type": "sse", **kept}}
 
 
 def test_files_of_an_older_pflow_are_found_and_told_of_until_their_servers_are_configured(tmp_path):

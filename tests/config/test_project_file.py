@@ -158,21 +158,18 @@ def test_an_approved_file_that_became_a_link_to_the_same_bytes_is_not_used(proje
 
 
 @pytest.mark.timeout(20)
-def test_pipes_folders_and_large_files_are_refused(asked, folder):
-    place = folder / ".mcp.json"
-    os.mkfifo(place)
-    with pytest.raises(StoreError, match="a named pipe"):
-        asked.content()
-    place.unlink()
-    place.mkdir()
-    with pytest.raises(StoreError, match="directory"):
-        asked.content()
-    place.rmdir()
-    place.write_bytes(b" " * (LARGEST + 1))
-    with pytest.raises(StoreError, match="larger than 1 MiB"):
-        asked.content()
-    place.unlink()
-    with pytest.raises(PflowError, match="There is no"):
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (os.mkfifo, "a named pipe"),
+        (os.mkdir, "directory"),
+        (lambda place: place.write_bytes(b" " * (LARGEST + 1)), "larger than 1 MiB"),
+        (lambda place: None, "There is no"),
+    ],
+)
+def test_pipes_folders_and_large_files_are_refused(asked, folder, made, words):
+    made(folder / ".mcp.json")
+    with pytest.raises(PflowError, match=words):
         asked.content()
 
 
@@ -224,13 +221,8 @@ def test_a_name_that_ours_cannot_have_is_left_out_and_a_valid_one_suggested(aske
 
 
 def test_spellings_of_other_clients_are_read_as_in_our_own_config(asked, folder):
-    write(
-        folder,
-        root={
-            "$schema": "x",
-            "mcpServers": {"a": {"type": "stdio", **SAY}, "b": {"type": "streamable-http"}},
-        },
-    )
+    servers = {"a": {"type": "stdio", **SAY}, "b": {"type": "streamable-http"}}
+    write(folder, root={"$schema": "x", "mcpServers": servers})
     assert asked.reading().tables == {"a": SAY, "b": {"type": "http"}}
     assert asked.reading().problems == ()
 
@@ -239,17 +231,14 @@ def test_a_project_cannot_decide_that_it_is_trusted(asked, folder):
     trusting = {"trust": "auto", "trust_readonly": True, "trust_idempotent": True, "insecure": True}
     write(folder, say={**SAY, **trusting})
     assert asked.reading().tables == {"say": SAY}
-    assert [problem.path for problem in asked.reading().problems] == [
-        f"mcpServers.say.{key}" for key in trusting
-    ]
+    told = [problem.path for problem in asked.reading().problems]
+    assert told == [f"mcpServers.say.{key}" for key in trusting]
 
 
 def test_an_offer_names_a_server_of_the_unapproved_file_and_says_if_it_changed(project, folder):
     write(folder, say=SAY)
-    assert project.offer(["other", "say"]) == (
-        "say",
-        f"{folder / '.mcp.json'} has it; run: pflow mcp approve --project",
-    )
+    step = f"{folder / '.mcp.json'} has it; run: pflow mcp approve --project"
+    assert project.offer(["other", "say"]) == ("say", step)
     assert project.offer(["other"]) is None
     approve(project)
     assert project.offer(["say"]) is None

