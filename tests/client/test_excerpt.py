@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from programs import script_launch
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures.evidence import excerpt
 from pflow_mcp_plugin.client.server_process import keep_stderr
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.exchange import Launch
-from pflow_mcp_plugin.types import Server
 
 STARTED = [f"[info] loading plugin {n}" for n in range(20)]
 USAGE = [
@@ -41,14 +39,8 @@ def test_a_short_text_is_shown_whole():
         ("Error: FOLDER is required", [*STARTED, "Error: FOLDER is required", *USAGE]),
         ("the licence has run out", [*STARTED, "the licence has run out", *USAGE]),
         ("Could not read the config", [*STARTED, "Could not read the config", *STARTED, *USAGE]),
-        (
-            "Error: Cannot find module 'x'",
-            ["node:internal:1", *STARTED, "Error: Cannot find module 'x'", *STACK],
-        ),
-        (
-            "server: error: unrecognized arguments: --x",
-            [*USAGE, "server: error: unrecognized arguments: --x"],
-        ),
+        ("Error: no module 'x'", ["node:internal:1", *STARTED, "Error: no module 'x'", *STACK]),
+        ("server: error: unrecognized: --x", [*USAGE, "server: error: unrecognized: --x"]),
         ("KeyError: 'TOKEN'", ["Traceback (most recent call last):", *STACK, "KeyError: 'TOKEN'"]),
         ("npm ERR! 404 Not Found", ["npm ERR! code E404", "npm ERR! 404 Not Found", *STARTED]),
     ],
@@ -87,9 +79,9 @@ def failing(tmp_path: Path, text: str, secrets: tuple[str, ...] = ()) -> Connect
 
 def ending(tmp_path: Path, script: str, secrets: tuple[str, ...] = ()) -> ConnectionFailed:
     """Let a server end."""
-    server = Server(name="e", command=sys.executable, args=("-c", script), protocol="handshake")
+    launch = script_launch(script, name="e", secrets=secrets, protocol="handshake")
     with Pool(print, stderr_folder=tmp_path) as pool, pytest.raises(ConnectionFailed) as caught:
-        pool.info(Launch(server=server, secrets=secrets))
+        pool.info(launch)
     return caught.value
 
 

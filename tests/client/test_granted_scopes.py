@@ -32,9 +32,8 @@ def call(server):
     def made(text, scopes=("read", "write"), **auth):
         auth = {"type": "bearer", "token": text, "scopes": list(scopes), **auth}
         with Pool(pytest.fail) as pool:
-            return pool.call(
-                Launch(server=Server(name="web", transport="http", url=server.url(), auth=auth)), ACT
-            )
+            web = Server(name="web", transport="http", url=server.url(), auth=auth)
+            return pool.call(Launch(server=web), ACT)
 
     return made
 

@@ -62,10 +62,7 @@ def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(npx, pool, warnings_seen):
     assert pool.info(npx(4)).name == "pflow-demo"
     (said,) = warnings_seen
-    assert said == (
-        "server slow is not running yet: npx may still be installing it, for at most 300 s "
-        "(startup_timeout sets another limit)"
-    )
+    assert "npx may still be installing it, for at most 300 s (startup_timeout sets" in said
 
 
 def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(npx, pool, log, monkeypatch):

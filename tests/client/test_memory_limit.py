@@ -12,9 +12,8 @@ from programs import until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
-from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.processes import system_calls
-from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
@@ -78,14 +77,10 @@ def runs(pid):
 
 
 def test_a_server_below_its_limit_is_left_alone(pool, scripted, warnings_seen):
-    launch = scripted("time.sleep(0.6); reply({'content': [], 'structuredContent': {'pid': os.getpid()}})")
-    limited = Launch(server=Server(**{**as_fields(launch.server), "memory_limit_mb": 500.0}))
+    script = "time.sleep(0.6); reply({'content': [], 'structuredContent': {'pid': os.getpid()}})"
+    limited = scripted(script, memory_limit_mb=500.0)
     assert act(pool, limited).structured == act(pool, limited).structured
     assert warnings_seen == []
-
-
-def as_fields(server):
-    return {field: getattr(server, field) for field in ("name", "command", "args", "env")}
 
 
 def test_one_that_is_idle_is_ended_with_a_warning_and_the_next_call_starts_it_again(

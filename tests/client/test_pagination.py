@@ -34,27 +34,13 @@ def test_tools_that_share_a_name_are_left_out_and_named():
 
 
 def test_all_that_a_server_says_of_a_tool_is_kept():
-    said = {
-        "name": "a",
-        "description": "A",
-        "title": "The A",
-        "inputSchema": {"type": "object"},
-        "outputSchema": {"type": "object", "properties": {}},
-        "annotations": {"readOnlyHint": True},
-        "_meta": {"origin": "here"},
-        "execution": {"taskSupport": "optional"},
-    }
+    same = {"name": "a", "description": "A", "title": "The A", "annotations": {"readOnlyHint": True}}
+    takes, gives, meta = {"type": "object"}, {"type": "object", "properties": {}}, {"origin": "here"}
+    schemas = {"inputSchema": takes, "outputSchema": gives}
+    said = {**same, **schemas, "_meta": meta, "execution": {"taskSupport": "optional"}}
     (tool,), _ = pages({"tools": [said]}).tools()
-    assert tool == Tool(
-        name="a",
-        description="A",
-        title="The A",
-        input_schema={"type": "object"},
-        output_schema={"type": "object", "properties": {}},
-        annotations={"readOnlyHint": True},
-        meta={"origin": "here"},
-        task_support="optional",
-    )
+    kept = {"input_schema": takes, "output_schema": gives, "meta": meta, "task_support": "optional"}
+    assert tool == Tool(**same, **kept)
 
 
 def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools():

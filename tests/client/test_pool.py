@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import pytest
-from programs import until
+from programs import script_launch, until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
@@ -28,8 +29,7 @@ def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> o
 def test_a_server_is_listed_and_called_and_keeps_its_state(pool, demo):
     listing = pool.list_tools(demo)
     assert [tool.name for tool in listing.tools] == ["add", "echo", "word_count", "now", "remember", "recall"]
-    assert listing.info.protocol == "2026-07-28"
-    assert listing.info.era == "modern"
+    assert (listing.info.protocol, listing.info.era) == ("2026-07-28", "modern")
     assert set(listing.timings) == {"start", "handshake", "list"}
     act(pool, demo, "remember", key="k", value={"deep": [1, None, 2.5, "ü"]})
     result = pool.call(demo, ToolCall(server="demo", tool="recall", arguments={"key": "k"}))
@@ -53,9 +53,9 @@ def test_only_a_server_that_may_have_ended_on_the_probe_is_started_once_more(
 ):
     starts = tmp_path / "starts"
     script = f"import sys; open({str(starts)!r}, 'a').write('x'); {first}; sys.exit(3)"
-    server = Server(name="e", command=sys.executable, args=("-c", script), protocol=protocol)
+    launch = attrs.evolve(script_launch(script, protocol=protocol), era=era)
     with pytest.raises(ConnectionFailed, match="exited 3 before the handshake"):
-        pool.info(Launch(server=server, era=era))
+        pool.info(launch)
     assert len(starts.read_text()) == count
 
 
@@ -88,17 +88,15 @@ def test_after_a_failure_a_server_is_started_in_the_background_again(pool, scrip
 
 
 def test_a_variable_that_was_not_set_is_named_when_the_start_fails(pool):
-    server = Server(name="e", command=sys.executable, args=("-c", "raise SystemExit(1)"))
+    launch = attrs.evolve(script_launch("raise SystemExit(1)"), unset=("TOKEN",))
     with pytest.raises(ConnectionFailed, match="Not set and passed as empty: TOKEN") as caught:
-        pool.list_tools(Launch(server=server, unset=("TOKEN",)))
+        pool.list_tools(launch)
     assert "if it needs TOKEN: pflow settings set TOKEN -" in caught.value.suggestions
 
 
 def test_a_server_that_cannot_start_is_told_with_its_whole_command_for_a_shell(pool):
-    arguments = ("-c", "import sys; sys.exit(3)", "--token=abcdefgh12", "two words", "p4ssw0rd!")
-    launch = Launch(
-        server=Server(name="e", command=sys.executable, args=arguments), secrets=("abcdefgh12", "p4ssw0rd!")
-    )
+    words, secrets = ("--token=abcdefgh12", "two words", "p4ssw0rd!"), ("abcdefgh12", "p4ssw0rd!")
+    launch = script_launch("import sys; sys.exit(3)", *words, secrets=secrets)
     with pytest.raises(ConnectionFailed) as caught:
         pool.list_tools(launch)
     command = f"{sys.executable} -c 'import sys; sys.exit(3)' '--token=****' 'two words' '***'"
@@ -281,8 +279,7 @@ os.execv(sys.executable, [sys.executable, "-m", "pflow_mcp_plugin.server.demo_se
 @pytest.mark.slow
 def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_path):
     log = tmp_path / "log"
-    args = ("-c", TAKES_TURNS, str(log))
-    launches = [Launch(server=Server(name=f"s{n}", command=sys.executable, args=args)) for n in range(3)]
+    launches = [script_launch(TAKES_TURNS, str(log), name=f"s{n}") for n in range(3)]
     with Pool(print, starts_at_once=1) as pool:
         for launch in launches:
             pool.prepare(launch)
@@ -293,7 +290,7 @@ def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_pa
 
 def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo):
     missing = Launch(server=Server(name="missing", command="no-such-program-anywhere"))
-    exits = Launch(server=Server(name="exits", command=sys.executable, args=("-c", "")))
+    exits = script_launch("")
     with Pool(print, starts_at_once=1) as pool:
         for launch in (missing, exits, demo):
             pool.prepare(launch)
@@ -304,9 +301,7 @@ def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo):
 
 
 def test_a_prepared_server_that_waits_for_its_turn_is_started_when_it_is_used(demo):
-    hangs = Launch(
-        server=Server(name="hangs", command=sys.executable, args=("-c", "import time; time.sleep(60)"))
-    )
+    hangs = script_launch("import time; time.sleep(60)")
     with Pool(print, starts_at_once=1) as pool:
         pool.prepare(hangs)
         pool.prepare(demo)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import until
+from programs import script_launch, until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
@@ -31,6 +31,7 @@ from pflow_mcp_plugin.types import Server
 pytestmark = pytest.mark.programs
 
 
+EXITS = "raise SystemExit(3)"
 SILENT = "time.sleep(60)"
 """For the start of a scripted server: it never answers, and never looks at its stdin."""
 
@@ -77,10 +78,18 @@ def test_closing_does_not_wait_for_a_server_that_is_starting(scripted):
     assert time.monotonic() - begun < 10
 
 
-def test_closing_while_calls_are_under_way_fails_them(scripted):
-    pool = Pool(print)
-    launch = scripted("time.sleep(60)")
-    pool.info(launch)
+@pytest.mark.parametrize(
+    ("server", "ran", "words"),
+    [
+        ({"script": SILENT}, "unknown", ""),
+        ({"start": SILENT, "startup_timeout": 60}, "not ran", "closed"),
+    ],
+    ids=["calls under way", "a start that is waited for"],
+)
+def test_closing_fails_the_calls_that_there_are(scripted, server, ran, words):
+    pool, launch = Pool(print), scripted(**server)
+    if ran == "unknown":
+        pool.info(launch)
     with ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(act, pool, launch) for _ in range(4)]
         until(lambda: len(pool._calls) == 4)
@@ -88,21 +97,8 @@ def test_closing_while_calls_are_under_way_fails_them(scripted):
         for call in calls:
             error = call.exception(timeout=20)
             assert isinstance(error, CallFailed)
-            assert error.ran == "unknown"
-
-
-def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted):
-    pool = Pool(print)
-    launch = scripted(start=SILENT, startup_timeout=60)
-    with ThreadPoolExecutor(4) as threads:
-        calls = [threads.submit(act, pool, launch) for _ in range(4)]
-        until(lambda: len(pool._calls) == 4)
-        pool.close()
-        for call in calls:
-            error = call.exception(timeout=20)
-            assert isinstance(error, CallFailed)
-            assert error.ran == "not ran"
-            assert "closed" in error.message
+            assert error.ran == ran
+            assert words in error.message
 
 
 def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted):
@@ -175,9 +171,8 @@ def test_a_closed_pool_starts_nothing(demo, use):
 
 
 def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo):
-    launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
     with Pool(print) as pool, ThreadPoolExecutor(16) as threads:
-        calls = [threads.submit(act, pool, launch) for _ in range(64)]
+        calls = [threads.submit(act, pool, script_launch(EXITS)) for _ in range(64)]
         errors = [call.exception(timeout=60) for call in calls]
     assert {type(error) for error in errors} == {ConnectionFailed}
 
@@ -194,7 +189,7 @@ def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(monk
         return started[-1]
 
     monkeypatch.setattr(Pool, "_spawn", meddled_with)
-    launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
+    launch = script_launch(EXITS)
     with Pool(print) as pool:
         supervisor = pool._supervisor(launch)
         beside = threading.Thread(target=supervisor.start)
@@ -206,9 +201,7 @@ def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(monk
 
 def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_anew(tmp_path):
     starts = tmp_path / "starts"
-    script = f"open({str(starts)!r}, 'a').write('x'); raise SystemExit(3)"
-    server = Server(name="bad", command=sys.executable, args=("-c", script), protocol="handshake")
-    launch = Launch(server=server)
+    launch = script_launch(f"open({str(starts)!r}, 'a').write('x'); {EXITS}", protocol="handshake")
     with Pool(print) as pool:
         pool.prepare(launch)
         until(lambda: not marked_processes(f"{os.getpid()}-") and pool._supervisors[launch.key]._failure)
@@ -231,21 +224,17 @@ def test_an_opening_that_fails_before_prepare_returns_is_not_kept_for_good(monke
         while opening := [task for task in asyncio.all_tasks() if task.get_name().startswith("opening")]:
             await asyncio.wait(opening)
 
-    server = Server(
-        name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)"), protocol="handshake"
-    )
-    launch = Launch(server=server)
+    launch = script_launch(EXITS, protocol="handshake")
     with Pool(print) as pool:
         with monkeypatch.context() as patched:
             patched.setattr(asyncio, "run_coroutine_threadsafe", slow)
             pool.prepare(launch)
-        assert failure_of(pool, launch) is not failure_of(pool, launch)
-
-
-def failure_of(pool: Pool, launch: Launch) -> ConnectionFailed:
-    with pytest.raises(ConnectionFailed) as caught:
-        pool.info(launch)
-    return caught.value
+        failures = []
+        for _ in range(2):
+            with pytest.raises(ConnectionFailed) as caught:
+                pool.info(launch)
+            failures.append(caught.value)
+    assert failures[0] is not failures[1]
 
 
 def test_a_listener_that_raises_breaks_no_connection(scripted, caplog):
@@ -261,13 +250,8 @@ def test_a_listener_that_raises_breaks_no_connection(scripted, caplog):
 
 def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo):
     """It would hang if another thread held the lock of such an import for good."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

@@ -125,30 +125,17 @@ def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path,
 
 
 def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(path):
-    launch = reached(
-        path, command=sys.executable, args=("-c", "import time; time.sleep(60)"), startup_timeout=1
-    )
+    script = "import time; time.sleep(60)"
+    launch = reached(path, command=sys.executable, args=("-c", script), startup_timeout=1)
     begun = time.monotonic()
-    with (
-        Pool(print) as pool,
-        pytest.raises(ConnectionFailed, match="did not finish its start within 1 s"),
-    ):
+    with Pool(print) as pool, pytest.raises(ConnectionFailed, match="did not finish its start within 1 s"):
         act(pool, launch, "process")
     assert time.monotonic() - begun < 10
     assert marked_processes(f"{os.getpid()}-") == []
 
 
-def test_a_connection_that_is_closed_in_mid_call_leaves_the_outcome_unknown(running, path, pool):
-    with pytest.raises(CallFailed, match=r"^Server s closed the connection") as caught:
-        act(pool, reached(path), "vanish")
-    assert caught.value.ran == "unknown"
-    assert not caught.value.retryable
-
-
 def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path, pool):
-    with pytest.raises(
-        CallFailed, match=r"^MCP server process terminated unexpectedly: s exited 7"
-    ) as caught:
+    with pytest.raises(CallFailed, match="terminated unexpectedly: s exited 7") as caught:
         act(pool, started(path), "vanish")
     assert caught.value.ran == "unknown"
     assert "listening on" in str(caught.value)  # what it printed is kept as its last words
@@ -157,8 +144,9 @@ def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path,
 def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
     running, path, pool, warnings_seen
 ):
-    with pytest.raises(CallFailed):
+    with pytest.raises(CallFailed, match=r"^Server s closed the connection") as caught:
         act(pool, reached(path), "vanish")
+    assert (caught.value.ran, caught.value.retryable) == ("unknown", False)
     with pytest.raises(ConnectionFailed):
         act(pool, reached(path), "process")
     assert warnings_seen == ["server s lost its connection and is being reconnected; its state is lost"]
@@ -167,9 +155,7 @@ def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 def test_a_named_pipe_is_refused_where_there_are_none(pool):
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
-    with pytest.raises(
-        McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"
-    ) as caught:
+    with pytest.raises(McpError, match="named pipes exist on Windows only") as caught:
         pool.list_tools(launch)
     assert caught.value.where == Where(server="p", phase="config")
     assert caught.value.kind == "config"

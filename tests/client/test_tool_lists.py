@@ -15,21 +15,12 @@ HIDDEN = {"a": ["***"]}
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        {"title": SECRET},
-        {"description": SECRET},
-        {"input_schema": OBJECT},
-        {"output_schema": OBJECT},
-        {"annotations": OBJECT},
-        {"meta": OBJECT},
-    ],
+    "field", ["title", "description", "input_schema", "output_schema", "annotations", "meta"]
 )
-def test_a_secret_is_redacted_wherever_a_tool_repeats_it(said):
-    (field, value) = next(iter(said.items()))
-    tools = (Tool(name="plain"), Tool(name="told", **said))
+def test_a_secret_is_redacted_wherever_a_tool_repeats_it(field):
+    said, hidden = (SECRET, "***") if field in ("title", "description") else (OBJECT, HIDDEN)
+    tools = (Tool(name="plain"), Tool(name="told", **{field: said}))
     listing = redacted_listing(Listing(info=ServerInfo(), tools=tools), Redactor([SECRET]))
-    hidden = "***" if value == SECRET else HIDDEN
     assert listing.tools == (Tool(name="plain"), Tool(name="told", **{field: hidden}))
     assert listing.skipped == ()
     (note,) = listing.notes

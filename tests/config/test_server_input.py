@@ -93,8 +93,11 @@ def test_a_command_without_a_name_is_told_where_the_name_goes(command, step):
     assert step in nameless(command).suggestions[0]
 
 
-def test_a_server_may_be_called_servers_and_one_that_is_no_table_is_left_to_the_check():
+def test_a_server_may_be_called_servers():
     assert servers_in({"servers": GITHUB}, "").tables == {"servers": GITHUB}
+
+
+def test_a_server_that_is_no_table_is_left_to_the_check():
     assert servers_in({"mcpServers": {"github": "npx"}}, "").tables == {"github": "npx"}
 
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
 
 
 def script_server(script: object, *arguments: object, **options: Any) -> dict[str, Any]:
     """Return the table of a server that is a script in Python and speaks the handshake."""
     words = [str(script), *map(str, arguments)]
     return {"command": sys.executable, "args": words, "protocol": "handshake", **options}
+
+
+def script_launch(
+    script: str, *arguments: str, name: str = "bad", secrets: Sequence[str] = (), **options: Any
+) -> Launch:
+    """Return the launch of a server that is a text in Python."""
+    server = Server(name=name, command=sys.executable, args=("-c", script, *arguments), **options)
+    return Launch(server=server, secrets=tuple(secrets))
 
 
 def importing(folder: object) -> dict[str, str]:

@@ -167,8 +167,8 @@ class Realm:
         }
 
 
-def refused(pool: Pool, launch: Launch) -> McpError:
-    """Call the tool of a realm and return the failure."""
+def refused(pool: Pool, launch: Launch, call: ToolCall = ACT) -> McpError:
+    """Call a tool, by default that of a realm, and return the failure."""
     with pytest.raises(McpError) as failure:
-        pool.call(launch, ACT)
+        pool.call(launch, call)
     return failure.value

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_realm import Realm
+from scripted_realm import ACT, Realm
 from signing_in import Visitor
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.exchange import Launch, ToolCall
-
-ACT = ToolCall(server="web", tool="act")
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +41,18 @@ def call(pool: Pool, realm: Realm) -> Callable[..., str]:
 
     def made(launch: Launch | None = None) -> str:
         return str(pool.call(launch or realm.launch(), ACT).content[0]["text"])
+
+    return made
+
+
+@pytest.fixture
+def use_notes(tmp_path: Path) -> Callable[..., str]:
+    """Call a tool of the protected server in a run of its own, and return its text."""
+
+    def made(launch: Launch, tool: str = "read_note", **arguments: object) -> str:
+        with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+            result = pool.call(launch, ToolCall(server="notes", tool=tool, arguments=arguments))
+        return str(result.content[0]["text"])
 
     return made
 

@@ -35,12 +35,6 @@ def test_no_two_logins_have_a_state_or_challenge_in_common(visitor):
     assert first["code_challenge"] != second["code_challenge"]
 
 
-def test_nothing_is_opened_without_a_browser(visitor):
-    visitor.sign_in(browser=False)
-    assert visitor.urls == []
-    assert visitor.shown[0].startswith("Open this URL in a browser:")
-
-
 def test_the_query_of_the_endpoint_is_kept(visitor, authorization_server):
     endpoint = f"{authorization_server.url('authorize')}?tenant=a%20b&state=planted"
     authorization_server.switch(metadata={"authorization_endpoint": endpoint})

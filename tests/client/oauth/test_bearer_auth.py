@@ -11,13 +11,11 @@ from http_server import Fault, Reply, Request, with_status
 from scripted_realm import ACT, Realm, refused
 from signing_in import query_of
 
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence
 from pflow_mcp_plugin.client.failures.http_failures import from_sign_in
 from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import Server
 
 
@@ -56,18 +54,14 @@ def test_a_scope_that_the_token_has_already_leads_to_no_further_login(realm, poo
     assert realm.count("tools/call") == 1
 
 
-def test_a_step_up_gets_the_scope_that_was_missing_and_keeps_the_others(visitor, tmp_path):
-    def call(tool, **arguments):
-        with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
-            return pool.call(visitor.launch(), ToolCall(server="notes", tool=tool, arguments=arguments))
-
+def test_a_step_up_gets_the_scope_that_was_missing_and_keeps_the_others(visitor, use_notes):
     visitor.sign_in()
     with pytest.raises(McpError) as failure:
-        call("write_note", text="x")
+        use_notes(visitor.launch(), "write_note", text="x")
     assert failure.value.suggestions == ("run: pflow mcp login notes --scope notes:write",)
     visitor.sign_in("notes:write")
-    assert call("write_note", text="x").content
-    assert call("read_note").content
+    assert use_notes(visitor.launch(), "write_note", text="x")
+    assert use_notes(visitor.launch())
     assert [query_of(url)["scope"] for url in visitor.urls] == [
         "notes:read offline_access",
         "notes:read offline_access notes:write",
@@ -91,15 +85,14 @@ def test_what_a_server_declares_is_not_compared_where_nobody_knows_what_was_gran
 
 
 def test_a_login_keeps_what_the_server_declares_to_need(
-    visitor, protected_server, authorization_server, tmp_path
+    visitor, protected_server, authorization_server, use_notes
 ):
     protected_server.switch(challenge_scope="notes:read notes:write")
     authorization_server.switch(granted=["notes:read"])
     visitor.sign_in()
     assert visitor.stored().required_scopes == ("notes:read", "notes:write")
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool, pytest.raises(McpError) as failure:
-        pool.call(visitor.launch(), ToolCall(server="notes", tool="read_note"))
-    assert "the scope notes:write was not granted" in failure.value.message
+    with pytest.raises(McpError, match="the scope notes:write was not granted"):
+        use_notes(visitor.launch())
 
 
 def test_a_login_with_more_scopes_is_used_by_those_who_run_already(realm, pool):

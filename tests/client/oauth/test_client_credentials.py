@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from base64 import b64decode
 from types import SimpleNamespace
@@ -11,14 +12,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from scripted_realm import ACT, refused
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration
 from pflow_mcp_plugin.client.oauth.token_endpoint import authentication
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import ToolCall
-
-ACT = ToolCall(server="web", tool="act")
 
 PUBLIC = (
     ec.generate_private_key(ec.SECP256R1())
@@ -34,6 +34,10 @@ def written(key, path):
     form = serialization.PrivateFormat.PKCS8
     path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
     return str(path)
+
+
+def as_jwk(key, algorithm, **fields):
+    return {**jwt.get_algorithm_by_name(algorithm).to_jwk(key, as_dict=True), **fields}
 
 
 def token_request(realm):
@@ -72,74 +76,50 @@ def test_a_secret_goes_in_the_form_where_only_that_is_known(realm, call):
     assert "authorization" not in token_request(realm).headers
 
 
-@pytest.mark.parametrize(
-    ("key", "algorithm"),
-    [
-        (rsa.generate_private_key(65537, 2048), "RS256"),
-        (ec.generate_private_key(ec.SECP256R1()), "ES256"),
-        (ec.generate_private_key(ec.SECP384R1()), "ES384"),
-        (ec.generate_private_key(ec.SECP521R1()), "ES512"),
-        (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
-    ],
-)
-def test_a_private_key_signs_an_assertion_for_this_issuer_only(realm, call, tmp_path, key, algorithm):
-    launch = realm.machine(private_key=written(key, tmp_path / "key.pem"))
-    del launch.server.auth["client_secret"]
-    assert call(launch) == "done"
-    (form,) = realm.forms
-    assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-    claims = jwt.decode(
-        form["client_assertion"], key.public_key(), algorithms=[algorithm], audience=realm.issuer
-    )
-    assert (claims["iss"], claims["sub"], claims["exp"] - claims["iat"]) == ("me", "me", 120)
-    assert len(claims["jti"]) == 32
-
-
 KEYS = {
     "RS256": rsa.generate_private_key(65537, 2048),
     "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "ES384": ec.generate_private_key(ec.SECP384R1()),
+    "ES512": ec.generate_private_key(ec.SECP521R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate(),
 }
 
 
-def as_jwk(key, algorithm, **fields):
-    return {**jwt.get_algorithm_by_name(algorithm).to_jwk(key, as_dict=True), **fields}
-
-
 @pytest.mark.parametrize("algorithm", KEYS)
-@pytest.mark.parametrize("named", [None, "of-jwk"])
-def test_a_private_key_may_be_a_jwk_with_its_id(realm, call, tmp_path, algorithm, named):
-    file = tmp_path / "key.jwk"
-    file.write_text(json.dumps(as_jwk(KEYS[algorithm], algorithm, **({"kid": named} if named else {}))))
-    launch = realm.machine(private_key=str(file))
+@pytest.mark.parametrize(("form", "name"), [("PEM", None), ("JWK", None), ("JWK", "of-jwk")])
+def test_a_private_key_signs_an_assertion_for_this_issuer_only(realm, call, tmp_path, algorithm, form, name):
+    file = written(KEYS[algorithm], tmp_path / "key")
+    if form == "JWK":
+        named = {"kid": name} if name else {}
+        (tmp_path / "key").write_text(json.dumps(as_jwk(KEYS[algorithm], algorithm, **named)))
+    launch = realm.machine(private_key=file)
     del launch.server.auth["client_secret"]
     assert call(launch) == "done"
-    assertion = realm.forms[0]["client_assertion"]
-    assert jwt.get_unverified_header(assertion).get("kid") == named
-    jwt.decode(assertion, KEYS[algorithm].public_key(), algorithms=[algorithm], audience=realm.issuer)
+    (form,) = realm.forms
+    assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    assertion, public = form["client_assertion"], KEYS[algorithm].public_key()
+    claims = jwt.decode(assertion, public, algorithms=[algorithm], audience=realm.issuer)
+    assert (claims["iss"], claims["sub"], claims["exp"] - claims["iat"]) == ("me", "me", 120)
+    assert len(claims["jti"]) == 32
+    assert jwt.get_unverified_header(assertion).get("kid") == name
 
 
 @pytest.mark.parametrize("form", ["PEM", "JWK"])
-def test_the_authorization_server_finds_one_of_several_keys_by_its_id(nightly, tmp_path, form):
-    first, second = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    public = [
-        as_jwk(key.public_key(), "ES256", kid=name) for key, name in ((first, "first"), (second, "second"))
-    ]
-    file = tmp_path / "key"
-    if form == "PEM":
-        written(second, file)
-    else:
-        file.write_text(json.dumps(as_jwk(second, "ES256", kid="first")))
-    launch = nightly(jwks=public, private_key=str(file), private_key_id="second", scopes=["notes:read"])
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
-        assert pool.call(launch, ToolCall(server="notes", tool="read_note")).content[0]["text"] == "the note"
+def test_the_authorization_server_finds_one_of_several_keys_by_its_id(nightly, use_notes, tmp_path, form):
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("first", "second")}
+    public = [as_jwk(key.public_key(), "ES256", kid=name) for name, key in keys.items()]
+    file = written(keys["second"], tmp_path / "key")
+    if form == "JWK":
+        (tmp_path / "key").write_text(json.dumps(as_jwk(keys["second"], "ES256", kid="first")))
+    launch = nightly(jwks=public, private_key=file, private_key_id="second", scopes=["notes:read"])
+    assert use_notes(launch) == "the note"
 
 
 @pytest.mark.parametrize(
     ("off", "note"), [(-600, "10 minutes behind that of"), (600, "10 minutes ahead of that of"), (0, None)]
 )
 def test_an_assertion_that_is_refused_as_the_clock_is_wrong_is_told_as_such(
-    nightly, authorization_server, tmp_path, monkeypatch, off, note
+    nightly, use_notes, authorization_server, tmp_path, monkeypatch, off, note
 ):
     key = ec.generate_private_key(ec.SECP256R1())
     launch = nightly(jwks=[as_jwk(key.public_key(), "ES256")], private_key=written(key, tmp_path / "key.pem"))
@@ -147,20 +127,18 @@ def test_an_assertion_that_is_refused_as_the_clock_is_wrong_is_told_as_such(
     monkeypatch.setattr("pflow_mcp_plugin.client.oauth.token_endpoint.time", clock)
     if off == 600:  # by this library, too early is as good as in time
         authorization_server.fail("token", status=401, body={"error": "invalid_client"})
-    note_call = ToolCall(server="notes", tool="read_note")
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
-        if note is None:
-            assert pool.call(launch, note_call).content[0]["text"] == "the note"
-            return
-        with pytest.raises(McpError) as failure:
-            pool.call(launch, note_call)
+    if note is None:
+        assert use_notes(launch) == "the note"
+        return
+    with pytest.raises(McpError) as failure:
+        use_notes(launch)
     assert "answered invalid_client" in failure.value.message
     assert failure.value.message.endswith(f"; this machine's clock is {note} the authorization server")
 
 
 def test_rsa_keys_sign_with_pss_where_only_that_is_known(realm, call, tmp_path):
     realm.metadata = {"token_endpoint_auth_signing_alg_values_supported": ["PS256", "ES256"]}
-    key = written(rsa.generate_private_key(65537, 2048), tmp_path / "key.pem")
+    key = written(KEYS["RS256"], tmp_path / "key.pem")
     assert call(realm.machine(private_key=key)) == "done"
     assert jwt.get_unverified_header(realm.forms[0]["client_assertion"])["alg"] == "PS256"
 
@@ -172,13 +150,13 @@ def test_a_private_key_that_cannot_be_read_is_told(realm, pool, tmp_path, conten
     file = tmp_path / "key.pem"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(McpError, match=r"the private key .*key\.pem cannot be (read|used): ") as failure:
-        pool.call(realm.machine(private_key=str(file)), ACT)
-    assert failure.value.suggestions == ("correct auth of server web",)
+    failure = refused(pool, realm.machine(private_key=str(file)))
+    assert re.search(r"the private key .*key\.pem cannot be (read|used): ", failure.message)
+    assert failure.suggestions == ("correct auth of server web",)
     assert realm.forms == []
 
 
-def test_the_token_is_kept_for_the_next_run_and_the_secret_is_not(realm, call):
+def test_the_token_is_kept_for_the_next_run_of_these_credentials_and_the_secret_is_not(realm, call):
     assert call(realm.machine()) == "done"
     with Pool(pytest.fail, sign_in_folder=realm.folder) as pool:
         pool.call(realm.machine(), ACT)
@@ -186,10 +164,6 @@ def test_the_token_is_kept_for_the_next_run_and_the_secret_is_not(realm, call):
     (file,) = realm.folder.glob("*.json")
     assert "planted-access-1" in file.read_text(encoding="utf-8")
     assert "planted-secret" not in file.read_text(encoding="utf-8")
-
-
-def test_other_credentials_do_not_use_its_token(realm, call):
-    assert call(realm.machine()) == "done"
     assert call(realm.machine(client_id="another")) == "done"
     assert len(realm.forms) == 2
 
@@ -206,12 +180,11 @@ def test_a_token_that_was_refused_is_replaced_once(realm, call):
 def test_credentials_that_are_refused_are_told_without_them(realm, pool):
     text = "me: planted-secret is wrong\x1b[2J"
     realm.answers.append((401, {"error": "invalid_client", "error_description": text}))
-    with pytest.raises(McpError) as failure:
-        pool.call(realm.machine(), ACT)
-    assert "invalid_client (me: *** is wrong?[2J)" in failure.value.message
-    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
-    assert failure.value.suggestions == ("correct auth of server web",)
-    assert "planted" not in repr(failure.value) + repr(failure.value.to_dict())
+    failure = refused(pool, realm.machine())
+    assert "invalid_client (me: *** is wrong?[2J)" in failure.message
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    assert failure.suggestions == ("correct auth of server web",)
+    assert "planted" not in repr(failure) + repr(failure.to_dict())
 
 
 def test_a_scope_that_is_added_to_the_config_is_requested(realm, call):
@@ -223,17 +196,16 @@ def test_a_scope_that_is_added_to_the_config_is_requested(realm, call):
 
 def test_a_scope_that_is_not_granted_is_named(realm, pool):
     realm.answers.append((200, {**realm.issue(), "scope": "read"}))
-    with pytest.raises(McpError, match="the scope write was not granted") as failure:
-        pool.call(realm.machine(scopes=["read", "write"]), ACT)
-    assert (failure.value.action, failure.value.facts["scope"]) == ("auth_failed", "write")
+    failure = refused(pool, realm.machine(scopes=["read", "write"]))
+    assert "the scope write was not granted" in failure.message
+    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write")
     step = "have the client me granted it, or remove it from scopes in auth of server web"
-    assert failure.value.suggestions == (step,)
+    assert failure.suggestions == (step,)
 
 
-def test_a_scope_that_the_authorization_server_refuses_is_named(nightly, authorization_server, tmp_path):
-    launch = nightly("planted-secret", scopes=["notes:read", "notes:admin"])
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool, pytest.raises(McpError) as failure:
-        pool.call(launch, ToolCall(server="notes", tool="read_note"))
+def test_a_scope_that_the_authorization_server_refuses_is_named(nightly, authorization_server, use_notes):
+    with pytest.raises(McpError) as failure:
+        use_notes(nightly("planted-secret", scopes=["notes:read", "notes:admin"]))
     endpoint = authorization_server.url("token")
     said = f"the scope notes:admin was not granted: the token endpoint {endpoint} answered invalid_scope"
     assert said in failure.value.message
@@ -242,35 +214,31 @@ def test_a_scope_that_the_authorization_server_refuses_is_named(nightly, authori
 
 
 def test_a_scope_that_was_just_not_granted_is_not_asked_for_by_the_next_runs(
-    nightly, authorization_server, tmp_path, monkeypatch
+    nightly, authorization_server, use_notes, tmp_path, monkeypatch
 ):
     authorization_server.switch(granted=["notes:read"])
     launch = nightly("planted-secret", scopes=["notes:read", "notes:write"])
-    note = ToolCall(server="notes", tool="read_note")
     for _ in range(3):
         with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
             for _ in range(2):
-                with pytest.raises(McpError, match="the scope notes:write was not granted") as failure:
-                    pool.call(launch, note)
-                assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
-                assert failure.value.facts["scope"] == "notes:write"
+                failure = refused(pool, launch, ToolCall(server="notes", tool="read_note"))
+                assert "the scope notes:write was not granted" in failure.message
+                assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+                assert failure.facts["scope"] == "notes:write"
     assert len(authorization_server.requests("token")) == 1
     authorization_server.switch(granted=None)
     monkeypatch.setattr("pflow_mcp_plugin.client.oauth.bearer_auth._ASKED_AGAIN_SECONDS", 0.0)
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
-        assert pool.call(launch, note).content[0]["text"] == "the note"
+    assert use_notes(launch) == "the note"
     assert len(authorization_server.requests("token")) == 2
 
 
 def test_an_assertion_that_is_repeated_in_a_refusal_is_not_told(realm, pool, tmp_path):
-    async def repeat(request, reply):
-        await reply.json({"error": "invalid_client", "error_description": request.body.decode()}, 400)
+    def repeat(request, reply):
+        return reply.json({"error": "invalid_client", "error_description": request.body.decode()}, 400)
 
     realm.scripts["/odd/token"] = repeat
-    key = written(ec.generate_private_key(ec.SECP256R1()), tmp_path / "key.pem")
-    with pytest.raises(McpError) as failure:
-        pool.call(realm.machine(private_key=key), ACT)
-    assert "client_assertion=***" in failure.value.message
+    failure = refused(pool, realm.machine(private_key=written(KEYS["ES256"], tmp_path / "key.pem")))
+    assert "client_assertion=***" in failure.message
 
 
 @pytest.mark.parametrize("state", ["corrupt", "a file in place of the folder"])

@@ -31,30 +31,22 @@ def test_tokens_that_cannot_be_stored_are_good_for_this_run(realm, pool, warning
     assert not any("planted" in line for line in warnings_seen)
 
 
-def test_what_could_not_be_stored_takes_the_place_of_no_login_that_was_made_meanwhile(
-    realm, disk, warnings_seen
+@pytest.mark.parametrize("meanwhile", ["a login", "a logout"])
+def test_what_could_not_be_stored_is_not_stored_after_a_login_or_logout_of_others(
+    realm, disk, warnings_seen, meanwhile
 ):
     sign_in = realm.sign_in(expires_in=-10)
-
+    later = attrs.evolve(sign_in, tokens=Tokens(access="later"), signed_in_at=sign_in.signed_in_at + 1)
     realm.on_token = disk.fill
     with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
         assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
         disk.full = False
-        later = attrs.evolve(sign_in, tokens=Tokens(access="later"), signed_in_at=sign_in.signed_in_at + 1)
-        realm.store.write(realm.key, later)
-    assert realm.stored().access == "later"
-
-
-def test_what_could_not_be_stored_is_not_stored_after_a_logout(realm, disk, warnings_seen):
-    realm.sign_in(expires_in=-10)
-
-    realm.on_token = disk.fill
-    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
-        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
-        disk.full = False
-        (entry,) = realm.store.entries()
-        realm.store.take_out(entry)
-    assert list(realm.store.entries()) == []
+        if meanwhile == "a login":
+            realm.store.write(realm.key, later)
+        else:
+            (entry,) = realm.store.entries()
+            realm.store.take_out(entry)
+    assert realm.stored() == (later.tokens if meanwhile == "a login" else None)
 
 
 def test_a_machine_signs_in_again_where_the_keyring_that_has_its_tokens_cannot_be_read(realm, pool):

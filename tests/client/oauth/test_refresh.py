@@ -6,11 +6,9 @@ import attrs
 import pytest
 from scripted_realm import ACT, refused
 
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.oauth.sign_in_state import Registration
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import ToolCall
 
 
 def test_after_a_restart_an_expired_token_is_refreshed_at_the_discovered_endpoint_for_its_resource(
@@ -19,14 +17,8 @@ def test_after_a_restart_an_expired_token_is_refreshed_at_the_discovered_endpoin
     realm.sign_in(expires_in=-10)
     assert call() == "done"
     assert realm.paths == ["/odd/token"]
-    assert realm.forms == [
-        {
-            "grant_type": "refresh_token",
-            "refresh_token": "planted-refresh-0",
-            "client_id": "registered",
-            "resource": realm.server.url(),
-        }
-    ]
+    form = {"grant_type": "refresh_token", "refresh_token": "planted-refresh-0"}
+    assert realm.forms == [{**form, "client_id": "registered", "resource": realm.server.url()}]
     assert realm.stored().refresh == "planted-refresh-1"
     assert realm.stored().scopes == ("read",)
     (file,) = realm.folder.glob("*.json")
@@ -56,26 +48,20 @@ def test_a_client_of_the_config_that_is_refused_at_a_refresh_has_to_be_corrected
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_a_refusal_without_an_error_of_oauth_keeps_the_tokens_and_says_so(
-    visitor, authorization_server, tmp_path, status
+    visitor, authorization_server, use_notes, status
 ):
     before = visitor.sign_in().tokens
     authorization_server.expire_access_tokens()
     authorization_server.fail("token", times=1, status=status, body="<html>Blocked")
-    read = ToolCall(server="notes", tool="read_note")
-    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
-        with pytest.raises(McpError) as caught:
-            pool.call(visitor.launch(), read)
-        failure = caught.value
-        endpoint = authorization_server.url("token")
-        assert failure.message == (
-            f"Server notes: its token was not refreshed: the token endpoint {endpoint} "
-            f"answered HTTP {status}; the tokens are kept"
-        )
-        assert (failure.action, failure.exit_code) == ("auth_failed", 3)
-        step = "try again later; if it is refused again, run: pflow mcp login notes"
-        assert failure.suggestions == (step,)
-        assert visitor.stored().tokens == before
-        assert pool.call(visitor.launch(), read).content[0]["text"] == "the note"
+    with pytest.raises(McpError) as caught:
+        use_notes(visitor.launch())
+    failure, endpoint = caught.value, authorization_server.url("token")
+    assert f"the token endpoint {endpoint} answered HTTP {status}; the tokens are kept" in failure.message
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    step = "try again later; if it is refused again, run: pflow mcp login notes"
+    assert failure.suggestions == (step,)
+    assert visitor.stored().tokens == before
+    assert use_notes(visitor.launch()) == "the note"
 
 
 @pytest.mark.parametrize(("granted", "wanted"), [(("read",), "write"), ((), "wrote")])

@@ -112,11 +112,7 @@ def test_where_no_client_can_be_had_the_config_has_to_name_one(visitor, authoriz
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
-        (
-            400,
-            {"error": "invalid_redirect_uri", "error_description": "no\x1bport"},
-            r"invalid_redirect_uri \(no\?port\)",
-        ),
+        (400, {"error": "bad_uri", "error_description": "no\x1bport"}, r"bad_uri \(no\?port\)"),
         (403, "", "HTTP 403"),
         (201, {"client_name": "pflow"}, "HTTP 201"),
         (201, {"client_id": 5}, "HTTP 201"),
