@@ -266,13 +266,6 @@ def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool):
     assert pool.list_tools(launch).tools[0].description == "2"
 
 
-def test_a_changed_list_is_noticed_in_the_era_of_the_handshake_too(scripted, pool):
-    launch = scripted("notify('tools/list_changed', {}); reply({'content': []})")
-    pool.list_tools(launch)
-    act(pool, launch)
-    assert [changed.server.name for changed in pool.changed_lists()] == ["odd"]
-
-
 def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(pool):
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
     script = f"""

@@ -1,4 +1,4 @@
-"""Streamable HTTP against a real server over loopback."""
+"""Streamable HTTP over loopback, and real servers over HTTP."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from pflow_mcp_plugin.types import Server
 
 
 @pytest.mark.servers
-def test_a_real_server_is_listed_and_called(pool, everything_http):
-    launch = Launch(server=Server(name="web", transport="http", url=everything_http))
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_a_real_server_is_listed_and_called(pool, everything_http, everything_sse, transport):
+    url = everything_sse if transport == "sse" else everything_http
+    launch = Launch(server=Server(name="web", transport=transport, url=url))
     listing = pool.list_tools(launch)
     assert len(listing.tools) == 13
-    assert listing.info.protocol == "2025-11-25"
+    assert (listing.info.era, listing.info.protocol) == ("handshake", "2025-11-25")
     result = pool.call(launch, ToolCall(server="web", tool="echo", arguments={"message": "grüße"}))
     assert result.content[0]["text"] == "Echo: grüße"
 

@@ -37,117 +37,112 @@ def is_undelivered(error: BaseException | None) -> bool:
     return error is not None and isinstance(error.__cause__, Undelivered)
 
 
-def with_pipe(test: Callable[[PipeWriter, End], Awaitable[None]], seconds: float = 0.2) -> None:
-    """Run a test with a writer and the other end of its pipe."""
-
-    async def run() -> None:
-        reading, writing = os.pipe()
-        end, writer = End(reading), PipeWriter(seconds)
-        await writer.connect(os.fdopen(writing, "wb", buffering=0))
-        try:
-            await test(writer, end)
-        finally:
-            await writer.close(0)
-            await asyncio.sleep(0)
-            end.close()
-
-    asyncio.run(run())
+PipeTest = Callable[[PipeWriter, End], Awaitable[None]]
 
 
-def test_a_message_that_is_not_taken_is_given_up_and_known_to_be_unsent():
-    async def test(writer: PipeWriter, end: End) -> None:
-        with pytest.raises(TimeoutError) as given_up:
-            await writer.write(_MUCH)
-        assert is_undelivered(given_up.value)
-        with pytest.raises(BrokenPipeError) as closed:
-            await writer.write(b"more\n")
-        assert is_undelivered(closed.value)
+def piped(seconds: float = 0.2) -> Callable[[PipeTest], Callable[[], None]]:
+    """Run a test with a writer, which waits for so long, and the other end of its pipe."""
 
-    with_pipe(test)
+    def made(test: PipeTest) -> Callable[[], None]:
+        async def run() -> None:
+            reading, writing = os.pipe()
+            end, writer = End(reading), PipeWriter(seconds)
+            await writer.connect(os.fdopen(writing, "wb", buffering=0))
+            try:
+                await test(writer, end)
+            finally:
+                await writer.close(0)
+                await asyncio.sleep(0)
+                end.close()
+
+        def run_in_a_loop() -> None:
+            asyncio.run(run())
+
+        return run_in_a_loop
+
+    return made
 
 
-def test_the_deadline_starts_anew_while_something_is_taken():
-    async def test(writer: PipeWriter, end: End) -> None:
-        async def slowly() -> None:
-            for _ in range(5):
-                await asyncio.sleep(0.15)
-                await end.read(len(_MUCH) // 5)
-            await end.read(1)
-
-        reader = asyncio.create_task(slowly())
+@piped()
+async def test_a_message_that_is_not_taken_is_given_up_and_known_to_be_unsent(writer, end):
+    with pytest.raises(TimeoutError) as given_up:
         await writer.write(_MUCH)
-        await reader
-
-    with_pipe(test)
-
-
-def test_a_message_behind_which_another_one_is_stuck_counts_as_sent():
-    async def test(writer: PipeWriter, end: End) -> None:
-        first = asyncio.create_task(writer.write(_MUCH))
-        await asyncio.sleep(0)
-        second = asyncio.create_task(writer.write(_MUCH))
-        await end.read(len(_MUCH))
-        with pytest.raises(TimeoutError) as given_up:
-            await second
-        assert is_undelivered(given_up.value)
-        await asyncio.wait({first})
-        assert not is_undelivered(first.exception())
-
-    with_pipe(test)
+    assert is_undelivered(given_up.value)
+    with pytest.raises(BrokenPipeError) as closed:
+        await writer.write(b"more\n")
+    assert is_undelivered(closed.value)
 
 
-def test_a_cancelled_message_is_not_written_on():
-    async def test(writer: PipeWriter, end: End) -> None:
-        task = asyncio.create_task(writer.write(_MUCH))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError) as cancelled:
-            await task
-        assert is_undelivered(cancelled.value)
-        with pytest.raises(BrokenPipeError):
-            await writer.write(b"more\n")
-
-    with_pipe(test, seconds=5)
-
-
-def test_a_message_to_a_closed_pipe_is_unsent():
-    async def test(writer: PipeWriter, end: End) -> None:
-        end.close()
-        with pytest.raises(BrokenPipeError) as closed:
-            await writer.write(b"message\n")
-        assert is_undelivered(closed.value)
-
-    with_pipe(test)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
-def test_whether_the_process_has_read_anything_is_known():
-    async def test(writer: PipeWriter, end: End) -> None:
-        assert writer.untouched is True
-        await writer.write(b"message\n")
-        assert writer.untouched is True
+@piped()
+async def test_the_deadline_starts_anew_while_something_is_taken(writer, end):
+    async def slowly() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0.15)
+            await end.read(len(_MUCH) // 5)
         await end.read(1)
-        assert writer.untouched is False
-        end.close()
-        with pytest.raises(BrokenPipeError):
-            await writer.write(b"more\n")
-        assert writer.untouched is None
-        assert writer.unread is False
 
-    with_pipe(test)
+    reader = asyncio.create_task(slowly())
+    await writer.write(_MUCH)
+    await reader
+
+
+@piped()
+async def test_a_message_behind_which_another_one_is_stuck_counts_as_sent(writer, end):
+    first = asyncio.create_task(writer.write(_MUCH))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(writer.write(_MUCH))
+    await end.read(len(_MUCH))
+    with pytest.raises(TimeoutError) as given_up:
+        await second
+    assert is_undelivered(given_up.value)
+    await asyncio.wait({first})
+    assert not is_undelivered(first.exception())
+
+
+@piped(seconds=5)
+async def test_a_cancelled_message_is_not_written_on(writer, end):
+    task = asyncio.create_task(writer.write(_MUCH))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await task
+    assert is_undelivered(cancelled.value)
+    with pytest.raises(BrokenPipeError):
+        await writer.write(b"more\n")
+
+
+@piped()
+async def test_a_message_to_a_closed_pipe_is_unsent(writer, end):
+    end.close()
+    with pytest.raises(BrokenPipeError) as closed:
+        await writer.write(b"message\n")
+    assert is_undelivered(closed.value)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
-def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read():
-    async def test(writer: PipeWriter, end: End) -> None:
-        await writer.write(b"message\n")
-        end.close()
-        with pytest.raises(BrokenPipeError):
-            await writer.write(b"more\n")
-        await asyncio.sleep(0)
-        assert writer.unread is True
+@piped()
+async def test_whether_the_process_has_read_anything_is_known(writer, end):
+    assert writer.untouched is True
+    await writer.write(b"message\n")
+    assert writer.untouched is True
+    await end.read(1)
+    assert writer.untouched is False
+    end.close()
+    with pytest.raises(BrokenPipeError):
+        await writer.write(b"more\n")
+    assert writer.untouched is None
+    assert writer.unread is False
 
-    with_pipe(test)
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
+@piped()
+async def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read(writer, end):
+    await writer.write(b"message\n")
+    end.close()
+    with pytest.raises(BrokenPipeError):
+        await writer.write(b"more\n")
+    await asyncio.sleep(0)
+    assert writer.unread is True
 
 
 def test_a_server_that_writes_a_line_without_end_is_read_no_further():
@@ -171,16 +166,14 @@ def test_a_server_that_writes_a_line_without_end_is_read_no_further():
     asyncio.run(run())
 
 
-def test_closing_ends_the_input_after_what_was_written():
-    async def test(writer: PipeWriter, end: End) -> None:
-        await writer.write(b"message\n")
-        await writer.close(5)
-        await asyncio.sleep(0)
-        assert os.read(end.descriptor, 100) == b"message\n"
-        assert await asyncio.to_thread(os.read, end.descriptor, 100) == b""
-        await writer.close(5)
-
-    with_pipe(test)
+@piped()
+async def test_closing_ends_the_input_after_what_was_written(writer, end):
+    await writer.write(b"message\n")
+    await writer.close(5)
+    await asyncio.sleep(0)
+    assert os.read(end.descriptor, 100) == b"message\n"
+    assert await asyncio.to_thread(os.read, end.descriptor, 100) == b""
+    await writer.close(5)
 
 
 def test_without_a_pipe_nothing_is_sent_and_there_is_nothing_to_close():

@@ -83,16 +83,6 @@ def called(pool: Pool, there: Launch) -> str:
 
 
 @pytest.mark.servers
-def test_a_real_server_is_listed_and_called(pool, everything_sse):
-    there = launch(everything_sse)
-    listing = pool.list_tools(there)
-    assert len(listing.tools) == 13
-    assert (listing.info.era, listing.info.protocol) == ("handshake", "2025-11-25")
-    result = pool.call(there, ToolCall(server="old", tool="echo", arguments={"message": "grüße"}))
-    assert result.content[0]["text"] == "Echo: grüße"
-
-
-@pytest.mark.servers
 @pytest.mark.parametrize(
     ("kind", "speaks", "words"),
     [("sse", "http", "streamable HTTP"), ("http", "sse", "HTTP with server-sent events")],

@@ -81,12 +81,6 @@ def test_one_variable_holds_one_secret_whichever_server_has_it():
     assert made.tables(with_references=False)["b"]["env"] == {"API_KEY": "planted-2"}
 
 
-def test_a_server_whose_secret_was_moved_before_is_the_same():
-    moved = {"command": "x", "env": {"API_KEY": "${API_KEY}"}}
-    made = plan(file("one", s={"command": "x", "env": {"API_KEY": "planted-1"}}), configured={"s": moved})
-    assert actions(made) == ["same"]
-
-
 def test_the_variables_that_servers_need_are_named_without_those_that_have_a_default():
     table = {"command": "x", "args": ["${A}", "${B:-b}"], "env": {"TOKEN": "planted-1", "C": "${C}"}}
     assert list(plan(file("one", s=table)).variables()) == ["A", "C"]
