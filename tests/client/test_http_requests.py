@@ -10,6 +10,7 @@ from http_server import FaultServer, Reply, Request, always, handshake
 
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
+from pflow_mcp_plugin.client.transport.http_requests import request_headers
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.network.egress import is_same_origin
@@ -45,6 +46,21 @@ def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, 
     followed = location == "/elsewhere" or location.startswith("http://{")
     assert len(server.requests) == (4 if followed else 1)
     assert not any("authorization" in request.headers for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("auth", "header"),
+    [
+        ({"type": "bearer", "token": "t"}, {"Authorization": "Bearer t"}),
+        ({"type": "api_key", "key": "k"}, {"X-API-Key": "k"}),
+        ({"type": "api_key", "key": "k", "header": "X-Mine"}, {"X-Mine": "k"}),
+        ({"type": "basic", "username": "u", "password": "p"}, {"Authorization": "Basic dTpw"}),
+        ({}, {}),
+    ],
+)
+def test_auth_becomes_a_header(auth, header):
+    server = Server(name="web", transport="http", url="https://example.com", auth=auth, headers={"X-A": "1"})
+    assert request_headers(server) == {"X-A": "1", **header}
 
 
 def test_a_failure_that_was_handled_before_is_not_told_as_the_cause():
