@@ -11,7 +11,7 @@ import pytest
 from http_server import FaultServer, Reply, Request, on_call, with_status
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -21,6 +21,13 @@ SECRET = "s3cret-token"
 
 def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> CallResult:
     return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
+
+
+def failure_of(pool: Pool, launch: Launch) -> CallFailed:
+    with pytest.raises(CallFailed) as caught:
+        act(pool, launch)
+    assert caught.value.suggestions
+    return caught.value
 
 
 def web(server: FaultServer, **options: object) -> Launch:
@@ -42,18 +49,14 @@ def answer(request: Request, result: str) -> bytes:
     ],
 )
 def test_no_error_shows_a_secret_that_a_server_lets_out(pool, scripted, script):
-    with pytest.raises(McpError) as caught:
-        act(pool, scripted(script, secrets=(SECRET,)))
-    shown = str(caught.value.to_dict()) + str(caught.value) + str(caught.value.facts)
-    assert "s3cret" not in shown
+    error = failure_of(pool, scripted(script, secrets=(SECRET,)))
+    assert "s3cret" not in f"{error.to_dict()} {error} {error.facts}"
 
 
 def test_the_words_of_a_server_are_cut(pool, scripted):
-    script = "fail(1, 'a' * 2_000_000, ['b'] * 2_000_000)"
-    with pytest.raises(CallFailed, match=r"\(2,000,000 characters in all\)") as caught:
-        act(pool, scripted(script))
-    assert len(json.dumps(caught.value.to_dict())) < 10_000
-    assert caught.value.suggestions
+    error = failure_of(pool, scripted("fail(1, 'a' * 2_000_000, ['b'] * 2_000_000)"))
+    assert "(2,000,000 characters in all)" in error.message
+    assert len(json.dumps(error.to_dict())) < 10_000
 
 
 @pytest.mark.parametrize(
@@ -106,10 +109,9 @@ def test_what_is_no_character_in_an_answer_is_replaced_over_http(pool, serve, ki
 @pytest.mark.parametrize("fault", ["'result': None", "'error': 'no'", "'result': [1]", "'x': 1"])
 def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(pool, scripted, fault):
     script = f"raw(json.dumps({{'jsonrpc': '2.0', 'id': request['id'], {fault}}}) + '\\n')"
-    with pytest.raises(CallFailed, match="answered with JSON that is not a JSON-RPC message") as caught:
-        act(pool, scripted(script))
-    assert caught.value.ran == "unknown"
-    assert caught.value.suggestions
+    error = failure_of(pool, scripted(script))
+    assert "answered with JSON that is not a JSON-RPC message" in error.message
+    assert error.ran == "unknown"
 
 
 def test_an_answer_nested_too_deeply_is_said_to_be(pool, scripted):
@@ -193,10 +195,9 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool, serve, kind):
     ],
 )
 def test_what_a_server_puts_into_headers_is_told_in_short(pool, serve, code, headers, words):
-    with pytest.raises(CallFailed, match=words) as caught:
-        act(pool, web(serve(on_call(with_status(code, **headers)))))
-    assert caught.value.suggestions
-    shown = "".join((str(caught.value), *caught.value.suggestions))
+    error = failure_of(pool, web(serve(on_call(with_status(code, **headers)))))
+    assert words in error.message
+    shown = "".join((str(error), *error.suggestions))
     assert len(shown) < 3000
     assert "\x1b" not in shown
 
@@ -226,9 +227,8 @@ def test_answers_in_a_batch_are_taken_one_by_one(pool, scripted):
 
 
 def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool, scripted):
-    with pytest.raises(CallFailed) as caught:
-        act(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
-    assert caught.value.message.endswith("error -32603: red alert")
+    error = failure_of(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
+    assert error.message.endswith("error -32603: red alert")
 
 
 def test_null_is_no_structured_content_in_the_handshakes_versions(pool, scripted):

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.storage import CorruptFile, StoreError, toml_text
 
 SAY = {"command": "say"}
 WEB = {"type": "http", "url": "https://mcp.example.com/"}
+WEB_AND_CLOCK = toml_text.encode({"mcpServers": {"web": WEB, "clock": SAY}}).decode()
 
 
 @pytest.fixture
@@ -34,6 +35,12 @@ def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     path.chmod(0o600)
+
+
+def failure_of(store, name):
+    with pytest.raises(McpError) as caught:
+        store.get(name)
+    return caught.value
 
 
 def test_without_a_file_there_are_no_servers(store):
@@ -79,11 +86,10 @@ def test_a_number_that_python_does_not_read_is_a_corrupt_file(store, path):
 def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_being_used(store, path):
     write(path, '[mcpServers.good]\ncommand = "a"\n[mcpServers.bad]\nargs = 3\n')
     assert store.get("good").command == "a"
-    with pytest.raises(McpError) as caught:
-        store.get("bad")
-    places = {problem.path for problem in caught.value.problems}
+    failure = failure_of(store, "bad")
+    places = {problem.path for problem in failure.problems}
     assert places == {"mcpServers.bad.args", "mcpServers.bad.command"}
-    assert "Server bad" in caught.value.message
+    assert "Server bad" in failure.message
     write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
     with pytest.raises(McpError, match=r"defaults\.call_timeout"):
         store.get("good")
@@ -97,19 +103,15 @@ def test_a_server_can_be_added_beside_a_broken_one_and_a_broken_one_replaced(sto
 
 
 def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(store, path):
-    with pytest.raises(McpError) as caught:
-        store.get("github")
-    assert str(caught.value) == f"Server github not configured in {path}"
-    assert caught.value.suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
-    assert caught.value.where == Where(server="github", phase="config")
-    write(path, '[mcpServers.github]\ncommand = "a"\n')
-    with pytest.raises(McpError) as caught:
-        store.get("gihtub")
-    assert caught.value.suggestions == ("Did you mean github?",)
-    assert caught.value.details["nearest"] == ["github"]
-    with pytest.raises(McpError) as caught:
-        store.get("zzz")
-    assert caught.value.suggestions[0].startswith("Configured: github. Add it: ")
+    unknown = failure_of(store, "github")
+    assert str(unknown) == f"Server github not configured in {path}"
+    assert unknown.suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
+    assert unknown.where == Where(server="github", phase="config")
+    store.add({"github": SAY})
+    misspelt = failure_of(store, "gihtub")
+    assert misspelt.suggestions == ("Did you mean github?",)
+    assert misspelt.details["nearest"] == ["github"]
+    assert failure_of(store, "zzz").suggestions[0].startswith("Configured: github. Add it: ")
     with pytest.raises(McpError):
         store.fingerprint("gihtub")
 
@@ -186,31 +188,6 @@ def test_comments_that_are_lost_go_to_a_copy_that_is_never_written_over(store, p
     assert store.add({"c": {"command": "c"}}).warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "has"),
-    [
-        ("a = 1 # yes", True),
-        ("#", True),
-        ('a = "# no"', False),
-        ("a = '# no \\'", False),
-        ('a = """\n# no "" \\""" # no\n"""', False),
-        ("a = '''\n# no\n'''", False),
-        ('a = "\\"# no"', False),
-        ('"# no" = 1', False),
-        ('a = """x"""""\nb = "# no"', False),
-        ('a = """x""" # yes', True),
-    ],
-)
-def test_a_comment_is_told_from_a_hash_in_a_text(text, has):
-    toml_text.decode(None, text.encode())
-    assert bool(toml_text.comments(text.encode())) is has
-
-
-def test_a_byte_order_mark_does_no_harm(store, path):
-    write(path, b'\xef\xbb\xbf[mcpServers.a]\ncommand = "a"\n')
-    assert store.names() == ("a",)
-
-
 def test_what_raw_returns_is_the_callers_own(store):
     store.add({"a": SAY})
     store.raw()["mcpServers"].clear()
@@ -259,12 +236,7 @@ def test_a_server_is_checked_once_until_the_file_changes(store):
 
 
 def test_a_server_over_http_gets_the_rules_for_the_network(store, path):
-    write(
-        path,
-        '[network]\npolicy = "registered"\nallow = ["10.0.0.0/8"]\n'
-        '[mcpServers.web]\ntype = "http"\nurl = "https://mcp.example.com"\n'
-        '[mcpServers.clock]\ncommand = "npx"\n',
-    )
+    write(path, '[network]\npolicy = "registered"\nallow = ["10.0.0.0/8"]\n' + WEB_AND_CLOCK)
     rules = store.get("web").network
     assert (rules.policy, rules.allow, rules.hosts) == ("registered", ("10.0.0.0/8",), ("mcp.example.com",))
     assert store.get("clock").network.policy == "open"
@@ -272,26 +244,19 @@ def test_a_server_over_http_gets_the_rules_for_the_network(store, path):
 
 @pytest.mark.parametrize("rules", ['[network]\ndenied = ["*"]\n', '[netwrok]\npolicy = "registered"\n'])
 def test_misspelt_rules_for_the_network_are_not_ignored(store, path, rules):
-    write(path, rules + '[mcpServers.web]\ntype = "http"\nurl = "https://a.example/"\n')
+    write(path, rules + WEB_AND_CLOCK)
     with pytest.raises(McpError, match="Unknown field"):
         store.get("web")
 
 
 def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being_used(store, path):
-    write(
-        path,
-        '[network]\ndeny = ["https://example.com"]\n'
-        '[mcpServers.web]\ntype = "http"\nurl = "https://mcp.example.com"\n'
-        '[mcpServers.clock]\ncommand = "npx"\n',
-    )
-    with pytest.raises(McpError) as caught:
-        store.get("web")
-    assert [problem.path for problem in caught.value.problems] == ["network.deny[0]"]
-    assert store.get("clock").command == "npx"
+    write(path, '[network]\ndeny = ["https://example.com"]\n' + WEB_AND_CLOCK)
+    assert [problem.path for problem in failure_of(store, "web").problems] == ["network.deny[0]"]
+    assert store.get("clock").command == "say"
     with pytest.raises(McpError, match=r"network\.deny"):
         store.network()
-    write(path, '[network]\ndeny = ["b.example"]\n[mcpServers.a]\ntype = "http"\nurl = "https://a.example"\n')
-    assert (store.network().deny, store.network().hosts) == (("b.example",), ("a.example",))
+    write(path, '[network]\ndeny = ["b.example"]\n' + WEB_AND_CLOCK)
+    assert (store.network().deny, store.network().hosts) == (("b.example",), ("mcp.example.com",))
 
 
 @pytest.fixture
@@ -387,9 +352,8 @@ def test_the_check_names_the_project_for_its_mistakes(shared, project):
 def test_a_server_that_only_an_unapproved_project_has_is_offered(store, project, folders, monkeypatch):
     monkeypatch.chdir(project.path.parent)
     unasked = ServerStore(store.path, lambda: ProjectFile(Paths(**folders)))
-    with pytest.raises(McpError) as caught:
-        unasked.get("say")
-    assert caught.value.suggestions[0].endswith("has it; run: pflow mcp approve --project")
+    step = failure_of(unasked, "say").suggestions[0]
+    assert step.endswith("has it; run: pflow mcp approve --project")
 
 
 def test_a_corrupt_config_of_the_users_own_is_an_error_and_no_notice(shared, path):

@@ -109,9 +109,17 @@ def test_a_file_that_is_not_there_has_no_document(tmp_path):
         ("json", '{/* one */ "a": 1}', True),
         ("yaml", "a: 'x#y'\n", False),
         ("yaml", "a: 1 # one\n", True),
-        ("toml", 'a = "#"\n', False),
-        ("toml", "# one\n", True),
+        ("toml", "a = 1 # yes", True),
+        ("toml", "#", True),
+        ("toml", 'a = "# no"', False),
+        ("toml", "a = '# no \\'", False),
+        ("toml", 'a = """\n# no "" \\""" # no\n"""', False),
+        ("toml", "a = '''\n# no\n'''", False),
+        ("toml", 'a = "\\"# no"', False),
+        ("toml", '"# no" = 1', False),
+        ("toml", 'a = """x"""""\nb = "# no"', False),
+        ("toml", 'a = """x""" # yes', True),
     ],
 )
-def test_comments_are_seen(form, text, has):
+def test_a_comment_is_told_from_a_hash_in_a_text(form, text, has):
     assert bool(document_text.comments(text, form)) is has
