@@ -189,9 +189,8 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool, warnings_seen
         answers, state = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
         assert answers["q"]["action"] == "decline"
         assert state == "opaque {"
-    assert warnings_seen == [
-        "server odd asks for input: 'Which colour?'; declined, because nobody can answer"
-    ]
+    (warning,) = warnings_seen
+    assert "server odd asks for input: 'Which colour?'; declined" in warning
 
 
 def test_servers_are_not_told_of_elicitation(pool):

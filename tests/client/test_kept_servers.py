@@ -142,9 +142,8 @@ def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(
 @pytest.mark.slow
 def test_no_more_are_kept_than_may_be(kept, demo, monkeypatch):
     monkeypatch.setattr(kept_servers, "MOST_IDLE", 2)
-    servers = [
-        attrs.evolve(demo, server=attrs.evolve(demo.server, name=f"demo{number}")) for number in range(4)
-    ]
+    named = [attrs.evolve(demo.server, name=f"demo{number}") for number in range(4)]
+    servers = [attrs.evolve(demo, server=server) for server in named]
     for server in servers:
         with joined(kept) as share:
             remember(share, server, "a")

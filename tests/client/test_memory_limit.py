@@ -47,9 +47,7 @@ def test_a_server_that_eats_memory_during_a_call_is_ended_and_the_failure_says_s
     error = refused(pool, launch)
     assert error.message.startswith("Server odd was ended: its processes used 1")
     assert "MiB of memory, more than its memory_limit_mb of 100" in error.message
-    assert error.suggestions == (
-        "ask it for less, or raise memory_limit_mb of server odd in mcp-servers.toml",
-    )
+    assert "raise memory_limit_mb of server odd in mcp-servers.toml" in error.suggestions[0]
     assert (error.kind, error.action, error.ran, error.retryable) == ("execution", "error", "unknown", False)
     assert error.facts["memory_limit_mb"] == LIMIT
     assert LIMIT <= error.facts["memory_mb"] < 3 * LIMIT  # rounded

@@ -133,15 +133,11 @@ def test_row_54_code_in_urls_variables_and_headers_is_shown():
     assert display.url(url) == url
     assert display.url("https://github.com:x@evil.example/mcp") == "https://github.com:x@evil.example/mcp"
     assert display.url("https://github.com@evil.example/mcp") == "https://github.com@evil.example/mcp"
-    env = {
-        "NODE_OPTIONS": "-r xapp-evil-package-1234",
-        "PYTHONPATH": "evil",
-        "GIT_ASKPASS": "evil",
-        "API_KEY": "x; evil",
-        "TOKEN": "() { evil",
-    }
+    option = "-r xapp-evil-package-1234"
+    code = {"PYTHONPATH": "evil", "GIT_ASKPASS": "evil", "API_KEY": "x; evil", "TOKEN": "() { evil"}
+    env = {"NODE_OPTIONS": option, **code}
     assert display.masked(env) == env
-    assert display.masked({"NOTE": env["NODE_OPTIONS"]}) == {"NOTE": "-r ****"}
+    assert display.masked({"NOTE": option}) == {"NOTE": "-r ****"}
 
 
 def test_secrets_beside_what_is_started_are_masked():

@@ -200,15 +200,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch, name, conten
 
 def test_a_command_takes_its_flags():
     flags = Flags(env=("A=b=c", "D="), cwd="/tmp", trust_readonly=True)
-    assert tables(["git", "git-server", "-v"], flags) == {
-        "git": {
-            "command": "git-server",
-            "args": ["-v"],
-            "cwd": "/tmp",
-            "env": {"A": "b=c", "D": ""},
-            "trust_readonly": True,
-        }
-    }
+    command = {"command": "git-server", "args": ["-v"], "cwd": "/tmp"}
+    expected = {**command, "env": {"A": "b=c", "D": ""}, "trust_readonly": True}
+    assert tables(["git", "git-server", "-v"], flags) == {"git": expected}
 
 
 def test_no_secret_is_in_what_a_debugger_prints_of_the_input():

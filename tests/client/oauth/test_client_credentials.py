@@ -64,9 +64,8 @@ def test_a_secret_goes_in_a_header(realm, call, known):
     assert call(realm.machine(client_secret="a b+ü", scopes=["read", "write"])) == "done"
     header = token_request(realm).headers["authorization"]
     assert b64decode(header.removeprefix("Basic ")) == b"me:a%20b%2B%C3%BC"
-    assert realm.forms == [
-        {"grant_type": "client_credentials", "scope": "read write", "resource": realm.server.url()}
-    ]
+    form = {"grant_type": "client_credentials", "scope": "read write"}
+    assert realm.forms == [{**form, "resource": realm.server.url()}]
 
 
 def test_a_secret_goes_in_the_form_where_only_that_is_known(realm, call):

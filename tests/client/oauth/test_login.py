@@ -74,10 +74,8 @@ def test_the_tokens_of_a_client_that_another_takes_the_place_of_are_revoked_if_t
 def test_the_port_in_the_config_is_kept(visitor):
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
-        with pytest.raises(
-            NoAccessToken,
-            match=f"port {port} of this machine cannot be listened on: [^(]*; .* change redirect_port",
-        ) as failure:
+        words = f"port {port} of this machine cannot be listened on: [^(]*; .* change redirect_port"
+        with pytest.raises(NoAccessToken, match=words) as failure:
             visitor.sign_in(redirect_port=port)
         assert failure.value.remedy == "credentials"
     sign_in = visitor.sign_in(redirect_port=port)

@@ -118,12 +118,9 @@ def test_what_is_printed_of_a_sign_in_has_no_secrets(store, no_keyring):
     store.write(KEY, SIGN_IN)
     (entry,) = store.entries()
     assert entry.is_refreshable
-    without = {"access": "", "refresh": ""}
-    assert entry.sign_in == attrs.evolve(
-        SIGN_IN,
-        tokens=attrs.evolve(SIGN_IN.tokens, **without),
-        registration=attrs.evolve(SIGN_IN.registration, client_secret=""),
-    )
+    tokens = attrs.evolve(SIGN_IN.tokens, access="", refresh="")
+    registration = attrs.evolve(SIGN_IN.registration, client_secret="")
+    assert entry.sign_in == attrs.evolve(SIGN_IN, tokens=tokens, registration=registration)
 
 
 def test_sign_ins_are_apart_for_each_url_client_and_issuer(store, no_keyring):
@@ -131,11 +128,8 @@ def test_sign_ins_are_apart_for_each_url_client_and_issuer(store, no_keyring):
     assert store.read(SignInKey("https://mcp.example.com/mcp")) is None
     assert store.read(SignInKey(KEY.server_url, "me")) is None
     assert store.read(KEY, "https://other.example.com") is None
-    other = attrs.evolve(
-        SIGN_IN,
-        authorization_server=attrs.evolve(SIGN_IN.authorization_server, issuer="https://other.example.com"),
-        signed_in_at=2_000.0,
-    )
+    there = attrs.evolve(SIGN_IN.authorization_server, issuer="https://other.example.com")
+    other = attrs.evolve(SIGN_IN, authorization_server=there, signed_in_at=2_000.0)
     store.write(KEY, other)
     assert store.read(KEY) == other
     assert store.read(KEY, "https://login.example.com/") == SIGN_IN

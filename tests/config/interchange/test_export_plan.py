@@ -24,13 +24,7 @@ def test_a_server_in_the_file_keeps_the_fields_that_are_its_clients_own(tmp_path
     servers = {"a": {"command": "old", "args": ["x"], "trust": True}, "b": {"command": "b"}}
     text = json.dumps({"mcpServers": servers, "ui": 1})
     made = merged(tmp_path, "settings.json", text, "gemini-cli", {"a": A})
-    assert json.loads(made.text) == {
-        "mcpServers": {
-            "a": {"command": "a", "env": {"API_TOKEN": "${API_TOKEN}"}, "trust": True},
-            "b": {"command": "b"},
-        },
-        "ui": 1,
-    }
+    assert json.loads(made.text) == {"mcpServers": {"a": {**A, "trust": True}, "b": servers["b"]}, "ui": 1}
     assert made.replaced == ("a",)
     assert not made.loses_comments
 
@@ -39,10 +33,8 @@ def test_inputs_are_defined_once_and_those_of_the_file_stay(tmp_path):
     text = '{"inputs": [{"id": "api-token", "type": "promptString", "description": "Mine"}], "servers": {}}'
     both = {"a": A, "b": {"command": "b", "args": ["${OTHER_KEY}"], "env": A["env"]}}
     document = json.loads(merged(tmp_path, "mcp.json", text, "vscode", both).text)
-    assert [(item["id"], item["description"]) for item in document["inputs"]] == [
-        ("api-token", "Mine"),
-        ("other-key", "OTHER_KEY"),
-    ]
+    inputs = {item["id"]: item["description"] for item in document["inputs"]}
+    assert inputs == {"api-token": "Mine", "other-key": "OTHER_KEY"}
 
 
 def test_settings_that_hold_servers_get_them_there(tmp_path):

@@ -27,17 +27,12 @@ def package(kind, identifier="example", **more):
 def test_a_file_is_read_with_its_arguments_and_variables(tmp_path):
     content = client_documents.read_any(DATA / "server.json", MACHINE)
     [found] = content.servers
+    station = ("--station", "${WEATHER_MCP_STATION}")
+    units = ("--units", "${WEATHER_MCP_UNITS:-metric}")
     assert (content.title, found.name) == ("MCP Registry", "weather-mcp")
     assert found.reading.table == {
         "command": "uvx",
-        "args": [
-            "weather-mcp-server==0.5.0",
-            "serve",
-            "--station",
-            "${WEATHER_MCP_STATION}",
-            "--units",
-            "${WEATHER_MCP_UNITS:-metric}",
-        ],
+        "args": ["weather-mcp-server==0.5.0", "serve", *station, *units],
         "env": {"WEATHER_API_KEY": "${WEATHER_API_KEY}", "WEATHER_LANGUAGE": "${WEATHER_LANGUAGE:-en}"},
     }
     assert found.reading.lost == ("optional WEATHER_PROXY", "1 other way to run it")
@@ -62,12 +57,8 @@ def test_each_kind_of_package_has_its_runner(kind, command, args):
 
 def test_an_image_with_its_tag_keeps_it():
     image = {"registryType": "oci", "identifier": "docker.io/example/tool:2.0"}
-    mount = {
-        "type": "named",
-        "name": "--mount",
-        "value": "type=bind,src={path}",
-        "variables": {"path": {"isRequired": True}},
-    }
+    value = {"value": "type=bind,src={path}", "variables": {"path": {"isRequired": True}}}
+    mount = {"type": "named", "name": "--mount", **value}
     _, table, _ = server(packages=[{**image, "runtimeArguments": [mount]}])
     assert table["args"][:3] == ["run", "-i", "--rm"]
     assert table["args"][3:] == ["--mount", "type=bind,src=${TOOL_PATH}", "docker.io/example/tool:2.0"]

@@ -32,11 +32,8 @@ def test_a_url_without_a_type_gets_the_transport_that_its_client_infers(form, ta
 
 def test_numbers_and_booleans_where_strings_belong_become_what_they_are_there():
     table = {"type": "stdio", "cmd": "x", "args": [8080], "envs": {"A": 1, "B": True, 3: "c"}}
-    assert read(formats.GOOSE, table).table == {
-        "command": "x",
-        "args": ["8080"],
-        "env": {"A": "1", "B": "true", "3": "c"},
-    }
+    env = {"A": "1", "B": "true", "3": "c"}
+    assert read(formats.GOOSE, table).table == {"command": "x", "args": ["8080"], "env": env}
 
 
 def test_null_and_empty_fields_say_nothing():

@@ -42,11 +42,8 @@ def test_a_reference_becomes_ours(text, syntax, ours):
 
 
 def test_a_word_that_has_a_meaning_in_its_file_is_replaced():
-    text = "${userHome}${/}x/${input:api-key}"
-    assert (
-        read(text, INPUTS, **{"userHome": "${HOME}", "/": "/", "input:api-key": "${API_KEY}"})
-        == "${HOME}/x/${API_KEY}"
-    )
+    known = {"userHome": "${HOME}", "/": "/", "input:api-key": "${API_KEY}"}
+    assert read("${userHome}${/}x/${input:api-key}", INPUTS, **known) == "${HOME}/x/${API_KEY}"
 
 
 @pytest.mark.parametrize(
