@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, Interface, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 
 NOTHING = Interface()
+
+
+def fields(*written: str | Field) -> tuple[Field, ...]:
+    """Return fields, each written `count: int!` (required) or given as `Field`."""
+    return tuple(it if isinstance(it, Field) else _field(it) for it in written)
+
+
+def _field(text: str) -> Field:
+    key, _, kind = text.partition(":")
+    return Field(key=key, type=kind.strip(" !") or "any", required=text.endswith("!"))
 
 
 def entry_of(node_type: str, interface: Interface = NOTHING, **facts: Any) -> Entry:

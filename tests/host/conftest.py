@@ -6,8 +6,9 @@ from unittest.mock import patch
 
 import pocketflow
 import pytest
+from node_types import fields
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Problem, hookimpl
+from pflow_mcp_plugin.contract import Entry, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import create_manager
@@ -43,7 +44,7 @@ class Bench(NodeSource):
 
     def declare(self, node_type, params=(), outputs=(), **interface):
         """Add a node type; fields are written `count: int!` (required) or given as `Field`."""
-        made = Interface(params=_fields(params), outputs=_fields(outputs), **interface)
+        made = Interface(params=fields(*params), outputs=fields(*outputs), **interface)
         entry = Entry(node=node_type, class_name=node_type, module=MODULE, interface=made)
         self.known[node_type] = entry
         return entry
@@ -88,15 +89,6 @@ class Bench(NodeSource):
     @hookimpl
     def pflow_register_nodes(self, host):
         return [self]
-
-
-def _fields(fields):
-    return tuple(field if isinstance(field, Field) else _field(field) for field in fields)
-
-
-def _field(text):
-    key, _, kind = text.partition(":")
-    return Field(key=key, type=kind.strip(" !") or "any", required=text.endswith("!"))
 
 
 @pytest.fixture
