@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from node_types import NodeTypes, entry_of
+from node_types import NodeTypes, entry_of, fields
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import Field, Interface, PflowError
+from pflow_mcp_plugin.contract import Interface, PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.host.workflow.data_flows import MOST_FLOWS, DataMovement, FlowSearch, find_flows
@@ -27,13 +27,12 @@ class Types(NodeTypes):
         if node_type == "report":
             return entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
         if node_type == "transform":
-            made = Interface(params=(Field(key="expression", type="str"), Field(key="data")))
-            return entry_of("transform", made, source="pflow")
+            return entry_of("transform", Interface(params=fields("expression: str", "data")), source="pflow")
         canonical = "fetch" if node_type == "alias" else node_type
         interface = Interface(
-            params=(Field(key="text"), Field(key="data")),
+            params=fields("text", "data"),
             inputs=("text",),
-            outputs=(Field(key="text"), Field(key="title")),
+            outputs=fields("text", "title"),
             open_outputs=canonical == "open",
             actions=("default", "error", "again"),
         )
@@ -55,11 +54,20 @@ def shown(*nodes, **options):
     return [str(flow) for flow in flows(*nodes, **options).flows]
 
 
-def deny(*rules, allow=()):
+def deny(*rules):
     return FlowPolicy(
-        deny=tuple(FlowRule(begin=a, end=b, path=f"flows.deny[{i}]") for i, (a, b) in enumerate(rules)),
-        allow=tuple(FlowRule(begin=a, end=b, path=f"flows.allow[{i}]") for i, (a, b) in enumerate(allow)),
+        deny=tuple(FlowRule(begin=a, end=b, path=f"flows.deny[{i}]") for i, (a, b) in enumerate(rules))
     )
+
+
+FETCH, POST, READING = node("fetch"), node("post", data="x"), node("post", text="${fetch.text}")
+OUT = {"fetch": {"output_mappings": {"title": "text"}}}
+INTO = {"post": {"input_mappings": {"text": "fetch.title"}}}
+HEARS, AT_ROOT = node("post", data="${text}"), {"enable_namespacing": False}
+OPTIONAL = {"inputs": {"note": {"required": False}}}
+EACH = {**FETCH, "batch": {"items": [1]}}
+BATCH = {"items": "${fetch.text}", "as": "it"}
+BY_TEXT = "fetch (fetch: untrusted output) --text--> post (post: sends data)"
 
 
 def test_a_flow_is_shown_node_by_node_with_the_keys_it_travels_by():
@@ -87,64 +95,42 @@ def test_a_flow_is_shown_node_by_node_with_the_keys_it_travels_by():
     assert str(flow) in problem.message
 
 
-def test_without_a_way_for_data_there_is_no_flow():
-    assert shown(node("fetch"), node("post", text="done"), node("delete", text="x")) == []
-    assert shown(node("post", text="x"), node("fetch", text="${post.text}")) == []
-
-
-def test_an_escaped_template_carries_nothing():
-    assert shown(node("fetch"), node("post", data="$${fetch.text}")) == []
-
-
-def test_the_items_of_a_batch_carry_data_and_so_do_its_results():
-    batch = {"items": "${fetch.text}", "as": "it"}
-    assert shown(node("fetch"), {**node("post", text="${it.url}"), "batch": batch}) == [
-        "fetch (fetch: untrusted output) --text--> post (post: sends data)"
-    ]
-    assert shown(
-        {**node("fetch", text="${it}"), "batch": {"items": [1], "as": "it"}},
-        node("post", data="${fetch.results[0].text}"),
-    ) == ["fetch (fetch: untrusted output) --results--> post (post: sends data)"]
-
-
-def test_the_item_of_a_batch_hides_what_has_its_name_at_the_root():
-    batch = {"items": ["constant"], "as": "text"}
-    nodes = (node("fetch"), {**node("post", data="${text}"), "batch": batch})
-    assert shown(*nodes, enable_namespacing=False) == []
-    assert shown(node("fetch"), node("post", data="${text}"), enable_namespacing=False) != []
-
-
-def test_with_namespacing_natural_keys_reach_nobody_but_through_mappings():
-    nodes = (node("fetch"), node("post", data="x"))
-    assert shown(*nodes) == []
-    out = {"fetch": {"output_mappings": {"title": "text"}}}
-    assert shown(*nodes, mappings=out) == [
-        "fetch (fetch: untrusted output) --text--> post (post: sends data)"
-    ]
-    into = {"post": {"input_mappings": {"text": "fetch.title"}}}
-    assert shown(*nodes, mappings=into) == [
-        "fetch (fetch: untrusted output) --title--> post (post: sends data)"
-    ]
-
-
-def test_a_set_param_is_not_read_from_the_store():
-    out = {"fetch": {"output_mappings": {"title": "text"}}}
-    assert shown(node("fetch"), node("post", text="constant"), mappings=out) == []
-    optional = {"note": {"type": "str", "required": False}}
-    left_out = (node("fetch"), node("post", text="${note}"))
-    assert len(shown(*left_out, mappings=out, inputs=optional)) == 1
+@pytest.mark.parametrize(
+    ("nodes", "workflow", "ways"),
+    [
+        ([FETCH, node("post", text="done"), node("delete", text="x")], {}, []),
+        ([node("post", text="x"), node("fetch", text="${post.text}")], {}, []),
+        # An escaped template carries nothing.
+        ([FETCH, node("post", data="$${fetch.text}")], {}, []),
+        # The items of a batch carry data, and so do its results.
+        ([FETCH, {**node("post", text="${it.url}"), "batch": BATCH}], {}, ["text"]),
+        ([EACH, node("post", data="${fetch.results[0].text}")], {}, ["results"]),
+        # An item hides what has its name at the root.
+        ([FETCH, {**HEARS, "batch": {"items": ["constant"], "as": "text"}}], AT_ROOT, []),
+        ([FETCH, HEARS], AT_ROOT, ["text"]),
+        # With namespacing, natural keys reach nobody but through mappings.
+        ([FETCH, POST], {}, []),
+        ([FETCH, POST], {"mappings": OUT}, ["text"]),
+        ([FETCH, POST], {"mappings": INTO}, ["title"]),
+        # A set param is not read from the store, unless it is left out.
+        ([FETCH, node("post", text="constant")], {"mappings": OUT}, []),
+        ([FETCH, node("post", text="${note}")], {"mappings": OUT, **OPTIONAL}, ["text"]),
+    ],
+)
+def test_data_moves_where_a_node_reads_what_another_wrote(nodes, workflow, ways):
+    assert shown(*nodes, **workflow) == [BY_TEXT.replace("text", way) for way in ways]
 
 
 def test_without_namespacing_strangers_may_choose_the_keys():
     nodes = (node("open"), node("ask", "b", text="x"), node("post", text="${b.text}"))
     assert shown(*nodes) == []
-    for stranger in (nodes[0], node("fetch")):
+    for stranger in (nodes[0], FETCH):
         assert len(shown(stranger, *nodes[1:], enable_namespacing=False)) == 1
 
 
 def test_a_loop_carries_data_back():
     edges = [edge("post", "fetch"), edge("fetch", "post", "again")]
-    nodes = (node("post", data="${fetch.text}"), node("fetch"))
+    nodes = (node("post", data="${fetch.text}"), FETCH)
     assert len(shown(*nodes, edges=edges, errors=True)) == 1
     assert shown(*nodes, edges=edges[:1], errors=True) == []
 
@@ -172,7 +158,7 @@ def test_an_error_at_the_root_carries_data():
 
 
 def test_a_node_that_does_not_say_what_it_reads_may_read_everything_at_the_root():
-    nodes = (node("fetch"), node("silent", text="constant"))
+    nodes = (FETCH, node("silent", text="constant"))
     assert shown(*nodes) == []
     assert len(shown(*nodes, enable_namespacing=False)) == 1
     assert len(shown(*nodes, mappings={"fetch": {"output_mappings": {"title": "headline"}}})) == 1
@@ -194,14 +180,10 @@ def test_data_moves_through_the_expressions_of_a_transform(params, param):
     assert shown(node("fetch"), node("transform", "t", expression="`1`"), nodes[2]) == []
 
 
-def test_without_a_rule_no_flow_is_denied():
-    nodes = (node("fetch"), node("post", text="${fetch.text}"))
-    assert flows(*nodes, every=False) == flows(node("ask"))
-
-
-def test_an_alias_does_not_walk_around_the_policy():
-    nodes = (node("alias"), node("post", text="${alias.text}"))
+def test_only_what_a_rule_denies_is_denied_and_an_alias_is_no_way_around_it():
+    assert flows(FETCH, READING, every=False) == flows(node("ask"))
     for word in ("fetch", "alias"):
+        nodes = (node("alias"), node("post", text="${alias.text}"))
         assert flows(*nodes, policy=deny((word, "post")), every=False).flows
 
 
@@ -253,15 +235,11 @@ def test_beginnings_that_lead_to_no_end_cost_one_look_at_each_node():
     assert search.steps <= 2 * 500
 
 
-def test_a_long_path_is_cut_for_people():
-    (flow,) = find_flows(
-        chain(100, lambda number: {0: "fetch", 99: "post"}.get(number, "ask")), FlowPolicy(), every=True
-    ).flows
+def test_a_long_path_and_a_long_list_are_cut_for_people():
+    long = chain(100, lambda number: {0: "fetch", 99: "post"}.get(number, "ask"))
+    (flow,) = find_flows(long, FlowPolicy(), every=True).flows
     assert " --text--> ... 84 more nodes ... --> n92 (ask: text)" in str(flow)
     assert len(flow.to_dict()["path"]) == 100
-
-
-def test_what_is_cut_is_said():
     found = find_flows(chain(400, lambda number: "both"), FlowPolicy(), every=True)
     assert found.more
     assert "more data flows" in found.problems[-1].message

@@ -1,6 +1,8 @@
-from node_types import NodeTypes, entry_of
+from node_types import NodeTypes, entry_of, fields
+from workflow_parts import flow as workflow_of
+from workflow_parts import step
 
-from pflow_mcp_plugin.contract import Field, Interface
+from pflow_mcp_plugin.contract import Interface
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.host.workflow.data_flows import find_flows
@@ -12,17 +14,19 @@ class Types(NodeTypes):
     def find(self, node_type):
         if node_type == "workflow":
             return entry_of("workflow")
-        interface = Interface(params=(Field(key="text"),), outputs=(Field(key="text"),))
+        if node_type == "report":
+            return entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
+        interface = Interface(params=fields("text"), outputs=fields("text"))
         return entry_of(node_type, interface, effects=EFFECTS.get(node_type, ()))
 
 
-def node(node_type, node_id="", **params):
-    return {"id": node_id or node_type, "type": node_type, "params": params}
+def node(node_type, **params):
+    return step(node_type, node_type, params)
 
 
 def inside(*nodes, node_id="sub", outputs=None, **params):
-    workflow = {"inputs": {name: {} for name in params}, "nodes": list(nodes), "outputs": outputs or {}}
-    return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
+    workflow = workflow_of(*nodes, inputs={name: {} for name in params}, outputs=outputs or {})
+    return step(node_id, "workflow", {"workflow": workflow, **params})
 
 
 def flows(*nodes, policy=None, **workflow):
@@ -56,16 +60,9 @@ def test_data_that_an_output_does_not_name_stays_inside():
 
 
 def test_an_error_inside_a_sub_workflow_is_read_at_the_root():
-    report = entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
-
-    class Reporting(Types):
-        def find(self, node_type):
-            return report if node_type == "report" else super().find(node_type)
-
     sub = inside(node("fetch"), node("keep"), outputs={"o": "${keep.text}"})
     for namespaced, begins in ((False, ["sub/fetch"]), (True, [])):
-        workflow = {"nodes": [sub, {"id": "report"}], "enable_namespacing": namespaced}
-        found = find_flows(check_workflow(workflow, Reporting()), FlowPolicy(), every=True).flows
+        found = flows(sub, {"id": "report"}, enable_namespacing=namespaced)
         assert [flow.path[0].node for flow in found] == begins
 
 
