@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
-from node_types import NodeTypes, entry_of
+from node_types import NodeTypes, entry_of, fields
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import UNKNOWN, Field, Interface, NodeSource, Problem, hookimpl
+from pflow_mcp_plugin.contract import UNKNOWN, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, check_workflow
@@ -15,30 +15,20 @@ from pflow_mcp_plugin.host.workflow import STILL_TO_COME, check_workflow
 POST = entry_of(
     "post",
     Interface(
-        params=(
-            Field(key="title", type="str", required=True),
-            Field(key="count", type="int"),
-            Field(key="labels", type="list"),
-            Field(key="more", type="dict"),
-        ),
+        params=fields("title: str!", "count: int", "labels: list", "more: dict"),
         inputs=("title", "count", "labels", "more"),
-        outputs=(
-            Field(key="id", type="int"),
-            Field(key="count", type="int"),
-            Field(key="items", type="list"),
-        ),
+        outputs=fields("id: int", "count: int", "items: list"),
     ),
     source="posts",
 )
-RUNS = Interface(params=(Field(key="workflow"),), open=True, open_outputs=True)
-MAKES = Interface(params=(Field(key="expression", type="str"), Field(key="data")))
+RUNS = Interface(params=fields("workflow"), open=True, open_outputs=True)
+MAKES = Interface(params=fields("expression: str", "data"))
 
 
 class Types(NodeTypes):
     def __init__(self, judge=None):
-        super().__init__(
-            POST, entry_of("workflow", RUNS, source="pflow"), entry_of("transform", MAKES, source="pflow")
-        )
+        own = {"workflow": RUNS, "transform": MAKES}
+        super().__init__(POST, *[entry_of(name, known, source="pflow") for name, known in own.items()])
         self.judge = judge
         self.uses = []
 
@@ -50,9 +40,15 @@ class Types(NodeTypes):
 
 
 def uses(*nodes, given=frozenset(), **workflow):
+    """Return the uses that are judged; what is given may be names only, or values at the start of a run."""
     types = Types()
-    check_workflow({"nodes": list(nodes), **workflow}, types, given)
+    values = given if isinstance(given, dict) else None
+    check_workflow({"nodes": list(nodes), **workflow}, types, frozenset(given), inputs=values)
     return types.uses
+
+
+def params_of(*nodes, **options):
+    return [use.params for use in uses(*nodes, **options)]
 
 
 def post(node_id="a", **params):
@@ -60,24 +56,21 @@ def post(node_id="a", **params):
 
 
 def test_a_use_has_params_in_their_declared_types_with_unknown_where_templates_are():
-    first, second = uses(
+    more = {"n": "${a.id}"}
+    assert params_of(
         post("a", count="3"),
-        post("b", title="${a.id}", labels=["x", "${a.id}", "no ${a.id}", "a $${b}"], more={"n": "${a.id}"}),
-    )
-    assert first.params == {"title": "t", "count": 3}
-    assert second.params == {
-        "title": UNKNOWN,
-        "labels": ["x", UNKNOWN, UNKNOWN, "a ${b}"],
-        "more": {"n": UNKNOWN},
-    }
+        post("b", title="${a.id}", labels=["x", "${a.id}", "no ${a.id}", "a $${b}"], more=more),
+    ) == [
+        {"title": "t", "count": 3},
+        {"title": UNKNOWN, "labels": ["x", UNKNOWN, UNKNOWN, "a ${b}"], "more": {"n": UNKNOWN}},
+    ]
 
 
 def test_a_use_knows_the_items_that_are_written_in_its_batch():
     node = post(title="no ${it.n}: ${it.text}", count="${it.n}", labels=["${it.text}"], more={"a": "${x.y}"})
     node["batch"] = {"items": [{"n": 1, "text": "one"}, {"n": "${x.y}", "text": "two"}, {"n": 3}], "as": "it"}
-    plain, *items = uses(node)
-    assert plain.params == {"title": UNKNOWN, "count": UNKNOWN, "labels": [UNKNOWN], "more": {"a": UNKNOWN}}
-    assert [item.params for item in items] == [
+    assert params_of(node) == [
+        {"title": UNKNOWN, "count": UNKNOWN, "labels": [UNKNOWN], "more": {"a": UNKNOWN}},
         {"title": "no 1: one", "count": 1, "labels": ["one"], "more": {"a": UNKNOWN}},
         {"title": UNKNOWN, "count": UNKNOWN, "labels": ["two"], "more": {"a": UNKNOWN}},
         {"title": UNKNOWN, "count": 3, "labels": [UNKNOWN], "more": {"a": UNKNOWN}},
@@ -94,17 +87,14 @@ def test_a_use_knows_the_items_that_are_written_in_its_batch():
         # What the node wrote itself when it last ran.
         ([post()], {"edges": [edge("a", "a", "error")]}, {"count"}),
         ([post()], {"enable_namespacing": False}, set()),
+        # In a run, what is given is known to be there.
+        ([post()], {"enable_namespacing": False, "given": {"count", "other"}}, {"count"}),
         ([step("x", "lost"), post()], {"enable_namespacing": False}, None),
     ],
 )
 def test_a_use_names_the_keys_that_may_come_from_elsewhere(nodes, workflow, supplied):
     *_, use = uses(*nodes, **workflow)
     assert use.supplied == (None if supplied is None else frozenset(supplied))
-
-
-def test_in_a_run_without_namespacing_what_is_given_is_known_to_be_there():
-    (use,) = uses(post(), enable_namespacing=False, given=frozenset({"count", "other"}))
-    assert use.supplied == {"count"}
 
 
 @pytest.mark.parametrize(
@@ -215,35 +205,24 @@ def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(pflow_home):
     assert "no scale" in problem.message
 
 
-def started(*nodes, given, **workflow):
-    types = Types()
-    check_workflow({"nodes": list(nodes), **workflow}, types, frozenset(given), inputs=given)
-    return [use.params for use in types.uses]
+@pytest.mark.parametrize(
+    ("node", "given", "titles"),
+    [
+        (post(title="a ${title}"), {"count": 3}, ["a x"]),
+        (post(title="${secret}"), {"secret": "s"}, [UNKNOWN]),
+        (post(title="${all}"), {"all": STILL_TO_COME}, [UNKNOWN]),
+        (post(title="${item}") | {"batch": {"items": "${all}"}}, {"all": ["a", "b"]}, [UNKNOWN, "a", "b"]),
+    ],
+)
+def test_at_the_start_of_a_run_a_use_knows_the_inputs_but_secrets_and_what_is_still_to_come(
+    node, given, titles
+):
+    inputs = {"title": {"default": "x"}, "all": {"type": "any"}, "secret": {"secret": True}, "count": {}}
+    assert [params["title"] for params in params_of(node, given=given, inputs=inputs)] == titles
 
 
-DECLARED = {
-    "inputs": {"count": {"type": "int"}, "title": {"type": "str", "default": "x"}, "all": {"type": "list"}}
-}
-
-
-def test_at_the_start_of_a_run_a_use_knows_the_inputs():
-    (params,) = started(
-        post(title="a ${title}", labels="${all}"), given={"count": "3", "all": [1]}, **DECLARED
-    )
-    assert params == {"title": "a x", "count": 3, "labels": [1]}
-
-
-def test_a_use_does_not_know_inputs_that_are_secret_or_still_to_come():
-    declared = {"inputs": {"title": {"type": "str", "secret": True}, "count": {"type": "int"}}}
-    (params,) = started(
-        post(title="${title}", more={"n": "${count}"}),
-        given={"title": "s", "count": STILL_TO_COME},
-        **declared,
-    )
-    assert params == {"title": UNKNOWN, "more": {"n": UNKNOWN}}
-
-
-def test_a_batch_over_an_input_has_its_items():
-    node = {**post(title="${item}"), "batch": {"items": "${all}"}}
-    _, *items = started(node, given={"count": 1, "all": ["a", "b"]}, **DECLARED)
-    assert [item["title"] for item in items] == ["a", "b"]
+def test_inputs_come_to_a_use_in_the_types_of_its_params():
+    inputs = {"count": {"type": "int"}, "all": {"type": "list"}}
+    node = post(count="${count}", labels="${all}", more={"n": "${count}"})
+    (params,) = params_of(node, given={"count": "3", "all": [1]}, inputs=inputs)
+    assert params == {"title": "t", "count": 3, "labels": [1], "more": {"n": 3}}

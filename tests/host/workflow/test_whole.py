@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
-from node_types import NodeTypes, entry_of
+from node_types import NodeTypes, entry_of, fields
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import Field, Interface, Paths, PflowError
 from pflow_mcp_plugin.contract.problems import errors_in
@@ -34,7 +35,7 @@ IDS = ["a", "b", "c"]
 
 
 STRICT = Interface(
-    params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
+    params=fields("str: str", "int: int", "list: list", "dict: dict", "bool: bool"),
     outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
     actions=("default", "error", "timeout", "done"),
     inputs=("str",),
@@ -52,18 +53,8 @@ class Types(NodeTypes):
 
 texts = st.text(max_size=6) | st.sampled_from(
     [
-        "${a.out.x}",
-        "${b.out[0]}",
-        "x ${i} y",
-        "${",
-        "$${a}",
-        "${item}",
-        "${a}",
-        "a",
-        "i",
-        "__run__",
-        "[1]",
-        "1e999",
+        *("${a.out.x}", "${b.out[0]}", "x ${i} y", "${", "$${a}", "${item}", "${a}", "a", "i"),
+        *("__run__", "[1]", "1e999"),
     ]
 )
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
@@ -74,10 +65,14 @@ odd = st.recursive(
 )
 
 
+def some(**members):
+    """Draw objects with some of the members."""
+    return st.fixed_dictionaries({}, optional=members)
+
+
 words = st.sampled_from(["x", "$${a}", "${i}", "${i} and 1", "3"])
-params = st.fixed_dictionaries(
-    {}, optional={"str": words, "int": st.integers(), "list": st.lists(odd, max_size=2)}
-)
+params = some(str=words, int=st.integers(), list=st.lists(odd, max_size=2))
+counts = st.integers(0, 3)
 batches = st.fixed_dictionaries(
     {"items": st.just("${i}") | st.lists(odd, max_size=2)},
     optional={
@@ -85,13 +80,11 @@ batches = st.fixed_dictionaries(
         "parallel": st.booleans(),
         "max_concurrent": st.integers(1, 5),
         "error_handling": st.sampled_from(["fail_fast", "continue"]),
-        "max_retries": st.integers(0, 3),
-        "retry_wait": st.integers(0, 3),
+        "max_retries": counts,
+        "retry_wait": counts,
     },
 )
-retries = st.fixed_dictionaries(
-    {"max": st.integers(0, 3)}, optional={"wait": st.floats(0, 9), "backoff": st.just(2)}
-)
+retries = st.fixed_dictionaries({"max": counts}, optional={"wait": st.floats(0, 9), "backoff": st.just(2)})
 settings_of_nodes = st.fixed_dictionaries(
     {"type": st.sampled_from(["strict", "open", "old"]), "params": params},
     optional={"purpose": odd, "theirs": odd, "cache": st.sampled_from([True, False, None, {}, {"ttl": 60}])},
@@ -99,15 +92,7 @@ settings_of_nodes = st.fixed_dictionaries(
 repeated = (
     st.just({}) | batches.map(lambda batch: {"batch": batch}) | retries.map(lambda retry: {"retry": retry})
 )
-specs = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": st.just("any"),
-        "default": odd,
-        "required": st.booleans(),
-        "description": st.text(max_size=3),
-    },
-)
+specs = some(type=st.just("any"), default=odd, required=st.booleans(), description=st.text(max_size=3))
 
 BOX = "{http://www.w3.org/2000/svg}rect"
 
@@ -117,8 +102,8 @@ def sound_workflows(draw):
     ids = IDS[: draw(st.integers(1, 3))]
     nodes = [{"id": node_id, **draw(settings_of_nodes), **draw(repeated)} for node_id in ids]
     actions = draw(st.lists(st.sampled_from(["error", "done", "timeout"]), max_size=2, unique=True))
-    chain = [{"from": one, "to": other} for one, other in pairwise(ids)]
-    back = [{"from": ids[-1], "to": draw(st.sampled_from(ids)), "action": action} for action in actions]
+    chain = [edge(one, other) for one, other in pairwise(ids)]
+    back = [edge(ids[-1], draw(st.sampled_from(ids)), action) for action in actions]
     last = f"${{{ids[-1]}}}"
     mappings = {ids[0]: {"input_mappings": {"str": "i"}, "output_mappings": {"out": "kept"}}}
     return {
@@ -135,9 +120,7 @@ def sound_workflows(draw):
 
 
 def places(value):
-    for key in (
-        list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    ):
+    for key in [*value] if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from places(value[key])
 
@@ -172,8 +155,8 @@ def compiled_or_refused(workflow, given_inputs):
         return None, error
 
 
-UNKNOWN_START = {"nodes": [{"id": "a", "type": "open"}], "start_node": "z"}
-TWINS = {"nodes": [{"id": "a", "type": "open"}, {"id": "a", "type": "open"}]}
+UNKNOWN_START = flow(step("a", "open"), start_node="z")
+TWINS = flow(step("a", "open"), step("a", "open"))
 
 
 @settings(max_examples=200)
@@ -198,14 +181,8 @@ def ends(path):
     place, begin = (0.0, 0.0), None
     for letter, numbers in re.findall(r"([MCHV])([^MCHV]*)", path):
         values = [float(number) for number in numbers.split()]
-        x, y = (
-            values[-2:]
-            if letter in "MC"
-            else (values[0], place[1])
-            if letter == "H"
-            else (place[0], values[0])
-        )
-        place, begin = (x, y), begin or (x, y)
+        place = {"H": (values[0], place[1]), "V": (place[0], values[0])}.get(letter, (*values[-2:],))
+        begin = begin or place
     return begin, place
 
 
@@ -215,20 +192,17 @@ def on_the_edge(place, box):
     return (across and y in (top, top + height)) or (down and x in (left, left + width))
 
 
+def edges_of(drawn):
+    """Return where each edge of a drawing begins and ends."""
+    lines = drawn.iter(BOX.replace("rect", "path"))
+    return [ends(line.attrib["d"]) for line in lines if "edge" in line.attrib.get("class", "")]
+
+
 @pytest.mark.parametrize(("columns", "along"), [(0, 1), (3, 0)])
 def test_edges_run_downwards_or_across(columns, along):
-    workflow = {
-        "nodes": [{"id": "a", "type": "open"}, {"id": "b", "type": "open"}],
-        "edges": [{"from": "a", "to": "b"}],
-    }
+    workflow = flow(step("a", "open"), step("b", "open"), edges=[edge("a", "b")])
     whole = DrawnWorkflow.of(read_document(normalise(workflow, Types().upgrade), Findings()))
-    drawn = ET.fromstring(svg(whole, columns))
-    (line,) = (
-        each.attrib["d"]
-        for each in drawn.iter(BOX.replace("rect", "path"))
-        if "edge" in each.attrib.get("class", "")
-    )
-    begin, end = ends(line)
+    ((begin, end),) = edges_of(ET.fromstring(svg(whole, columns)))
     assert begin[along] < end[along]
     assert begin[1 - along] == end[1 - along]
 
@@ -245,18 +219,16 @@ def test_whatever_can_be_read_can_be_drawn(workflow):
     whole = DrawnWorkflow.of(document)
     for columns in (0, 3, 6):
         drawn = ET.fromstring(svg(whole, columns))  # it is well-formed
-        boxes = [
-            tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height")) for box in drawn.iter(BOX)
-        ]
+        sides = ("x", "y", "width", "height")
+        boxes = [tuple(float(box.attrib[side]) for side in sides) for box in drawn.iter(BOX)]
         assert len(boxes) == len(document.nodes)
         width, height = float(drawn.attrib["width"]), float(drawn.attrib["height"])
         assert all(x >= 0 and y >= 0 and x + w <= width and y + h <= height for x, y, w, h in boxes)
         places = {box[:2] for box in boxes}
         assert len(places) == len({node.id for node in document.nodes})  # no box covers another
         assert columns == 0 or len({x for x, _ in places}) <= columns
-        for line in drawn.iter(BOX.replace("rect", "path")):
-            if "edge" in line.attrib.get("class", ""):
-                assert all(any(on_the_edge(end, box) for box in boxes) for end in ends(line.attrib["d"]))
+        for both in edges_of(drawn):
+            assert all(any(on_the_edge(end, box) for box in boxes) for end in both)
     every = [whole, *(inner for _, inner in whole.every())]
     assert len(mermaid(whole).splitlines()) == bool(whole.graph.start) + sum(
         1 + len(one.document.nodes) + sum(map(len, one.graph.successors.values())) for one in every
