@@ -34,17 +34,13 @@ def value(text):
 numbers = st.one_of(
     st.integers(0, 12).map(str), st.sampled_from(["2.5", "0.1", "a", "b", "half", "list[1]", "object.p"])
 )
+signs = st.builds(
+    "{1}{0}{2}".format, st.sampled_from(["+", "-", "*", "/", "//", "%"]), *[st.sampled_from(["", " "])] * 2
+)
 formulas = st.recursive(
     numbers,
     lambda inner: st.one_of(
-        st.builds(
-            "{}{}{}{}{}".format,
-            inner,
-            st.sampled_from(["", " "]),
-            st.sampled_from(["+", "-", "*", "/", "//", "%"]),
-            st.sampled_from(["", " "]),
-            inner,
-        ),
+        st.builds("{}{}{}".format, inner, signs, inner),
         st.builds("({})".format, inner),
         st.builds("-({})".format, inner),
         numbers.map("-{}".format),
@@ -185,8 +181,8 @@ def test_what_is_jmespath_means_what_it_means_there(text, values):
 
 def checked(bench, expression, *nodes, **inputs):
     """Return the severity, message and step of each problem of a workflow with one expression."""
-    last = {"id": "last", "type": "transform", "params": {"expression": expression}}
-    found = bench.host.runner.validate({"inputs": inputs, "nodes": [*nodes, last]})
+    last = step("last", "transform", {"expression": expression})
+    found = bench.host.runner.validate(flow(*nodes, last, inputs=inputs))
     return [(it.severity, it.message, it.suggestion) for it in found if "is not used" not in it.message]
 
 
@@ -226,46 +222,42 @@ def test_validation_names_what_can_never_be_calculated(bench, expression, messag
 )
 def test_the_type_of_a_result_is_known(bench, expression, wanted, severity):
     bench.declare("t-take", [f"value: {wanted}"])
-    made = {"id": "made", "type": "transform", "params": {"expression": expression}}
-    take = {"id": "take", "type": "t-take", "params": {"value": "${made.result}"}}
+    made = step("made", "transform", {"expression": expression})
     inputs = {"n": NUMBER, "ratio": {"type": "float"}, "some": {}}
-    found = bench.host.runner.validate({"inputs": inputs, "nodes": [made, take]})
+    take = step("take", "t-take", {"value": "${made.result}"})
+    found = bench.host.runner.validate(flow(made, take, inputs=inputs))
     assert [it.severity for it in found if "is not used" not in it.message] == [severity] * bool(severity)
 
 
 def test_a_condition_that_is_a_difference_is_always_true(bench):
-    node = {"id": "a", "type": "echo", "when": "n - 1", "params": {"message": "x"}}
-    (found,) = bench.host.runner.validate({"inputs": {"n": NUMBER}, "nodes": [node]})
+    node = step("a", "echo", {"message": "x"}, when="n - 1")
+    (found,) = bench.host.runner.validate(flow(node, inputs={"n": NUMBER}))
     assert "is a number, so it is always true" in found.message
 
 
 @pytest.mark.parametrize("known", ["read-file", "fetch-2", "a-b-c"])
 def test_a_name_with_a_hyphen_is_not_taken_for_a_difference(bench, known):
-    node = {"id": known, "type": "echo", "params": {"message": "x"}}
-    for severity, message, next_step in checked(bench, f"{known}.message", node):
-        assert severity == "error"
-        assert f"{known} is a difference" in message
-        assert next_step == f'Put a name with a hyphen in double quotes: "{known}"'
-    assert checked(bench, f"{known}.message", node) != []
+    node = step(known, "echo", {"message": "x"})
+    found = checked(bench, f"{known}.message", node)
+    assert found
+    assert {severity for severity, *_ in found} == {"error"}
+    assert all(f"{known} is a difference" in message for _, message, _ in found)
+    assert {it[2] for it in found} == {f'Put a name with a hyphen in double quotes: "{known}"'}
     assert checked(bench, f'"{known}".message', node) == []
+    found = checked(bench, "fetch.message.content-type", step("fetch", "echo", {"message": "x"}))
+    assert [it[2] for it in found] == ['Put a name with a hyphen in double quotes: "content-type"']
 
 
 def test_a_difference_of_known_names_is_a_difference(bench):
-    inputs = {"read": NUMBER, "file": NUMBER, "read-file": NUMBER}
+    inputs = dict.fromkeys(("read", "file", "read-file"), NUMBER)
     assert checked(bench, "read-file", **inputs) == []
-    assert bench.run(
-        flow(step("d", "transform", {"expression": "read-file"}), inputs=inputs), **dict.fromkeys(inputs, 3)
-    )
-
-
-def test_a_member_with_a_hyphen_gets_the_same_hint(bench):
-    fetch = {"id": "fetch", "type": "echo", "params": {"message": "x"}}
-    found = checked(bench, "fetch.message.content-type", fetch)
-    assert [step for *_, step in found] == ['Put a name with a hyphen in double quotes: "content-type"']
+    node = step("d", "transform", {"expression": "read-file"})
+    outcome = bench.run(flow(node, inputs=inputs, outputs={"d": "${d.result}"}), **dict.fromkeys(inputs, 3))
+    assert outcome.outputs == {"d": 0}
 
 
 def test_a_division_by_zero_fails_the_node(bench):
-    node = {"id": "share", "type": "transform", "params": {"expression": "1 / n"}}
-    outcome = bench.run({"inputs": {"n": NUMBER}, "nodes": [node]}, n=0)
+    node = step("share", "transform", {"expression": "1 / n"})
+    outcome = bench.run(flow(node, inputs={"n": NUMBER}), n=0)
     assert "Node share" in outcome.error.message
     assert "/ divides by zero: n is 0" in outcome.error.message

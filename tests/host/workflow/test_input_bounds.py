@@ -92,11 +92,9 @@ def test_a_value_beyond_its_bounds_is_refused(spec, value, message):
     assert message in str(bound(spec, value))
 
 
-def test_a_secret_value_is_not_in_the_message():
-    assert bound({"type": "str", "pattern": "^x$", "secret": True}, "canary").endswith(
-        "the value given is not"
-    )
-    assert "canary" not in bound({"enum": ["x"], "secret": True}, "canary")
+@pytest.mark.parametrize("spec", [{"type": "str", "pattern": "^x$"}, {"enum": ["x"]}])
+def test_a_secret_value_is_not_in_the_message(spec):
+    assert bound({**spec, "secret": True}, "canary").endswith("the value given is not")
 
 
 @pytest.mark.parametrize(
@@ -124,11 +122,7 @@ def test_a_secret_value_is_not_in_the_message():
         ({"type": "int", "enum": [1, 9], "maximum": 5}, ".enum[1]", "A value of the enum must be at most 5"),
         ({"type": "str", "enum": ["a"], "pattern": "^b"}, ".enum[0]", "must be a string that matches ^b"),
         ({"enum": ["a"], "default": "b"}, ".default", 'The default of input it must be one of "a"'),
-        (
-            {"type": "int", "minimum": 1, "default": 0},
-            ".default",
-            "The default of input it must be at least 1",
-        ),
+        ({"type": "int", "minimum": 1, "default": 0}, ".default", "default of input it must be at least 1"),
     ],
 )
 def test_bounds_that_cannot_be_right_are_errors_with_places(spec, place, message):
@@ -210,12 +204,8 @@ def test_the_schema_of_a_typed_tool_has_the_bounds(bench):
     schema = input_schema(bench.host.runner.interface(document(step("a", "echo", params), **inputs)))
     jsonschema.Draft202012Validator.check_schema(schema)
     size, count, code, mode = (schema["properties"][name] for name in inputs)
-    assert size == {
-        "type": "string",
-        "description": "how large",
-        "enum": ["small", "large"],
-        "default": "small",
-    }
+    assert size.pop("description") == "how large"
+    assert size == {"type": "string", "enum": ["small", "large"], "default": "small"}
     assert count == {"type": "integer", "minimum": 1, "maximum": 9}
     assert code == {"type": "string", "pattern": r"^[a-z]+-\d{2}$"}
     assert mode == {"type": ["string", "null"], "enum": ["x", None], "default": None}
@@ -258,9 +248,9 @@ def test_an_exported_program_names_and_checks_the_bounds(pflow, file, tmp_path):
 
 def test_a_cached_workflow_with_a_condition_on_the_time_is_not_reused(bench):
     bench.known["t-pure"] = attrs.evolve(bench.declare("t-pure", outputs=["x"]), purity="flow_safe")
-    inner = flow(step("a", "t-pure"), step("b", "t-pure"), edges=[edge("a", "b")], outputs={"x": "${a.x}"})
+    nodes = (step("a", "t-pure"), step("b", "t-pure"))
     for when, severity in (("now () > '2026'", "warning"), ("a.x == 'now'", None)):
-        inner["edges"][0]["when"] = when
+        inner = flow(*nodes, edges=[edge("a", "b", when=when)], outputs={"x": "${a.x}"})
         outer = flow(step("in", "workflow", {"workflow": inner}, cache=True))
         found = [it.severity for it in bench.host.runner.validate(outer) if "cache" in it.path]
         assert found == ([severity] if severity else [])
