@@ -117,21 +117,14 @@ def test_a_conversion_that_would_lose_something_is_refused(kind, value):
 def test_what_would_be_lost_is_told(text, lost):
     with pytest.raises(TypeMismatch) as caught:
         to("dict", text)
-    given = f"str {json.dumps(text)}" + (f" ({lost})" if lost else "")
+    given = f"str {json.dumps(text)} ({lost})"
     assert (caught.value.given, str(caught.value)) == (given, f"expected dict, got {given}")
 
 
 @pytest.mark.parametrize(
     ("value", "given"),
-    [
-        (7, "int 7"),
-        ("é", 'str "é"'),
-        (10**400, "int 10000"),
-        (10**5000, "int"),
-        ([10**5000], "list"),
-        ({"a": 10**5000}, "dict"),
-    ],
-    ids=["short", "text", "long", "more digits than Python writes", "in a list", "in an object"],
+    [(7, "int 7"), ("é", 'str "é"'), (10**400, "int 10000"), (10**5000, "int"), ([10**5000], "list")],
+    ids=["short", "text", "long", "more digits than Python writes", "in a list"],
 )
 def test_a_value_that_does_not_fit_is_named_by_its_type_however_large_it_is(value, given):
     with pytest.raises(TypeMismatch) as caught:
@@ -186,22 +179,14 @@ def exact(digits):
 @example("[1e999, 0.12345678901234567890123]", "list")
 @example('{"a": 1, "a": 2}', "dict")
 @example("[1e-99999999999999999999]", "list")
-def test_coercion_loses_nothing(value, kind):
+def test_coercion_loses_nothing_and_what_it_made_stays_as_it_is(value, kind):
     try:
         converted = to(kind, value)
     except TypeMismatch:
         return
     if converted is not value:
         assert meaning(spelled(converted)) == meaning(spelled(value))
-
-
-@given(json_values | json_texts, unions)
-def test_coercing_twice_changes_nothing_more(value, kind):
-    try:
-        once = to(kind, value)
-    except TypeMismatch:
-        return
-    assert to(kind, once) is once or to(kind, once) == once
+    assert to(kind, converted) is converted or to(kind, converted) == converted
 
 
 @given(value=json_values | json_texts, wanted=unions, others=unions)
@@ -220,10 +205,7 @@ def test_a_list_or_object_that_is_passed_on_becomes_its_json_where_only_text_fit
     assert passed_on({"a": ["ä", 1]}, text) == '{"a": ["ä", 1]}'
     assert passed_on([1], Field(key="x", type="str | list")) == [1]
     assert passed_on(3, text) == "3"
-    for value, field in (([1], number), ([math.nan], text), ([object()], text), (["a"], _choice("a"))):
+    choice = Field(key="x", type="str", schema={"type": "string", "enum": ["a"]})
+    for value, field in (([1], number), ([math.nan], text), ([object()], text), (["a"], choice)):
         with pytest.raises(TypeMismatch):
             passed_on(value, field)
-
-
-def _choice(*allowed):
-    return Field(key="x", type="str", schema={"type": "string", "enum": [*allowed]})

@@ -2,36 +2,20 @@ import json
 from pathlib import Path
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError, Problem, RunOptions, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
 
-ECHO = {"id": "c", "type": "echo", "params": {"message": "x"}}
-FLOW = {"nodes": [{"id": "a", "type": "t-say"}, {"id": "b", "type": "t-say"}, ECHO]}
+ECHO = step("c", "echo", {"message": "x"})
+FLOW = flow(step("a", "t-say"), step("b", "t-say"), ECHO)
 
 
 @pytest.fixture
 def saying(bench):
-    ran = []
-
-    @bench.node("t-say", outputs=["said"])
-    class Say:
-        def set_params(self, params):
-            pass
-
-        def run(self, shared):
-            ran.append(1)
-
-    bench.ran = ran
+    bench.acts("t-say", outputs=["said"])(lambda shared, params: None)
     return bench
-
-
-def noting(checks):
-    def note(check):
-        checks.append(check)
-
-    return note
 
 
 def differing(**fields):
@@ -50,10 +34,10 @@ def found(bench, workflow=FLOW):
 
 def test_without_being_asked_for_no_lock_is_checked(saying):
     asked = []
-    saying.plug(pflow_check_lock=noting(asked))
+    saying.plug(pflow_check_lock=lambda check: asked.extend([check]))
     saying.host.runner.validate(FLOW)
     saying.host.runner.compile(FLOW)
-    assert saying.run({"nodes": [{"id": "a", "type": "t-say"}]}).success
+    assert saying.run(FLOW).success
     assert asked == []
 
 
@@ -75,32 +59,32 @@ def test_a_warning_of_a_plugin_stops_nothing_and_is_among_those_of_the_workflow(
 
 def test_differences_are_told_together_with_the_other_problems(saying):
     saying.plug(pflow_check_lock=differing())
-    messages = str(found(saying, {"nodes": [*FLOW["nodes"], {"id": "d", "type": "t-sy"}, {"id": ""}]}))
+    messages = str(found(saying, flow(*FLOW["nodes"], step("d", "t-sy"), {"id": ""})))
     assert "1 → 2" in messages
     assert "t-sy" in messages
 
 
-def broken(check):
-    raise RuntimeError("no ink")
+def raising(error):
+    def check_lock(check):
+        raise error
+
+    return check_lock
 
 
-def unreadable(check):
-    raise PflowError("lock.toml, line 1: not TOML", suggestions=("Correct it",), kind="config")
-
-
-def with_problems(check):
-    problems = (Problem(message="first", path="x"), Problem(message="second", path="y"))
-    raise PflowError("lock.toml: 2 problems", problems=problems, kind="config")
+PROBLEMS = (Problem(message="first", path="x"), Problem(message="second", path="y"))
 
 
 @pytest.mark.parametrize(
     ("hook", "expected"),
     [
-        (broken, ["RuntimeError: no ink"]),
+        (raising(RuntimeError("no ink")), ["RuntimeError: no ink"]),
         (lambda check: [5], ["TypeError: it returned a int, not a Problem"]),
         (lambda check: 5, ["TypeError: "]),
-        (unreadable, ["lock.toml, line 1: not TOML"]),
-        (with_problems, ["lock.toml: 2 problems", "first", "second"]),
+        (raising(PflowError("lock.toml, line 1: not TOML", kind="config")), ["lock.toml, line 1: not TOML"]),
+        (
+            raising(PflowError("lock.toml: 2 problems", problems=PROBLEMS)),
+            ["lock.toml: 2 problems", "first", "second"],
+        ),
     ],
 )
 def test_a_plugin_that_fails_has_compared_nothing_so_nothing_runs(saying, hook, expected):
@@ -115,63 +99,50 @@ def test_a_plugin_that_fails_has_compared_nothing_so_nothing_runs(saying, hook, 
     assert refused.value.exit_code == 2
 
 
-def test_nodes_whose_plugin_has_no_lock_file_are_named(saying):
+@pytest.mark.parametrize(
+    ("workflow", "message"),
+    [
+        (FLOW, "Plugin bench has no lock file, so its nodes may change: t-say"),
+        (flow(ECHO), "Nothing in this workflow is locked: it has no node of a plugin"),
+    ],
+)
+def test_what_no_lock_file_can_hold_is_a_warning(saying, workflow, message):
     saying.plug(pflow_check_lock=lambda check: ())
-    (warning,) = found(saying)
-    assert warning == (
-        "warning",
-        "validation",
-        "Plugin bench has no lock file, so its nodes may change: t-say",
-    )
-
-
-def test_a_workflow_without_a_node_of_a_plugin_is_said_to_have_nothing_locked(saying):
-    (warning,) = found(saying, {"nodes": [ECHO]})
-    assert warning == (
-        "warning",
-        "validation",
-        "Nothing in this workflow is locked: it has no node of a plugin",
-    )
-
-
-class Locking:
-    """A plugin without nodes that refuses everything, and notes where it was told to look."""
-
-    def __init__(self):
-        self.folders = []
-
-    @hookimpl
-    def pflow_check_lock(self, check):
-        self.folders.append(check.folder)
-        return [Problem(message="not as locked")]
+    assert found(saying, workflow) == [("warning", "validation", message)]
 
 
 @pytest.fixture
 def typed(pflow_home, tmp_path, monkeypatch, capsys):
-    """Run a command line with a plugin that refuses everything; returns its exit code and what it printed."""
+    """Run a command line with a plugin that refuses everything; returns its exit code and what it printed.
+
+    `typed.folders` are the folders where it was told to look.
+    """
     monkeypatch.chdir(tmp_path)
-    locking = Locking()
+
+    class Locking:
+        @hookimpl
+        def pflow_check_lock(self, check):
+            run.folders.append(check.folder)
+            return [Problem(message="not as locked")]
 
     def run(*words):
         manager = create_manager()
-        manager.register(locking, "locking")
+        manager.register(Locking(), "locking")
         code = main([*words], manager)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
+        return code, *capsys.readouterr()
 
-    run.folders = locking.folders
+    run.folders = []
     return run
 
 
-def flow(path):
+def written(path):
     path.parent.mkdir(exist_ok=True)
-    nodes = [{"id": "c", "type": "write-file", "params": {"file_path": "ran", "content": "x"}}]
-    path.write_text(json.dumps({"nodes": nodes}))
+    path.write_text(json.dumps(flow(step("c", "write-file", {"file_path": "ran", "content": "x"}))))
     return str(path)
 
 
 def test_a_locked_run_is_refused_with_exit_code_2_before_anything_runs(typed, tmp_path):
-    path = flow(tmp_path / "flow.json")
+    path = written(tmp_path / "flow.json")
     code, out, err = typed("run", path, "--locked")
     assert (code, out) == (2, "")
     assert "not as locked" in err
@@ -183,8 +154,8 @@ def test_a_locked_run_is_refused_with_exit_code_2_before_anything_runs(typed, tm
 
 
 def test_a_lock_file_is_looked_for_beside_a_file_only(typed, tmp_path):
-    typed("validate", flow(tmp_path / "flows" / "flow.json"), "--locked")
-    typed("workflow", "save", flow(tmp_path / "flow.json"), "--name", "kept")
+    typed("validate", written(tmp_path / "flows" / "flow.json"), "--locked")
+    typed("workflow", "save", written(tmp_path / "flow.json"), "--name", "kept")
     typed("validate", "kept", "--locked")
     typed("validate", "flow.json", "--locked")
     assert typed.folders == [tmp_path / "flows", None, Path()]

@@ -25,9 +25,7 @@ SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 texts = st.one_of(
-    st.sampled_from(
-        ["a", "b-1", "", "__run__", "__", "a\n", "a b", "é", "${a.b}", "default", "str", "1.0", "2"]
-    ),
+    st.sampled_from(["a", "b-1", "", "__run__", "__", "a\n", "a b", "é", "${a.b}", "default", "str", "1.0"]),
     st.text(alphabet="a_-1${} |.\n", max_size=6),
 )
 scalars = st.one_of(
@@ -37,9 +35,7 @@ anything = st.one_of(scalars, st.lists(scalars, max_size=2), st.dictionaries(tex
 
 
 def members(**fitting):
-    return st.fixed_dictionaries(
-        {}, optional={key: st.one_of(value, anything) for key, value in fitting.items()}
-    )
+    return st.fixed_dictionaries({}, optional={key: value | anything for key, value in fitting.items()})
 
 
 names = st.sampled_from(["a", "b", "c-1"])
@@ -65,11 +61,7 @@ nodes = members(
     retry=st.one_of(retries, st.just({"max": 1})),
     cache=st.one_of(st.booleans(), members(ttl=st.one_of(counts, st.just(31_536_001)), often=counts)),
     verify=members(
-        node=names,
-        happened=texts,
-        result=texts,
-        params=st.dictionaries(texts, texts, max_size=2),
-        often=texts,
+        node=names, happened=texts, result=texts, params=st.dictionaries(texts, texts), often=texts
     ),
     purpose=texts,
     when=texts,
@@ -127,14 +119,11 @@ def test_on_anything(value):
 
 def test_the_schema_is_one_and_describes_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    keys = {"node": NODE_KEYS, "edge": EDGE_KEYS, "input": INPUT_KEYS, **TABLES}
     assert set(SCHEMA["properties"]) == _KEYS
-    assert set(SCHEMA["$defs"]["node"]["properties"]) == NODE_KEYS
-    assert set(SCHEMA["$defs"]["edge"]["properties"]) == EDGE_KEYS
-    assert set(SCHEMA["$defs"]["input"]["properties"]) == INPUT_KEYS
-    assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(BATCH)
-    assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(RETRY)
-    assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(CACHE)
-    assert set(SCHEMA["$defs"]["verify"]["properties"]) == set(VERIFY)
+    assert {name: set(SCHEMA["$defs"][name]["properties"]) for name in keys} == {
+        name: set(known) for name, known in keys.items()
+    }
 
 
 @pytest.mark.parametrize("table", TABLES)

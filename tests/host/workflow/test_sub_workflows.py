@@ -1,29 +1,30 @@
 import json
 
-import attrs
 import pytest
 from node_types import NodeTypes, entry_of
+from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import Field, Interface, PflowError
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.sub_workflows import DEEPEST
 
-GREET = {
-    "inputs": {"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
-    "nodes": [{"id": "say", "type": "echo", "params": {"message": "hi ${name} ${times}"}}],
-    "outputs": {"text": "${say.message}"},
-}
+GREET = flow(
+    step("say", "echo", {"message": "hi ${name} ${times}"}),
+    inputs={"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
+    outputs={"text": "${say.message}"},
+)
+ECHO = flow(step("e", "echo", {"message": 1}))
 
 
-def step(workflow, node_id="greet", **params):
-    return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
+def calling(workflow, node_id="greet", **params):
+    return step(node_id, "workflow", {"workflow": workflow, **params})
 
 
 @pytest.fixture
 def problems(bench):
     def check(*nodes, **workflow):
-        found = bench.host.runner.validate({"nodes": list(nodes), **workflow})
+        found = bench.host.runner.validate(flow(*nodes, **workflow))
         return [f"{problem.path}: {problem.message}" for problem in found]
 
     return check
@@ -31,10 +32,9 @@ def problems(bench):
 
 @pytest.mark.parametrize("namespaced", [True, False])
 def test_the_use_of_a_misspelt_node_is_checked_as_that_of_the_one_that_is_meant(problems, namespaced):
-    first = {"id": "a", "type": "ecko", "params": {"mesage": "hi"}}
-    second = {"id": "b", "type": "echo", "params": {"message": "${a.mesage}"}}
-    inner = step({"nodes": [{"id": "c", "type": "reed-file"}]})
-    found = problems(first, second, inner, enable_namespacing=namespaced)
+    nodes = [step("a", "ecko", {"mesage": "hi"}), step("b", "echo", {"message": "${a.mesage}"})]
+    inner = calling(flow(step("c", "reed-file")))
+    found = problems(*nodes, inner, enable_namespacing=namespaced)
     assert {each.partition(": ")[2] for each in found if ": in workflow" not in each} >= {
         "Unknown node type ecko",
         "Node a (ecko) has no parameter mesage",
@@ -46,25 +46,25 @@ def test_the_use_of_a_misspelt_node_is_checked_as_that_of_the_one_that_is_meant(
 
 
 def test_what_a_sub_workflow_without_namespacing_lacks_may_be_passed_to_it(bench):
-    inner = {"enable_namespacing": False, "nodes": [{"id": "echo"}]}
-    assert bench.run({"nodes": [step(inner, message="hi")]}).outputs == {"message": "hi"}
+    inner = flow({"id": "echo"}, enable_namespacing=False)
+    assert bench.run(flow(calling(inner, message="hi"))).outputs == {"message": "hi"}
 
 
 def test_an_input_of_the_workflow_is_passed_on_under_its_own_name(problems):
-    assert problems(step(GREET), inputs={"name": {"type": "str"}}) == []
+    assert problems(calling(GREET), inputs={"name": {"type": "str"}}) == []
 
 
 def test_problems_in_a_workflow_written_in_place_have_their_path_there(problems):
-    broken = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "${b.x}"}}]}
-    [problem] = problems(step({"nodes": [step(broken)]}))
+    broken = flow(step("a", "echo", {"message": "${b.x}"}))
+    [problem] = problems(calling(flow(calling(broken))))
     inside = "$.nodes[0].params.workflow.nodes[0].params.workflow"
     assert problem.startswith(f"{inside}.nodes[0].params.message: ")
 
 
 def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
-    bench.host.library.save("inner", {"nodes": [{"id": "a", "type": "echo", "params": {"massage": 1}}]})
-    bench.host.library.save("outer", {"nodes": [step("inner")]})
-    found = bench.host.runner.validate({"nodes": [step("outer")]})
+    bench.host.library.save("inner", flow(step("a", "echo", {"massage": 1})))
+    bench.host.library.save("outer", flow(calling("inner")))
+    found = bench.host.runner.validate(flow(calling("outer")))
     assert {problem.source for problem in found} == {str(bench.host.library.path("inner"))}
     assert found[0].path == "$.nodes[0].params.massage"
     assert found[0].message.startswith("in workflow inner: Node a (echo) has no parameter massage")
@@ -73,16 +73,16 @@ def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
 
 def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
     (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "outer.json").write_text(json.dumps({"nodes": [step("greet.json", name="A")]}))
+    (tmp_path / "parts" / "outer.json").write_text(json.dumps(flow(calling("greet.json", name="A"))))
     (tmp_path / "parts" / "greet.json").write_text(json.dumps(GREET))
-    top = {"nodes": [step("parts/outer.json")]}
+    top = flow(calling("parts/outer.json"))
     runner = bench.host.runner.at(WorkflowPlace(file=tmp_path / "top.json", name="top.json"))
     assert runner.validate(top) == ()
     [problem] = bench.host.runner.validate(top)
     assert "has no file of its own" in problem.message
     assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "validation")
     assert problem.suggestion == "Save it too (pflow workflow save), and write its name"
-    [problem] = runner.validate({"nodes": [step("parts/gret.json")]})
+    [problem] = runner.validate(flow(calling("parts/gret.json")))
     assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "not_found")
     assert problem.suggestion == f"Did you mean {tmp_path / 'parts' / 'greet.json'}?"
 
@@ -99,9 +99,9 @@ def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
     ],
 )
 def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
-    node = step(called) if called is not None else {"id": "greet", "type": "workflow"}
+    node = calling(called) if called is not None else step("greet", "workflow")
     bench.host.library.save("greet", GREET)
-    found = bench.host.runner.validate({"nodes": [node], "inputs": {"name": {"type": "str"}}})
+    found = bench.host.runner.validate(flow(node, inputs={"name": {"type": "str"}}))
     errors = [problem for problem in found if problem.severity == "error"]
     assert len(errors) == 1
     assert message in errors[0].message
@@ -109,31 +109,22 @@ def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
 
 
 def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, tmp_path):
-    for name, called in (
-        ("a.json", "b.json"),
-        ("b.json", {"nodes": [step("./c.json")]}),
-        ("c.json", "a.json"),
-    ):
-        (tmp_path / name).write_text(json.dumps({"nodes": [step(called)]}))
+    ways = {"a.json": "b.json", "b.json": flow(calling("./c.json")), "c.json": "a.json"}
+    for name, called in ways.items():
+        (tmp_path / name).write_text(json.dumps(flow(calling(called))))
     top = WorkflowPlace(file=tmp_path / "a.json", name="a.json")
     [problem] = bench.host.runner.at(top).validate(json.loads((tmp_path / "a.json").read_text()))
     assert "would run itself: a.json -> b.json -> ./c.json -> a.json" in problem.message
-    bench.host.library.save("self", {"nodes": [step("self")]})
-    [problem] = bench.host.runner.validate({"nodes": [step("self")]})
+    bench.host.library.save("self", flow(calling("self")))
+    [problem] = bench.host.runner.validate(flow(calling("self")))
     assert "would run itself: self -> self" in problem.message
-    assert (problem.path, problem.kind, bool(problem.suggestion)) == (
-        "$.nodes[0].params.workflow",
-        "validation",
-        True,
-    )
+    assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "validation")
+    assert problem.suggestion
 
 
 def test_workflows_may_run_one_in_another_so_deep_and_no_deeper(bench):
     def nested(levels):
-        inner = {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]}
-        for _ in range(levels - 1):
-            inner = {"nodes": [step(inner)]}
-        return inner
+        return flow(calling(nested(levels - 1))) if levels > 1 else ECHO
 
     assert bench.host.runner.validate(nested(DEEPEST)) == ()
     [problem] = bench.host.runner.validate(nested(DEEPEST + 1))
@@ -144,22 +135,20 @@ def test_workflows_may_run_one_in_another_so_deep_and_no_deeper(bench):
 
 def test_the_depth_counts_from_the_top_for_a_workflow_that_was_checked_before(bench):
     library = bench.host.library
-    library.save("w0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
+    library.save("w0", ECHO)
     for level in range(1, DEEPEST):
-        library.save(f"w{level}", {"nodes": [step(f"w{level - 1}")]})
+        library.save(f"w{level}", flow(calling(f"w{level - 1}")))
     assert bench.host.runner.validate(library.get(f"w{DEEPEST - 1}")) == ()
-    found = bench.host.runner.validate({"nodes": [step("w3"), step(f"w{DEEPEST - 1}", "deep")]})
+    found = bench.host.runner.validate(flow(calling("w3"), calling(f"w{DEEPEST - 1}", "deep")))
     assert [problem.severity for problem in found] == ["error"]
     assert f"more than {DEEPEST} deep" in found[0].message
 
 
 def test_workflows_that_multiply_are_refused_quickly(bench):
     library = bench.host.library
-    for name in ("a", "b", "c", "d"):
-        library.save(f"{name}-0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
-    for level in range(1, DEEPEST):
-        below = {"nodes": [step(f"{name}-{level - 1}", f"n{name}") for name in ("a", "b", "c", "d")]}
-        for name in ("a", "b", "c", "d"):
+    for level in range(DEEPEST):
+        below = flow(*[calling(f"{name}-{level - 1}", f"n{name}") for name in "abcd"]) if level else ECHO
+        for name in "abcd":
             library.save(f"{name}-{level}", below)
     top = library.get(f"a-{DEEPEST - 1}")
     found = bench.host.runner.validate(top)
@@ -171,39 +160,27 @@ def test_workflows_that_multiply_are_refused_quickly(bench):
 
 
 def test_an_input_named_workflow_cannot_be_passed_on(bench):
-    taken = {
-        "inputs": {"workflow": {}},
-        "nodes": [{"id": "e", "type": "echo", "params": {"message": "${workflow}"}}],
-    }
-    [problem] = bench.host.runner.validate({"nodes": [step(taken)], "inputs": {"workflow": {}}})[:1]
+    taken = flow(step("e", "echo", {"message": "${workflow}"}), inputs={"workflow": {}})
+    [problem] = bench.host.runner.validate(flow(calling(taken), inputs={"workflow": {}}))[:1]
     assert "has an input workflow" in problem.message
     assert (problem.kind, problem.suggestion) == ("validation", "Rename the input")
 
 
 class Types(NodeTypes):
-    def __init__(self, **purities):
-        self.purities = purities
+    """A node type of each purity or other fact that is asked for, and `workflow`."""
 
-    def find(self, node_type):
-        if node_type == "workflow":
-            return entry_of("workflow", description="its own")
-        interface = Interface(outputs=(Field(key="x", type="int"),), actions=("default", "error", "timeout"))
-        return entry_of(node_type, interface, purity=self.purities[node_type])
+    def __init__(self, **facts):
+        super().__init__(entry_of("a", **facts), entry_of("workflow", description="its own"))
 
 
 @pytest.mark.parametrize("cacheable", [True, False])
 def test_the_result_of_a_workflow_is_kept_if_those_of_its_nodes_are(cacheable):
-    class Kept(Types):
-        def find(self, node_type):
-            found = super().find(node_type)
-            return found if node_type == "workflow" else attrs.evolve(found, cacheable=cacheable)
-
-    checked = check_workflow({"nodes": [step({"nodes": [{"id": "a"}]})]}, Kept(a="flow_safe"))
+    types = Types(purity="flow_safe", cacheable=cacheable)
+    checked = check_workflow(flow(calling(flow({"id": "a"}))), types)
     assert checked.entries["workflow:{greet}"].cacheable is cacheable
 
 
 @pytest.mark.parametrize(("written", "shown"), [("greets", "greets"), ("", "its own")])
 def test_a_node_that_runs_a_workflow_has_its_description_or_its_own(written, shown):
-    inner = {"description": written, "nodes": [{"id": "a"}]}
-    checked = check_workflow({"nodes": [step(inner)]}, Types(a="impure"))
+    checked = check_workflow(flow(calling(flow({"id": "a"}, description=written))), Types())
     assert checked.entries["workflow:{greet}"].description == shown

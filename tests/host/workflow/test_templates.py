@@ -46,10 +46,6 @@ def test_what_is_no_path_is_not_taken_for_one(text):
     assert parse(f"${{{text}}}") == [Malformed(f"${{{text}}}")]
 
 
-def test_an_open_brace_is_malformed():
-    assert parse("x ${a") == ["x ", Malformed("${"), "a"]
-
-
 @pytest.mark.parametrize(
     ("text", "result"),
     [
@@ -66,15 +62,14 @@ def test_escapes_and_texts(text, result):
 
 
 @given(json_values)
-def test_a_lone_template_keeps_value_and_type(value):
-    resolved = resolve("${a.b}", looking_in({"a": {"b": value}}))
-    assert resolved is value
+def test_a_lone_template_keeps_value_and_type_and_inside_text_a_value_becomes_json(value):
+    look = looking_in({"a": {"b": value}})
+    assert resolve("${a.b}", look) is value
+    assert resolve("<${a.b}>", look) == f"<{as_text(value)}>"
 
 
-@given(json_values)
-def test_inside_text_a_value_becomes_json_and_texts_stay(value):
-    text = resolve("<${a}>", looking_in({"a": value}))
-    assert text == f"<{as_text(value)}>"
+def test_an_open_brace_is_malformed():
+    assert parse("x ${a") == ["x ", Malformed("${"), "a"]
 
 
 @given(st.text())
@@ -123,17 +118,22 @@ def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
         follow({"t": text}, ("t", 0))
 
 
-@pytest.mark.parametrize(("value", "leaf"), [(3, "a number"), (None, "null"), (True, "true or false")])
-def test_nothing_is_inside_a_value_that_holds_none(value, leaf):
+@pytest.mark.parametrize(
+    ("value", "key", "message", "available"),
+    [
+        (3, "b", "a is a number", ()),
+        (None, "b", "a is null", ()),
+        (True, "b", "a is true or false", ()),
+        (list(range(10_000)), 10_000, "", ("[0]", "...", "[9999]")),
+    ],
+)
+def test_nothing_is_inside_a_value_that_holds_none_and_little_is_told_of_a_long_list(
+    value, key, message, available
+):
     with pytest.raises(MissingValue) as caught:
-        follow({"a": value}, ("a", "b"))
-    assert str(caught.value) == f"a is {leaf}"
-
-
-def test_of_a_long_list_the_first_and_the_last_index_are_told():
-    with pytest.raises(MissingValue) as caught:
-        follow({"items": list(range(10_000))}, ("items", 10_000))
-    assert caught.value.available == ("[0]", "...", "[9999]")
+        follow({"a": value}, ("a", key))
+    assert message in str(caught.value)
+    assert caught.value.available == available
 
 
 def test_a_missing_value_can_be_left_as_text():

@@ -1,6 +1,7 @@
 import time
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow import load_workflow
@@ -29,24 +30,14 @@ def test_what_is_no_workflow_is_refused_by_name(text):
 
 
 def test_every_key_that_stands_twice_is_named_with_its_place():
-    text = """{
-        "nodes": [
-            {"id": "a", "params": {"x": 1}, "params": {"x": 2}, "id": "a"},
-            {"id": "b", "params": {"deep": [{"k": 1, "k": 1, "k": 1}]}}
-        ],
-        "nodes": [
-            {"id": "a", "params": {"x": 1}, "params": {"x": 2}, "id": "a"},
-            {"id": "b", "params": {"deep": [{"k": 1, "k": 1, "k": 1}]}}
-        ]
-    }"""
+    nodes = """[
+        {"id": "a", "params": {"x": 1}, "params": {"x": 2}, "id": "a"},
+        {"id": "b", "params": {"deep": [{"k": 1, "k": 1, "k": 1}]}}
+    ]"""
     with pytest.raises(PflowError) as caught:
-        load_workflow(text, "wf.json")
-    assert {problem.path for problem in caught.value.problems} == {
-        "$.nodes",
-        "$.nodes[0].params",
-        "$.nodes[0].id",
-        "$.nodes[1].params.deep[0].k",
-    }
+        load_workflow(f'{{"nodes": {nodes}, "nodes": {nodes}}}', "wf.json")
+    inside = {"$.nodes[0].params", "$.nodes[0].id", "$.nodes[1].params.deep[0].k"}
+    assert {problem.path for problem in caught.value.problems} == {"$.nodes", *inside}
     assert caught.value.kind == "validation"
 
 
@@ -81,9 +72,8 @@ def test_a_text_is_yaml_by_the_suffix_of_its_file_or_unless_it_begins_as_json(or
     assert is_yaml(origin, text) is expected
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(bomb):
-    begins, repeated, times, ends = BOMBS[bomb]
+@pytest.mark.parametrize(("begins", "repeated", "times", "ends"), BOMBS.values(), ids=BOMBS)
+def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(begins, repeated, times, ends):
     text = begins + repeated * times + ends
     began = time.monotonic()
     with pytest.raises(PflowError) as caught:
@@ -95,16 +85,13 @@ def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(bomb):
 
 @pytest.mark.slow
 def test_a_workflow_of_many_parts_is_refused_soon(bench):
-    node = {"id": "a", "type": "echo"}
-    many = {
-        "nodes": [{"id": f"n{number}", "type": "echo"} for number in range(100_000)],
-        "edges": [{"from": "a", "to": "a"}] * 100_000,
-    }
+    node, items = step("a", "echo"), dict.fromkeys(map(str, range(50_000)), 1)
+    nodes = [step(f"n{number}", "echo") for number in range(100_000)]
     for words, workflow in (
-        ("100,000 nodes", {"nodes": many["nodes"], "edges": [{"from": "n1", "to": "n2"}]}),
-        ("100,000 edges", {"nodes": [node], "edges": many["edges"]}),
-        ("more than 10,000 problems", {"nodes": [node], "inputs": dict.fromkeys(map(str, range(50_000)), 1)}),
-        ("more than 10,000 problems", {"nodes": [node], **dict.fromkeys(map(str, range(50_000)), 1)}),
+        ("100,000 nodes", flow(*nodes, edges=[edge("n1", "n2")])),
+        ("100,000 edges", flow(node, edges=[edge("a", "a")] * 100_000)),
+        ("more than 10,000 problems", flow(node, inputs=items)),
+        ("more than 10,000 problems", flow(node, **items)),
     ):
         problems = bench.host.runner.validate(workflow)
         assert len(problems) <= 10_001
@@ -117,10 +104,6 @@ def test_a_workflow_of_many_parts_is_refused_soon(bench):
 def test_a_runner_reads_and_normalises_as_it_runs(bench):
     runner = bench.host.runner
     read = runner.read('{"nodes": [{"id": "echo"}]}', "wf")
-    assert runner.normalise(read) == {
-        "ir_version": "1.0",
-        "nodes": [{"id": "echo", "type": "echo"}],
-        "edges": [],
-    }
+    assert runner.normalise(read) == flow(step("echo", "echo"), ir_version="1.0", edges=[])
     with pytest.raises(PflowError, match=r"wf is not valid JSON: .* at line 1, column 2"):
         runner.read("{", "wf")
