@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
@@ -86,30 +87,22 @@ class Turning(Passing):
 @pytest.fixture
 def marking(bench):
     actions = ("default", "error", "again")
-    params = ("text", "other", "data")
-    for name, made in {
-        "t-pass": Passing,
-        "t-report": Reporting,
-        "t-open": Open,
-        "t-fail": Failing,
-        "t-turn": Turning,
-    }.items():
-        options = {"open_outputs": made is Open, "actions": actions}
-        bench.node(name, params, made.writes, inputs=made.reads, **options)(made)
+    for made in (Passing, Reporting, Open, Failing, Turning):
+        options = {"open_outputs": made is Open, "actions": actions, "inputs": made.reads}
+        bench.node(f"t-{made.__name__.lower()}", ("text", "other", "data"), made.writes, **options)(made)
     bench.node("t-silent", open=True, open_outputs=True, actions=actions)(Silent)
-    Marking.arrived.clear()
-    Marking.runs.clear()
     return bench
 
 
-TYPES = st.sampled_from(("t-pass", "t-pass", "t-report", "t-open", "t-silent", "t-fail", "t-turn"))
+TYPES = st.sampled_from(
+    ("t-passing", "t-passing", "t-reporting", "t-open", "t-silent", "t-failing", "t-turning")
+)
 NAMES = st.sampled_from(("text", "other", "shared", "error", "n0", "headline", "a.b"))
 
 
 def paths(earlier):
-    outputs = [
-        f"{node_id}.{key}" for node_id in earlier for key in ("text", "other.list[0]", "error", "results")
-    ]
+    keys = ("text", "other.list[0]", "error", "results")
+    outputs = [f"{node_id}.{key}" for node_id in earlier for key in keys]
     names = ("text", "other", "shared", "error", "headline", "a.b", "in", "opt", "opt")
     return st.sampled_from((*earlier, *outputs, *outputs, *names))
 
@@ -136,37 +129,33 @@ def workflows(draw):
     for number, node_id in enumerate(ids):
         earlier = ids[:number] if draw(st.integers(0, 3)) else ids
         batch = draw(st.integers(0, 3)) == 0
-        node = {"id": node_id, "type": draw(TYPES), "params": draw(params(earlier, batch=batch))}
+        node = step(node_id, draw(TYPES), draw(params(earlier, batch=batch)))
         if batch:
             listed = draw(paths(earlier).map("${{{}}}".format))
-            node["batch"] = {
-                "items": [listed, 1],
-                "error_handling": draw(st.sampled_from(("continue", "fail_fast"))),
-            }
+            handling = draw(st.sampled_from(("continue", "fail_fast")))
+            node["batch"] = {"items": [listed, 1], "error_handling": handling}
         nodes.append(node)
         if draw(st.booleans()):
             into = st.dictionaries(st.sampled_from(("text", "other", "error")), paths(earlier), max_size=2)
             out = st.dictionaries(st.sampled_from(("text", "error", "results")), NAMES, max_size=2)
             mappings[node_id] = {"input_mappings": draw(into), "output_mappings": draw(out)}
-    following = [{"from": one, "to": other} for one, other in pairwise(ids)]
+    following = [edge(one, other) for one, other in pairwise(ids)]
     taken = st.tuples(st.sampled_from(ids), st.sampled_from(("error", "again")))
     routes = draw(st.dictionaries(taken, st.sampled_from(ids), max_size=5))
-    edges = [{"from": one, "action": action, "to": to} for (one, action), to in routes.items()]
-    return {
-        "nodes": nodes,
-        "edges": [*following, *edges],
-        "inputs": {"in": {}, "opt": {"required": False}},
-        "mappings": mappings,
-        "enable_namespacing": draw(st.booleans()),
-        "template_resolution_mode": "permissive",
-    }
+    return flow(
+        *nodes,
+        edges=[*following, *[edge(one, to, action) for (one, action), to in routes.items()]],
+        inputs={"in": {}, "opt": {"required": False}},
+        mappings=mappings,
+        enable_namespacing=draw(st.booleans()),
+        template_resolution_mode="permissive",
+    )
 
 
 def found(workflow, types, inputs):
     checked = check_workflow(workflow, types, frozenset(inputs))
-    movement = DataMovement(checked, inputs)
-    search = FlowSearch(movement, EVERYTHING)
-    return {(flow.path[0].node, flow.path[-1].node) for flow in search.run(search.denied).flows}
+    search = FlowSearch(DataMovement(checked, inputs), EVERYTHING)
+    return {(it.path[0].node, it.path[-1].node) for it in search.run(search.denied).flows}
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,12 +1,13 @@
 import json
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 
 
 def calling(workflow, **params):
-    return {"nodes": [{"id": "call", "type": "workflow", "params": {"workflow": workflow, **params}}]}
+    return flow(step("call", "workflow", {"workflow": workflow, **params}))
 
 
 @pytest.fixture
@@ -21,8 +22,7 @@ def files(tmp_path):
     return write
 
 
-SAY = {"inputs": {"word": {"type": "str"}}, "nodes": [{"id": "say", "type": "echo"}]}
-SAY["nodes"][0]["params"] = {"message": "${word}!"}
+SAY = flow(step("say", "echo", {"message": "${word}!"}), inputs={"word": {"type": "str"}})
 
 
 def test_files_are_written_in_it_however_deep_and_found_beside_the_file_that_names_them(bench, files):

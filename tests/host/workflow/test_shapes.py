@@ -4,18 +4,13 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from node_types import fields
 
-from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.host.workflow.expressions import parsed
 from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
-FIELDS = {
-    ("run", "stdout"): Field(key="stdout", type="str"),
-    ("run", "code"): Field(key="code", type="int"),
-    ("run", "rows"): Field(key="rows", type="list"),
-    ("run", "done"): Field(key="done", type="bool"),
-    ("run", "maybe"): Field(key="maybe", type="str | int"),
-}
+FIELDS = {("run", it.key): it for it in fields("stdout: str", "code: int", "rows: list")}
+SIZE, NAME = ("run", "rows", 0, "size"), ("run", "rows", 0, "name")
 
 
 def read(text):
@@ -25,13 +20,10 @@ def read(text):
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
-        ("run.rows[0].name", [("run", "rows", 0, "name")]),
-        (
-            "run.rows[?size > $.limit] | [0].name",
-            [("run", "rows", 0, "size"), ("limit",), ("run", "rows", 0, "name")],
-        ),
+        ("run.rows[0].name", [NAME]),
+        ("run.rows[?size > $.limit] | [0].name", [SIZE, ("limit",), NAME]),
         ("length(run.rows) > limit && done", [("run", "rows"), ("limit",), ("done",)]),
-        ("sort_by(run.rows, &size)[*].name", [("run", "rows", 0, "size"), ("run", "rows", 0, "name")]),
+        ("sort_by(run.rows, &size)[*].name", [SIZE, NAME]),
     ],
 )
 def test_the_values_that_an_expression_reads_are_known(text, paths):
@@ -70,13 +62,7 @@ def test_the_members_of_an_object_that_is_made_are_known():
     json.dumps(schema)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "|".join(["{a: @, b: @}"] * 40),
-        "|".join(["map(&{a: @, b: @}, @)"] * 30),
-    ],
-)
+@pytest.mark.parametrize("text", ["|".join(["{a: @, b: @}"] * 40), "|".join(["map(&{a: @, b: @}, @)"] * 30)])
 def test_a_value_that_doubles_with_each_step_is_not_described(text):
     began = time.process_time()
     assert len(json.dumps(read(text).result.schema())) < 1_000
@@ -102,10 +88,7 @@ def test_what_cannot_be_right_is_known(text, mistake):
 @pytest.mark.parametrize(
     "text",
     [
-        "run.stdout == null",
-        "run.x > 3",
-        "to_number(run.stdout) > 3",
-        "run.stdout.items[0].n",
+        *("run.stdout == null", "run.x > 3", "to_number(run.stdout) > 3", "run.stdout.items[0].n"),
         "not_null(run.stdout, `1`) == `1`",
     ],
 )

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
@@ -64,16 +65,8 @@ def test_a_value_comes_out_as_it_went_in_and_nothing_of_it_is_run(tmp_path_facto
 @pytest.mark.parametrize(
     "line",
     [
-        "echo $((${x}))",
-        'echo "$((1 + ${x}))"',
-        "((y = ${x}))",
-        "[[ ${x} -eq 1 ]]",
-        "echo $[${x}]",
-        "cat <<EOF\n${x}\nEOF",
-        "echo `echo ${x}`",
-        'echo "`echo ${x}`"',
-        "echo a # ${x}",
-        "echo \\${x}",
+        *("echo $((${x}))", 'echo "$((1 + ${x}))"', "((y = ${x}))", "[[ ${x} -eq 1 ]]", "echo $[${x}]"),
+        *("cat <<EOF\n${x}\nEOF", "echo `echo ${x}`", 'echo "`echo ${x}`"', "echo a # ${x}", "echo \\${x}"),
     ],
 )
 def test_where_no_quoting_would_do_a_template_is_refused(line):
@@ -114,10 +107,8 @@ def test_a_line_without_templates_stays_as_it_is():
     ],
 )
 def test_a_value_that_could_become_code_is_found_before_anything_runs(pflow, tmp_path, line, message):
-    first = {"id": "first", "type": "shell", "params": {"command": "touch begun"}}
-    node = {"id": "a", "type": "shell", "params": {"command": line}}
-    edge = {"from": "first", "to": "a"}
-    workflow = {"inputs": {"n": {"type": "int"}}, "nodes": [first, node], "edges": [edge]}
+    first, node = step("first", "shell", {"command": "touch begun"}), step("a", "shell", {"command": line})
+    workflow = flow(first, node, edges=[edge("first", "a")], inputs={"n": {"type": "int"}})
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     for refused in (pflow("validate", "wf.json", "--json"), pflow("run", "wf.json", "n=1", "--json")):
         assert refused.exit_code == 2

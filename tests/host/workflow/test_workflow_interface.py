@@ -11,14 +11,8 @@ def interface(bench):
     bench.declare(
         "t-make",
         params=["title: str"],
-        outputs=[
-            Field(key="url", type="str"),
-            Field(key="count", type="int | None"),
-            Field(key="issue", type="dict", schema=ISSUE),
-            Field(key="odd", type="file"),
-        ],
+        outputs=["url: str", "count: int | None", Field(key="issue", type="dict", schema=ISSUE), "odd: file"],
     )
-    bench.declare("t-branch", outputs=[Field(key="way", type="str")], actions=("default", "skip"))
 
     def interface(outputs=None, **parts):
         nodes = [step("make", "t-make", {"title": "x"})]
@@ -33,44 +27,27 @@ def types(interface):
 
 
 def test_an_output_has_the_type_of_what_its_template_names(interface):
-    found = interface(
-        {
-            "url": "${make.url}",
-            "count": "${make.count}",
-            "id": "${make.issue.id}",
-            "tags": {"source": "${make.issue.tags}", "description": "Its tags"},
-            "text": "See ${make.url} (${make.count})",
-            "all": "${make}",
-            "inside": "${make.url.parts}",
-            "odd": "${make.odd}",
-        }
-    )
-    assert types(found) == {
-        "url": "str",
-        "count": "int | None",
-        "id": "int",
-        "tags": "list",
-        "text": "str",
-        "all": "dict",
-        "inside": "any",
-        "odd": "any",
+    named = {
+        "url": ("${make.url}", "str"),
+        "count": ("${make.count}", "int | None"),
+        "id": ("${make.issue.id}", "int"),
+        "tags": ({"source": "${make.issue.tags}", "description": "Its tags"}, "list"),
+        "text": ("See ${make.url} (${make.count})", "str"),
+        "all": ("${make}", "dict"),
+        "inside": ("${make.url.parts}", "any"),
+        "odd": ("${make.odd}", "any"),
     }
+    found = interface({key: source for key, (source, _) in named.items()})
+    assert types(found) == {key: kind for key, (_, kind) in named.items()}
     assert found.outputs[3].description == "Its tags"
     assert found.outputs[2].schema == {"type": "integer"}
 
 
 def test_an_output_of_an_input_may_be_none_where_the_input_may(interface):
-    inputs = {
-        "given": {"type": "str"},
-        "optional": {"type": "str", "required": False},
-        "filled": {"type": "str", "default": "x"},
-    }
-    outputs = {name: f"${{{name}}}" for name in inputs}
-    assert types(interface(outputs, inputs=inputs)) == {
-        "given": "str",
-        "optional": "str | None",
-        "filled": "str",
-    }
+    text = {"type": "str"}
+    inputs = {"given": text, "optional": {**text, "required": False}, "filled": {**text, "default": "x"}}
+    found = interface({name: f"${{{name}}}" for name in inputs}, inputs=inputs)
+    assert types(found) == {"given": "str", "optional": "str | None", "filled": "str"}
 
 
 def test_the_outputs_of_a_batch_are_lists_and_counts(interface):
