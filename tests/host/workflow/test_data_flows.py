@@ -258,39 +258,34 @@ RULE = '[flows]\ndeny = [{from = "t-fetch", to = "t-post"}]\n'
 WORKFLOW = flow(step("a", "t-fetch"), step("b", "t-post", {"text": "${a.text}"}))
 
 
-class Never:
-    def set_params(self, params):
-        raise AssertionError("it ran")
-
-
-@pytest.fixture
-def house(bench):
+@pytest.mark.parametrize(
+    ("policy", "message", "kind"),
+    [
+        (RULE, r"denies this data flow: a \(t-fetch\) --text--> b", "validation"),
+        ("[flow]\n", "Unknown key flow", "config"),
+    ],
+)
+def test_whatever_compiles_a_workflow_asks_the_policy(bench, policy, message, kind):
+    ran = []
     for name in ("t-fetch", "t-post"):
-        bench.node(name, ["text"], ["text"])(Never)
-    bench.host.paths.config.mkdir(parents=True, exist_ok=True)
-    return bench
-
-
-def test_whatever_compiles_a_workflow_asks_the_policy(house):
-    assert house.host.runner.validate(WORKFLOW) == ()
-    (house.host.paths.config / "pflow.toml").write_text(RULE)
-    (problem,) = house.host.runner.validate(WORKFLOW)
-    assert (problem.severity, problem.path) == ("error", "$.nodes[1]")
-    for ask in (
-        lambda: house.host.runner.compile(WORKFLOW),
-        lambda: house.run(WORKFLOW),
-        lambda: house.host.save_workflow(WORKFLOW, "saved"),
-    ):
-        with pytest.raises(PflowError, match=r"denies this data flow: a \(t-fetch\) --text--> b") as caught:
-            ask()
-        assert caught.value.exit_code == 2
-    found = house.host.runner.validate_flows(WORKFLOW)[1]
-    assert [flow.rule for flow in found.flows] == ["flows.deny[0]"]
-
-
-def test_a_policy_with_mistakes_stops_everything_that_compiles(house):
-    (house.host.paths.config / "pflow.toml").write_text("[flow]\n")
-    for ask in (house.host.runner.validate, house.host.runner.validate_flows, house.run):
-        with pytest.raises(PflowError, match="Unknown key flow") as caught:
+        bench.acts(name, ["text"], ["text"])(lambda shared, params: ran.append(params))
+    runner, config = bench.host.runner, bench.host.paths.config
+    assert runner.validate(WORKFLOW) == ()
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "pflow.toml").write_text(policy)
+    for ask in (runner.compile, bench.run, lambda workflow: bench.host.save_workflow(workflow, "saved")):
+        with pytest.raises(PflowError, match=message) as caught:
             ask(WORKFLOW)
-        assert (caught.value.kind, caught.value.exit_code) == ("config", 2)
+        assert (caught.value.kind, caught.value.exit_code) == (kind, 2)
+    assert ran == []
+
+
+def test_a_policy_is_part_of_a_validation(bench):
+    for name in ("t-fetch", "t-post"):
+        bench.declare(name, ["text"], ["text"])
+    bench.host.paths.config.mkdir(parents=True, exist_ok=True)
+    (bench.host.paths.config / "pflow.toml").write_text(RULE)
+    (problem,) = bench.host.runner.validate(WORKFLOW)
+    assert (problem.severity, problem.path) == ("error", "$.nodes[1]")
+    found = bench.host.runner.validate_flows(WORKFLOW)[1]
+    assert [flow.rule for flow in found.flows] == ["flows.deny[0]"]

@@ -141,18 +141,6 @@ def written(path):
     return str(path)
 
 
-def test_a_locked_run_is_refused_with_exit_code_2_before_anything_runs(typed, tmp_path):
-    path = written(tmp_path / "flow.json")
-    code, out, err = typed("run", path, "--locked")
-    assert (code, out) == (2, "")
-    assert "not as locked" in err
-    assert not (tmp_path / "ran").exists()
-    code, out, _ = typed("run", path, "--locked", "--json")
-    assert (code, json.loads(out)["error"]["type"]) == (2, "validation")
-    assert typed("run", path)[0] == 0
-    assert (tmp_path / "ran").exists()
-
-
 def test_a_lock_file_is_looked_for_beside_a_file_only(typed, tmp_path):
     typed("validate", written(tmp_path / "flows" / "flow.json"), "--locked")
     typed("workflow", "save", written(tmp_path / "flow.json"), "--name", "kept")

@@ -3,11 +3,9 @@ import json
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.host.workflow.findings import refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import (
     is_descriptor,
     json_places,
-    locate,
     located,
     read_workflow,
 )
@@ -84,17 +82,6 @@ def test_a_file_that_is_gone_or_broken_has_no_places(tmp_path):
         [found] = located([Problem(message="m", path="$.a")], file)
         assert (found.line, "line" in found.to_dict(), str(found)) == (0, False, "$.a: m")
     json.dumps(json_places('}{]][,,:"a'))
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_an_error_gets_the_places_of_its_problems_and_names_a_single_one(tmp_path, count):
-    (tmp_path / "wf.json").write_text('{\n "nodes": [{"id": "a"}]}')
-    error = refusal("wf", [Problem(message=f"wrong {n}", path="$.nodes[0].id") for n in range(count)])
-    locate(error, tmp_path / "wf.json")
-    assert [(problem.line, problem.column) for problem in error.problems] == [(2, 13)] * count
-    place = "Workflow wf: $.nodes[0].id (line 2, column 13): wrong 0"
-    assert error.message == (place if count == 1 else "Workflow wf has 2 errors")
-    assert error.args == (error.message,)
 
 
 def test_a_file_that_cannot_be_read_as_a_workflow_is_told_with_a_step(tmp_path):
