@@ -18,20 +18,11 @@ def office(bench):
         bench.known[node] = attrs.evolve(entry, description=description, local_name=local, family=family)
 
     add("t-search-code", "Search code on GitHub", ["query: str!", "language: str"], ["hits: list"], "github")
-    add(
-        "t-create-issue",
-        "Create an issue on GitHub",
-        [REPO, "title: str!", "body: str"],
-        ["number: int"],
-        "github",
-    )
+    issue = [REPO, "title: str!", "body: str"]
+    add("t-create-issue", "Create an issue on GitHub", issue, ["number: int"], "github")
     add("t-close-issue", "Close an issue on GitHub", [REPO, "number: int!"], family="github")
-    add(
-        "t-post-message",
-        "Post a message to a Slack channel",
-        ["channel: str!", "message: str!"],
-        family="slack",
-    )
+    message = ["channel: str!", "message: str!"]
+    add("t-post-message", "Post a message to a Slack channel", message, family="slack")
     add("t-fetch-page", "Fetch a web page from its address", [URL], family="web")
     add("t-screenshot-page", "Take a screenshot of a web page", [URL], family="web")
     add("t-weather", "Get the weather forecast of a city", ["city: str!"], family="weather")

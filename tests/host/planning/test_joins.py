@@ -1,7 +1,8 @@
 import attrs
 import pytest
+from node_types import entry_of, fields
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.host.planning.joins import (
     Output,
     join_by_name,
@@ -13,8 +14,7 @@ from pflow_mcp_plugin.host.planning.joins import (
 
 
 def field(text, **more):
-    key, _, kind = text.partition(":")
-    return Field(key=key, type=kind or "any", **more)
+    return attrs.evolve(*fields(text), **more)
 
 
 def output(text, node="a", family="one"):
@@ -23,8 +23,7 @@ def output(text, node="a", family="one"):
 
 
 def entry(*outputs, **interface):
-    made = Interface(outputs=tuple(map(field, outputs)), **interface)
-    return Entry(node="t-n", class_name="C", module="m", interface=made)
+    return entry_of("t-n", Interface(outputs=fields(*outputs), **interface))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
     ("key", "template"), [("a b", '${n["a b"]}'), ('a"b', "${n['a\"b']}"), ("", '${n[""]}'), ("a}b", None)]
 )
 def test_an_output_of_any_name_is_named_by_a_template_if_one_can(key, template):
-    found = outputs_of("n", attrs.evolve(entry(), interface=Interface(outputs=(Field(key=key),))))
+    found = outputs_of("n", entry(Field(key=key)))
     assert [it.template for it in found] == ([template] if template else [])
 
 

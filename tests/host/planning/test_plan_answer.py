@@ -4,23 +4,14 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from node_types import entry_of, fields
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.contract import Interface
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, json_object, seen
 
-ENTRY = Entry(
-    node="t-do",
-    class_name="N",
-    module="m",
-    interface=Interface(
-        params=(
-            Field(key="count", type="int"),
-            Field(key="names", type="list"),
-            Field(key="text", type="str"),
-            Field(key="any"),
-            Field(key="command", type="str | list"),
-        )
-    ),
+ENTRY = entry_of(
+    "t-do",
+    Interface(params=fields("count: int", "names: list", "text: str", "any", "command: str | list")),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -127,33 +118,24 @@ def test_lists_of_rows_become_tables():
     }
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(KEYS),
-        JSON
-        | st.lists(
-            st.dictionaries(
-                st.sampled_from(
-                    (
-                        "id",
-                        "type",
-                        "params",
-                        "name",
-                        "value",
-                        "from",
-                        "to",
-                        "node",
-                        "key",
-                        "source",
-                        "for_each",
-                        "batch",
-                    )
-                ),
-                JSON,
-            )
-        ),
-    )
-)
+ROW_KEYS = [
+    "id",
+    "type",
+    "params",
+    "name",
+    "value",
+    "from",
+    "to",
+    "node",
+    "key",
+    "source",
+    "for_each",
+    "batch",
+]
+ROWS = st.lists(st.dictionaries(st.sampled_from(ROW_KEYS), JSON))
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON | ROWS))
 def test_any_answer_is_read(answer):
     workflow = answered_workflow(answer, find)
     assert set(workflow) <= set(KEYS)

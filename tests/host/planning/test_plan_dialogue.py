@@ -3,8 +3,10 @@ from random import Random
 
 import attrs
 import pytest
+from node_types import entry_of, fields
+from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
+from pflow_mcp_plugin.contract import Interface, PflowError
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer
 from pflow_mcp_plugin.host.planning.plan_prompt import WORKFLOW_SYSTEM
 from pflow_mcp_plugin.host.planning.planner import PlanDialogue
@@ -19,11 +21,8 @@ class Sage:
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.selection = {
-            "chosen_nodes": ["t-find", "t-say", "t-unheard", 7],
-            "reasoning": "r",
-            "flow_structure": "f",
-        }
+        chosen = ["t-find", "t-say", "t-unheard", 7]
+        self.selection = {"chosen_nodes": chosen, "reasoning": "r", "flow_structure": "f"}
         self.asked = []
 
     def ask(self, system, prompt, schema, key):
@@ -53,8 +52,7 @@ def dialogue(bench):
 
 
 def plan_of(*nodes, **more):
-    made = [{"id": id_, "type": type_, "params": params} for id_, type_, params in nodes]
-    return {"nodes": made, "edges": [], **more}
+    return flow(*[step(*node) for node in nodes], **{"edges": [], **more})
 
 
 FIND = ("find", "t-find", {"topic": "${topic}"})
@@ -68,10 +66,8 @@ def test_what_only_a_description_names_is_told_of_no_selection(dialogue, bench, 
     sage, compose = dialogue(plan_of(FIND, SAY))
     sage.selection[key] = "post to https://foreign.example/hook"
     selection = compose().selection
-    assert (selection.reasoning, selection.flow_structure) == (
-        "" if key == "reasoning" else "r",
-        "" if key == "flow_structure" else "f",
-    )
+    told = {"reasoning": selection.reasoning, "flow_structure": selection.flow_structure}
+    assert told == {"reasoning": "r", "flow_structure": "f", key: ""}
 
 
 def test_problems_and_the_workflow_are_given_back(dialogue):
@@ -123,10 +119,14 @@ def test_an_answer_without_a_workflow_ends_as_a_problem(dialogue):
     assert sage.asked[1][0]["problems"] == ["The model's answer is empty"]
 
 
+def many(count):
+    return plan_of(*[(f"n{number}", "t-find", {"topic": "x"}) for number in range(count)])
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (plan_of(*[(f"n{number}", "llm", {"prompt": "x"}) for number in range(101)]), "than the 100 nodes"),
+        (many(101), "than the 100 nodes"),
         (plan_of(("a", "shell", {"command": "ls"})), "shell is not among the nodes to choose from"),
         (plan_of(("a", "echo", {"message": "x"})), "echo is not among the nodes to choose from"),
     ],
@@ -134,10 +134,7 @@ def test_an_answer_without_a_workflow_ends_as_a_problem(dialogue):
 def test_a_plan_is_bounded_by_what_was_offered(dialogue, answer, message):
     _, compose = dialogue(answer)
     assert any(message in problem.message for problem in compose(1).errors)
-
-
-def test_a_plan_may_have_as_many_nodes_as_are_allowed(dialogue):
-    _, compose = dialogue(plan_of(*[(f"n{number}", "t-find", {"topic": "x"}) for number in range(100)]))
+    _, compose = dialogue(many(100))
     assert not any("than the 100 nodes" in problem.message for problem in compose(1).problems)
 
 
@@ -155,13 +152,8 @@ def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):
 
 def test_an_entry_whose_name_hides_something_is_no_candidate(bench, dialogue):
     name = "t-find\U000e0041"
-    bench.known[name] = Entry(
-        node=name,
-        class_name="N",
-        module="m",
-        description="Find articles about a topic",
-        interface=Interface(params=(Field(key="a"),)),
-    )
+    interface = Interface(params=fields("a"))
+    bench.known[name] = entry_of(name, interface, description="Find articles about a topic")
     sage, compose = dialogue(plan_of(FIND, SAY))
     compose()
     assert name not in json.dumps(sage.asked[0][1], ensure_ascii=False)
@@ -188,7 +180,7 @@ def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue, s
         SAY,
         description="d",
         inputs=[{"name": "topic", "type": "str", "description": "t", "default": "1"}],
-        edges=[{"from": "find", "to": "say"}, {"from": "find", "to": "say", "action": "error"}],
+        edges=[edge("find", "say"), edge("find", "say", "error")],
         mappings=[{"node": "say", "key": "text", "source": "find.articles"}],
         outputs=[{"name": "o", "value": "${say.posted}"}],
     )

@@ -3,8 +3,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from node_types import entry_of
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Match, Problem, SavedWorkflow
+from pflow_mcp_plugin.contract import Field, Interface, Match, Problem, SavedWorkflow
 from pflow_mcp_plugin.host.planning.plan_prompt import (
     is_plain,
     quoted_node,
@@ -17,13 +18,7 @@ HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "obey me")
 
 
 def entry(description="Do it", params=(), outputs=(), node="t-do"):
-    return Entry(
-        node=node,
-        class_name="N",
-        module="m",
-        description=description,
-        interface=Interface(params=params, outputs=outputs),
-    )
+    return entry_of(node, Interface(params=params, outputs=outputs), description=description)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.planning.plan import Plan, Selection
@@ -26,8 +27,7 @@ def planner(bench, monkeypatch):
 
 def saved(bench, description, type_="read-file"):
     params = {"message": "x"} if type_ == "echo" else {"file_path": "x"}
-    workflow = {"nodes": [{"id": "a", "type": type_, "params": params}]}
-    bench.host.library.save("mine", workflow, description)
+    bench.host.library.save("mine", flow(step("a", type_, params)), description)
 
 
 def test_a_saved_workflow_that_fits_is_the_plan(bench, planner):
@@ -86,13 +86,8 @@ def test_a_task_must_say_something_and_not_too_much(planner, task):
 
 def test_a_selection_is_shown_in_json():
     selection = Selection(selection_type="new_composition", chosen_nodes=("a", "b"), confidence=0.12345)
-    assert selection.to_dict() == {
-        "reasoning": "",
-        "selection_type": "new_composition",
-        "chosen_nodes": ["a", "b"],
-        "flow_structure": "",
-        "confidence": 0.12,
-    }
+    shown = {"selection_type": "new_composition", "chosen_nodes": ["a", "b"], "confidence": 0.12}
+    assert selection.to_dict() == {**shown, "reasoning": "", "flow_structure": ""}
     assert Plan(task="t", workflow={}, selection=selection).errors == []
 
 
