@@ -26,6 +26,8 @@ class Types(NodeTypes):
             return entry_of("silent", Interface(open=True, open_outputs=True), effects=("sends_data",))
         if node_type == "report":
             return entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
+        if node_type == "workflow":
+            return entry_of("workflow")
         if node_type == "transform":
             return entry_of("transform", Interface(params=fields("expression: str", "data")), source="pflow")
         canonical = "fetch" if node_type == "alias" else node_type
@@ -252,10 +254,77 @@ def test_denied_flows_stand_before_all_others():
     assert not found.flows[1].rule
 
 
+# Through workflows that run as nodes.
+
+
+def inside(*nodes, node_id="sub", outputs=None, **params):
+    workflow = flow(*nodes, inputs={name: {} for name in params}, outputs=outputs or {})
+    return step(node_id, "workflow", {"workflow": workflow, **params})
+
+
+def sent(text):
+    return node("post", text=text)
+
+
+FROM_FETCH = {"given": "${fetch.text}"}
+SECRETIVE = inside(FETCH, node("keep", text="x"), outputs={"kept": "${keep.text}"})
+OPEN = inside(FETCH, node("keep", text="x"), outputs={"kept": "${fetch.text}"})
+THROUGH = inside(node("keep", text="${given}"), outputs={"o": "${keep.text}"}, **FROM_FETCH)
+SAME = inside(node("keep", text="x"), outputs={"o": "${given}"}, **FROM_FETCH)
+TWICE = inside(inside(FETCH, node_id="in", outputs={"o": "${fetch.text}"}), outputs={"o": "${in.o}"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "way"),
+    [
+        ([OPEN, sent("${sub.kept}")], ["sub/fetch", "sub", "post"]),
+        ([inside(FETCH, READING)], ["sub/fetch", "sub/post"]),
+        ([inside(inside(FETCH, READING, node_id="in"))], ["sub/in/fetch", "sub/in/post"]),
+        ([FETCH, THROUGH, sent("${sub.o}")], ["fetch", "sub", "sub/keep", "sub", "post"]),
+        ([FETCH, SAME, sent("${sub.o}")], ["fetch", "sub", "sub", "post"]),
+        ([TWICE, sent("${sub.o}")], ["sub/in/fetch", "sub/in", "sub", "post"]),
+        # What an output does not name stays inside, but for an error and what the last node writes.
+        ([SECRETIVE, sent("${sub.kept}")], []),
+        ([FETCH, inside(node("post", text="x"), **FROM_FETCH)], []),
+        ([SECRETIVE, sent("${sub.error}")], ["sub/fetch", "sub", "post"]),
+        ([inside(node("keep", text="x"), FETCH), sent("${sub.text}")], ["sub/fetch", "sub", "post"]),
+        ([SECRETIVE, step("report", "report")], []),
+    ],
+)
+def test_data_moves_through_workflows_that_run_as_nodes(nodes, way):
+    assert [[it.node for it in found.path] for found in flows(*nodes).flows] == ([way] if way else [])
+
+
+def test_an_error_inside_a_workflow_is_read_at_the_root():
+    (found,) = shown(SECRETIVE, step("report", "report"), enable_namespacing=False)
+    assert found.startswith("sub/fetch (fetch: untrusted output) --*--> sub --error--> report")
+
+
+def test_a_policy_denies_flows_through_workflows():
+    sub = inside(sent("${given}"), given="${text}")
+    (found,) = flows(sub, policy=deny(("inputs", "post")), every=False, inputs={"text": {}}).flows
+    assert (found.path[0].node, found.path[-1].node, found.rule) == ("inputs", "sub/post", "flows.deny[0]")
+
+
 # In a host: whatever compiles a workflow asks the policy.
 
 RULE = '[flows]\ndeny = [{from = "t-fetch", to = "t-post"}]\n'
 WORKFLOW = flow(step("a", "t-fetch"), step("b", "t-post", {"text": "${a.text}"}))
+
+
+@pytest.fixture
+def under(bench):
+    """Return a host with nodes that never run, once it has a policy."""
+
+    def under(policy):
+        for name in ("t-fetch", "t-post"):
+            bench.declare(name, ["text"], ["text"])
+        assert bench.host.runner.validate(WORKFLOW) == ()
+        bench.host.paths.config.mkdir(parents=True, exist_ok=True)
+        (bench.host.paths.config / "pflow.toml").write_text(policy)
+        return bench.host
+
+    return under
 
 
 @pytest.mark.parametrize(
@@ -265,27 +334,21 @@ WORKFLOW = flow(step("a", "t-fetch"), step("b", "t-post", {"text": "${a.text}"})
         ("[flow]\n", "Unknown key flow", "config"),
     ],
 )
-def test_whatever_compiles_a_workflow_asks_the_policy(bench, policy, message, kind):
-    ran = []
-    for name in ("t-fetch", "t-post"):
-        bench.acts(name, ["text"], ["text"])(lambda shared, params: ran.append(params))
-    runner, config = bench.host.runner, bench.host.paths.config
-    assert runner.validate(WORKFLOW) == ()
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "pflow.toml").write_text(policy)
-    for ask in (runner.compile, bench.run, lambda workflow: bench.host.save_workflow(workflow, "saved")):
+def test_whatever_compiles_a_workflow_asks_the_policy(bench, under, policy, message, kind):
+    host = under(policy)
+    for ask in (host.runner.compile, bench.run, lambda workflow: host.save_workflow(workflow, "saved")):
         with pytest.raises(PflowError, match=message) as caught:
             ask(WORKFLOW)
         assert (caught.value.kind, caught.value.exit_code) == (kind, 2)
-    assert ran == []
 
 
-def test_a_policy_is_part_of_a_validation(bench):
-    for name in ("t-fetch", "t-post"):
-        bench.declare(name, ["text"], ["text"])
-    bench.host.paths.config.mkdir(parents=True, exist_ok=True)
-    (bench.host.paths.config / "pflow.toml").write_text(RULE)
-    (problem,) = bench.host.runner.validate(WORKFLOW)
-    assert (problem.severity, problem.path) == ("error", "$.nodes[1]")
-    found = bench.host.runner.validate_flows(WORKFLOW)[1]
-    assert [flow.rule for flow in found.flows] == ["flows.deny[0]"]
+def test_a_denied_flow_is_an_error_where_it_ends(under):
+    runner = under(RULE).runner
+    assert [(it.severity, it.path) for it in runner.validate(WORKFLOW)] == [("error", "$.nodes[1]")]
+    assert [it.rule for it in runner.validate_flows(WORKFLOW)[1].flows] == ["flows.deny[0]"]
+
+
+@pytest.mark.parametrize("ask", ["validate", "validate_flows"])
+def test_a_policy_with_mistakes_stops_a_validation(under, ask):
+    with pytest.raises(PflowError, match="Unknown key flow"):
+        getattr(under("[flow]\n").runner, ask)(WORKFLOW)

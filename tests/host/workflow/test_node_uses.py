@@ -1,15 +1,11 @@
 import copy
 import pickle
-from types import SimpleNamespace
 
-import attrs
 import pytest
 from node_types import NodeTypes, entry_of, fields
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import UNKNOWN, Interface, NodeSource, Problem, hookimpl
-from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.host.plugins import create_manager
+from pflow_mcp_plugin.contract import UNKNOWN, Interface, Problem
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, check_workflow
 
 POST = entry_of(
@@ -178,31 +174,12 @@ def test_unknown_remains_itself_when_it_is_copied_or_sent_to_another_process():
         assert same is UNKNOWN
 
 
-class Source(NodeSource):
-    name, prefixes = "posts", ("post",)
-
-    def fingerprint(self):
-        return "1"
-
-    def get(self, node_type):
-        return attrs.evolve(POST, source="") if node_type == "post" else None
-
-    def entries(self):
-        yield attrs.evolve(POST, source="")
-
-    def check_use(self, use):
-        raise LookupError("no scale")
-
-
-def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(pflow_home):
-    manager = create_manager()
-    manager.register(SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Source()])), "posts")
-    with open_host(manager) as host:
-        (problem,) = host.runner.validate(flow(post()))
-    assert problem.severity == "error"
-    assert problem.path == "$.nodes[0]"
-    assert "Plugin posts" in problem.message
-    assert "no scale" in problem.message
+def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(bench):
+    bench.declare("t-post", ["title: str"])
+    bench.check_use = {}.__getitem__
+    (problem,) = bench.host.runner.validate(flow(step("a", "t-post", {"title": "t"})))
+    assert (problem.severity, problem.path) == ("error", "$.nodes[0]")
+    assert "Plugin bench" in problem.message
 
 
 @pytest.mark.parametrize(

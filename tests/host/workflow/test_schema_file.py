@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workflow_parts import flow
 
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow import normalise
@@ -84,24 +85,18 @@ workflows = members(
 )
 
 
-def accepts(workflow):
-    """Return the reader's verdict, once the JSON Schema's is the same."""
+def agree_on(workflow):
+    """Check that the reader and the JSON Schema come to the same verdict."""
     findings = Findings()
     read_document(normalise(workflow), findings)
     errors = errors_in(findings.problems)
     judged = next(VALIDATOR.iter_errors(workflow), None)
     assert (judged is None) == (not errors), (judged and judged.message, [str(error) for error in errors])
-    return not errors
 
 
-@given(workflow=workflows)
-def test_on_generated_workflows(workflow):
-    accepts(workflow)
-
-
-@given(node=nodes)
-def test_on_generated_nodes(node):
-    accepts({"nodes": [node]})
+@given(workflow=workflows | st.builds(flow, nodes) | anything)
+def test_on_generated_workflows_and_on_anything(workflow):
+    agree_on(workflow)
 
 
 @given(spec=st.one_of(inputs, anything), name=texts)
@@ -109,12 +104,7 @@ def test_on_generated_inputs(spec, name):
     # Whether a default fits its type no JSON Schema can say: "3" fits an int here.
     if isinstance(spec, dict):
         spec.pop("default", None)
-    accepts({"nodes": [{"id": "a"}], "inputs": {name: spec}})
-
-
-@given(value=anything)
-def test_on_anything(value):
-    accepts(value)
+    agree_on(flow({"id": "a"}, inputs={name: spec}))
 
 
 def test_the_schema_is_one_and_describes_every_key():

@@ -148,13 +148,6 @@ givens = st.none() | st.fixed_dictionaries({"i": odd}, optional={"str": odd, "__
 anything = workflows() | workflows() | workflows() | odd
 
 
-def compiled_or_refused(workflow, given_inputs):
-    try:
-        return compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs), None
-    except PflowError as error:
-        return None, error
-
-
 UNKNOWN_START = flow(step("a", "open"), start_node="z")
 TWINS = flow(step("a", "open"), step("a", "open"))
 
@@ -163,10 +156,17 @@ TWINS = flow(step("a", "open"), step("a", "open"))
 @given(anything, givens)
 @example(UNKNOWN_START, None)
 @example(TWINS, None)
-def test_any_json_value_becomes_a_plan_or_our_own_error(workflow, given_inputs):
+def test_any_json_value_becomes_a_plan_or_our_own_error_and_a_plan_if_it_validates(workflow, given_inputs):
     before = json.dumps(workflow)
-    compiled, error = compiled_or_refused(workflow, given_inputs)
+    checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
+    bound = bind_inputs(checked.document, given_inputs or {})[1]
+    is_right = not errors_in([*checked.problems, *bound])
+    try:
+        compiled, error = compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs), None
+    except PflowError as raised:
+        compiled, error = None, raised
     if error is not None:
+        assert not is_right
         assert error.kind in ("validation", "not_found")
         assert error.problems
     else:
@@ -233,12 +233,3 @@ def test_whatever_can_be_read_can_be_drawn(workflow):
     assert len(mermaid(whole).splitlines()) == bool(whole.graph.start) + sum(
         1 + len(one.document.nodes) + sum(map(len, one.graph.successors.values())) for one in every
     )
-
-
-@settings(max_examples=100)
-@given(anything, givens)
-def test_what_validates_without_errors_compiles(workflow, given_inputs):
-    checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
-    bound = bind_inputs(checked.document, given_inputs or {})[1]
-    if not errors_in([*checked.problems, *bound]):
-        compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs or {})
