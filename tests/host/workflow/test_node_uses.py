@@ -93,6 +93,9 @@ def test_a_use_names_the_keys_that_may_come_from_elsewhere(nodes, workflow, supp
     assert use.supplied == (None if supplied is None else frozenset(supplied))
 
 
+KEPT = {"a": {"output_mappings": {"items": "found"}}}
+
+
 @pytest.mark.parametrize(
     ("workflow", "read"),
     [
@@ -106,10 +109,7 @@ def test_a_use_names_the_keys_that_may_come_from_elsewhere(nodes, workflow, supp
         ({"outputs": {"one": "${a.items.0}"}}, {("items", "0")}),
         (flow(post("b"), edges=[edge("a", "b", when="a.id == `1`")]), {("id",)}),
         (flow(post("b"), mappings={"b": {"input_mappings": {"count": "a.id"}}}), {("id",)}),
-        (
-            {"mappings": {"a": {"output_mappings": {"items": "found"}}}, "outputs": {"x": "${found.url}"}},
-            {("items",), ("items", "url")},
-        ),
+        ({"mappings": KEPT, "outputs": {"x": "${found.url}"}}, {("items",), ("items", "url")}),
         (flow(step("b", "post", {"title": "${id}"}), enable_namespacing=False), {("id",), ("count",)}),
     ],
 )
@@ -119,12 +119,8 @@ def test_a_use_names_the_outputs_that_are_read(workflow, read):
 
 
 def test_what_is_read_of_a_batch_is_what_is_read_of_an_item():
-    outputs = {
-        "one": "${a.results[0].id}",
-        "two": "${a.items[1].result.items[0].x}",
-        "three": "${a.succeeded}",
-        "four": "${a.items[1].item}",
-    }
+    named = ["results[0].id", "items[1].result.items[0].x", "succeeded", "items[1].item"]
+    outputs = {f"o{at}": f"${{a.{path}}}" for at, path in enumerate(named)}
     (use,) = uses({**post(), "batch": {"items": [1]}}, outputs=outputs)
     assert use.reads == {("id",), ("items", 0, "x")}
     for whole in ("${a.results}", "${a.results[0]}", "${a}", "${a.items}", "${a.items[0].result}"):
@@ -145,17 +141,14 @@ def found(*nodes, **workflow):
     return [(problem.severity, problem.path, problem.message) for problem in problems]
 
 
-def test_what_a_source_finds_is_reported_at_its_place():
-    assert found(post(labels=["x"]), post("b", title="longer")) == [
+def test_what_a_source_finds_is_reported_at_its_place_though_another_workflow_runs_it():
+    inner = flow(post(title="longer"))
+    assert found(
+        post(labels=["x"]), post("b", title="longer"), step("sub", "workflow", {"workflow": inner})
+    ) == [
+        ("error", "$.nodes[2].params.workflow.nodes[0].params.title", "Too long"),
         ("warning", '$.nodes[0].params["labels"][0]', "Too few"),
         ("error", "$.nodes[1].params.title", "Too long"),
-    ]
-
-
-def test_what_a_source_finds_in_a_workflow_that_another_runs_is_reported_there():
-    inner = flow(post(title="longer"))
-    assert found(step("sub", "workflow", {"workflow": inner})) == [
-        ("error", "$.nodes[0].params.workflow.nodes[0].params.title", "Too long")
     ]
 
 
