@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from workflow_parts import step
 
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
@@ -35,36 +36,33 @@ def test_the_documented_branch_says_what_is_there(bench, tmp_path, files, limit,
     assert outcome.outputs == {"message": said}
 
 
-@pytest.mark.parametrize(("number", "said"), [(3, "3 is small"), (30, "30 is large")])
-def test_the_documented_branches_meet_again(bench, number, said):
-    assert bench.run(_with("compare"), number=number).outputs == {"said": said}
+@pytest.mark.parametrize(
+    ("node_id", "inputs", "outputs"),
+    [
+        ("compare", {"number": 3}, {"said": "3 is small"}),
+        ("compare", {"number": 30}, {"said": "30 is large"}),
+        ("print", {}, {"said": "no notes"}),
+        ("print", {"notes": [1]}, {"said": [1]}),
+        ("table", {}, {"csv": "name,hours\nann,8\nbob,4\n", "total": 12}),
+    ],
+)
+def test_the_documented_branches_conditions_and_transforms_give_what_they_should(
+    bench, node_id, inputs, outputs
+):
+    assert bench.run(_with(node_id), **inputs).outputs == outputs
 
 
 @pytest.mark.slow
 def test_the_documented_expressions_tell_items_of_a_batch_apart(bench, tmp_path):
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.write_text("text")
-    outputs = {
-        name: re.search(rf"`({pattern})`", TEXT)[1]
-        for name, pattern in {
-            "good": r"read\.items\[\?!error\]\.\{.*?\}",
-            "bad": r"read\.items\[\?error\]\.item",
-        }.items()
-    }
+    patterns = {"good": r"read\.items\[\?!error\]\.\{.*?\}", "bad": r"read\.items\[\?error\]\.item"}
+    outputs = {name: re.search(rf"`({pattern})`", TEXT)[1] for name, pattern in patterns.items()}
     batch = {key: value for key, value in _with("read").items() if key != "outputs"}
-    nodes = [*batch["nodes"], {"id": "tell", "type": "transform", "params": {"outputs": outputs}}]
+    nodes = [*batch["nodes"], step("tell", "transform", {"outputs": outputs})]
     result = bench.run({**batch, "nodes": nodes}, files=[str(there), str(gone)]).outputs
     assert result["good"] == [{"file": str(there), "text": "text"}]
     assert result["bad"] == [str(gone)]
-
-
-def test_the_documented_condition_skips_a_node(bench):
-    assert bench.run(_with("print")).outputs == {"said": "no notes"}
-    assert bench.run(_with("print"), notes=[1]).outputs == {"said": [1]}
-
-
-def test_the_documented_transform_makes_a_table(bench):
-    assert bench.run(_with("table")).outputs == {"csv": "name,hours\nann,8\nbob,4\n", "total": 12}
 
 
 def test_every_function_is_documented():

@@ -30,6 +30,19 @@ def problems(bench):
     return check
 
 
+@pytest.fixture
+def files(tmp_path):
+    """Write workflows, by their paths; return their folder."""
+
+    def write(workflows):
+        for name, workflow in workflows.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(json.dumps(workflow))
+        return tmp_path
+
+    return write
+
+
 @pytest.mark.parametrize("namespaced", [True, False])
 def test_the_use_of_a_misspelt_node_is_checked_as_that_of_the_one_that_is_meant(problems, namespaced):
     nodes = [step("a", "ecko", {"mesage": "hi"}), step("b", "echo", {"message": "${a.mesage}"})]
@@ -71,10 +84,8 @@ def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
     assert len(found) == len(set(found)) == 2
 
 
-def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "outer.json").write_text(json.dumps(flow(calling("greet.json", name="A"))))
-    (tmp_path / "parts" / "greet.json").write_text(json.dumps(GREET))
+def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, files, tmp_path):
+    files({"parts/outer.json": flow(calling("greet.json", name="A")), "parts/greet.json": GREET})
     top = flow(calling("parts/outer.json"))
     runner = bench.host.runner.at(WorkflowPlace(file=tmp_path / "top.json", name="top.json"))
     assert runner.validate(top) == ()
@@ -108,10 +119,11 @@ def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
     assert errors[0].suggestion
 
 
-def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, tmp_path):
-    ways = {"a.json": "b.json", "b.json": flow(calling("./c.json")), "c.json": "a.json"}
-    for name, called in ways.items():
-        (tmp_path / name).write_text(json.dumps(flow(calling(called))))
+def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, files, tmp_path):
+    inner = flow(calling("./c.json"))
+    files(
+        {"a.json": flow(calling("b.json")), "b.json": flow(calling(inner)), "c.json": flow(calling("a.json"))}
+    )
     top = WorkflowPlace(file=tmp_path / "a.json", name="a.json")
     [problem] = bench.host.runner.at(top).validate(json.loads((tmp_path / "a.json").read_text()))
     assert "would run itself: a.json -> b.json -> ./c.json -> a.json" in problem.message
@@ -179,3 +191,28 @@ def test_the_result_of_a_workflow_is_kept_if_those_of_its_nodes_are(cacheable):
 def test_a_node_that_runs_a_workflow_has_its_description_or_its_own(written, shown):
     checked = check_workflow(flow(calling(flow({"id": "a"}, description=written))), Types())
     assert checked.entries["workflow:{greet}"].description == shown
+
+
+def test_a_workflow_is_read_with_those_that_it_runs_in_it_however_deep(bench, files):
+    inner = flow(calling("deep/middle.json"))
+    middle = flow(calling("../greet.json", name="Ann"))
+    folder = files({"greet.json": GREET, "deep/middle.json": middle, "outer.json": flow(calling(inner))})
+    read = bench.host.runner.read_file(folder / "outer.json")
+    (folder / "greet.json").unlink()
+    assert bench.run(read).outputs == {"text": "hi Ann 1"}
+    for _ in range(3):
+        read = read["nodes"][0]["params"]["workflow"]
+    assert read == GREET
+    saved = flow(calling("saved-one"))
+    assert bench.host.runner.read_file(files({"outer.json": saved}) / "outer.json") == saved
+
+
+@pytest.mark.parametrize(
+    ("called", "message"),
+    [("./gone.json", "No such file"), ("./outer.json", "would run itself"), ("./bad.json", "not valid JSON")],
+)
+def test_a_workflow_with_a_file_that_cannot_be_run_is_not_read(bench, files, called, message):
+    folder = files({"outer.json": flow(calling(called))})
+    (folder / "bad.json").write_text("{")
+    with pytest.raises(PflowError, match=message):
+        bench.host.runner.read_file(folder / "outer.json")
