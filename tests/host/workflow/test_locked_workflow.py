@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import PflowError, Problem, RunOptions, hookimpl
-from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.plugins import create_manager
+from pflow_mcp_plugin.contract import PflowError, Problem, RunOptions
+from pflow_mcp_plugin.host.cli.run_commands import validate
 
 ECHO = step("c", "echo", {"message": "x"})
 FLOW = flow(step("a", "t-say"), step("b", "t-say"), ECHO)
@@ -111,39 +110,14 @@ def test_what_no_lock_file_can_hold_is_a_warning(saying, workflow, message):
     assert found(saying, workflow) == [("warning", "validation", message)]
 
 
-@pytest.fixture
-def typed(pflow_home, tmp_path, monkeypatch, capsys):
-    """Run a command line with a plugin that refuses everything; returns its exit code and what it printed.
-
-    `typed.folders` are the folders where it was told to look.
-    """
+def test_a_lock_file_is_looked_for_beside_a_file_only(saying, tmp_path, monkeypatch):
+    folders = []
+    saying.plug(pflow_check_lock=lambda check: folders.extend([check.folder]))
+    saying.host.library.save("kept", FLOW)
     monkeypatch.chdir(tmp_path)
-
-    class Locking:
-        @hookimpl
-        def pflow_check_lock(self, check):
-            run.folders.append(check.folder)
-            return [Problem(message="not as locked")]
-
-    def run(*words):
-        manager = create_manager()
-        manager.register(Locking(), "locking")
-        code = main([*words], manager)
-        return code, *capsys.readouterr()
-
-    run.folders = []
-    return run
-
-
-def written(path):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(flow(step("c", "write-file", {"file_path": "ran", "content": "x"}))))
-    return str(path)
-
-
-def test_a_lock_file_is_looked_for_beside_a_file_only(typed, tmp_path):
-    typed("validate", written(tmp_path / "flows" / "flow.json"), "--locked")
-    typed("workflow", "save", written(tmp_path / "flow.json"), "--name", "kept")
-    typed("validate", "kept", "--locked")
-    typed("validate", "flow.json", "--locked")
-    assert typed.folders == [tmp_path / "flows", None, Path()]
+    (tmp_path / "flows").mkdir()
+    for name in ("flows/flow.json", "flow.json"):
+        (tmp_path / name).write_text(json.dumps(FLOW))
+    for name in (str(tmp_path / "flows" / "flow.json"), "kept", "flow.json"):
+        validate.main([name, "--locked"], "validate", standalone_mode=False, obj=saying.host)
+    assert folders == [tmp_path / "flows", None, Path()]
