@@ -3,9 +3,11 @@ import json
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.host.workflow.findings import refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import (
     is_descriptor,
     json_places,
+    locate,
     located,
     read_workflow,
 )
@@ -82,6 +84,13 @@ def test_a_file_that_is_gone_or_broken_has_no_places(tmp_path):
         [found] = located([Problem(message="m", path="$.a")], file)
         assert (found.line, "line" in found.to_dict(), str(found)) == (0, False, "$.a: m")
     json.dumps(json_places('}{]][,,:"a'))
+
+
+def test_the_place_of_a_single_problem_is_in_the_arguments_of_its_error_too(tmp_path):
+    (tmp_path / "wf.json").write_text('{\n "nodes": [{"id": "a"}]}')
+    error = refusal("wf", [Problem(message="wrong", path="$.nodes[0].id")])
+    locate(error, tmp_path / "wf.json")
+    assert error.args == (error.message,) == ("Workflow wf: $.nodes[0].id (line 2, column 13): wrong",)
 
 
 def test_a_file_that_cannot_be_read_as_a_workflow_is_told_with_a_step(tmp_path):
