@@ -72,10 +72,8 @@ def test_a_value_that_doubles_with_each_step_is_not_described(text):
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("run.code == '3'", "a number is compared with a string"),
         ("run.stdout > 3", "have no order"),
         ("run.rows < 3", "have no order"),
-        ("run.rows.name == 'x'", "name is looked up in a list"),
         ("length(run.code) > 3", "argument 1 of length() is a number"),
         ("{a: run.x}.b", "there is no b among a"),
         ("run.rows[?length(name) == '3']", "a number is compared with a string"),
