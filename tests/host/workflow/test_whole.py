@@ -144,7 +144,11 @@ def workflows(draw):
     return workflow
 
 
-givens = st.none() | st.fixed_dictionaries({"i": odd}, optional={"str": odd, "__run__": odd, "more": odd})
+givens = (
+    st.none()
+    | st.just({})
+    | st.fixed_dictionaries({"i": odd}, optional={"str": odd, "__run__": odd, "more": odd})
+)
 anything = workflows() | workflows() | workflows() | odd
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 import time
 from contextlib import suppress
 
@@ -46,12 +47,6 @@ def test_of_a_mistake_its_likely_cause_is_named_with_its_line(text, step):
     assert caught.value.suggestions == (step,)
 
 
-def test_a_character_that_yaml_excludes_is_named_with_its_place():
-    with pytest.raises(PflowError, match=r"not valid YAML: .* at line 2, column 4") as caught:
-        loaded("a: 1\nb: \x1b\n")
-    assert caught.value.details["line"] == 2
-
-
 def test_keys_are_strings_and_aliases_repeat_a_value():
     text = "1: &x [a, {on: 2}]\ntrue: *x\nnull: &y z\nw: *y\n"
     assert loaded(text) == {"1": ["a", {"on": 2}], "true": ["a", {"on": 2}], "null": "z", "w": "z"}
@@ -74,6 +69,8 @@ def test_keys_are_strings_and_aliases_repeat_a_value():
         ("- 1", "a workflow is a JSON object, this is a list"),
         ("", "a workflow is a JSON object, this is null"),
         ("a: \x00", "not valid YAML"),
+        ("a: 1\nb: \x1b\n", "at line 2, column 4"),
+        ("a:\n  b: 1\n  b: 2\n", "$.a.b: Duplicate key b in $.a"),
     ],
 )
 def test_what_json_has_no_form_for_is_refused_with_its_place(text, reason):
@@ -81,11 +78,11 @@ def test_what_json_has_no_form_for_is_refused_with_its_place(text, reason):
         loaded(text)
     assert reason in caught.value.message
     assert caught.value.kind == "validation"
-
-
-def test_duplicate_keys_are_refused():
-    with pytest.raises(PflowError, match=r"\$\.a\.b: Duplicate key b in \$\.a"):
-        loaded("a:\n  b: 1\n  b: 2\n")
+    place = re.search(r" at line (\d+), column (\d+)$", reason)
+    assert not place or place.groups() == (
+        str(caught.value.details["line"]),
+        str(caught.value.details["column"]),
+    )
 
 
 def test_aliases_that_multiply_are_refused_at_once():
