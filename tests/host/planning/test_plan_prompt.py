@@ -49,6 +49,8 @@ def test_a_node_is_quoted_with_what_is_needed_to_use_it():
         Field(key="count", type="int", description="How many"),
         Field(key="kind", type="str", required=True, schema={"enum": ["big", f"sm{HIDDEN}all"]}),
         Field(key="with", required=True, schema={"default": 1}),
+        # A reader cannot see these names whole.
+        *(Field(key=f"a{HIDDEN}"), Field(key="b\nc")),
     )
     outputs = (Field(key="place", type="dict", schema={"properties": {"name": {}, "a\nb": {}}}),)
     assert quoted_node(entry(f"Do it{HIDDEN}", params, outputs)) == {
@@ -64,9 +66,7 @@ def test_a_node_is_quoted_with_what_is_needed_to_use_it():
     }
 
 
-def test_a_name_that_a_reader_cannot_see_whole_is_left_out():
-    quoted = quoted_node(entry(params=(Field(key=f"a{HIDDEN}"), Field(key="b\nc"), Field(key="d"))))
-    assert [param["name"] for param in quoted["params"]] == ["d"]
+def test_a_name_may_be_as_long_as_those_of_nodes():
     assert is_plain("mcp-github-search")
     assert not is_plain("x" * 500)
 

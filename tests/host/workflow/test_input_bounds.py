@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import UNKNOWN, PflowError
 from pflow_mcp_plugin.host.workflow import bind_inputs
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
@@ -61,9 +61,21 @@ def bound(spec, value):
         ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
         ({"type": "str", "pattern": "^a*$"}, "", ""),
         ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
+        # Texts are read in the declared type, and other values converted where nothing is lost.
+        ({"type": "str"}, "3", "3"),
+        ({"type": "str"}, 3, "3"),
+        ({"type": "integer"}, 4.0, 4),
+        ({"type": "number"}, " 0.5", 0.5),
+        ({"type": "number"}, 1, 1),
+        ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"type": "dict"}, '{"a": null}', {"a": None}),
+        ({"type": "int | None"}, "null", None),
+        ({"type": "int | None"}, None, None),
+        ({"required": False, "stdin": True}, "7", "7"),
+        ({}, UNKNOWN, UNKNOWN),
     ],
 )
-def test_a_value_within_its_bounds_is_taken(spec, value, expected):
+def test_a_value_that_fits_is_taken(spec, value, expected):
     found = bound(spec, value)
     assert found == expected
     assert type(found) is type(expected)
@@ -95,6 +107,42 @@ def test_a_value_beyond_its_bounds_is_refused(spec, value, message):
 @pytest.mark.parametrize("spec", [{"type": "str", "pattern": "^x$"}, {"enum": ["x"]}])
 def test_a_secret_value_is_not_in_the_message(spec):
     assert bound({**spec, "secret": True}, "canary").endswith("the value given is not")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "step"),
+    [
+        ("integer", "many", "Write a whole number in digits, such as 12"),
+        ("bool", "yes", "Write true or false"),
+        ("array", "a,b", "Write it as JSON, it='[...]'"),
+    ],
+)
+def test_of_a_text_that_does_not_fit_it_is_said_how_to_write_it(kind, text, step):
+    ((problem,),) = bind_inputs(read(type=kind)[0], {"it": text})[1:]
+    assert (problem.path, problem.suggestion) == ("$.inputs.it", step)
+    assert problem.message == f'Input it must be {kind}, got str "{text}"'
+
+
+def bind(given, **workflow):
+    return bind_inputs(read_document(workflow, Findings()), given)
+
+
+def test_a_default_of_null_is_none_where_the_type_does_not_take_it():
+    inputs = {"a": {"type": "int", "default": None}, "b": {"type": "int | None", "default": None}}
+    assert bind({}, inputs=inputs | {"c": {"default": None}}) == ({"b": None, "c": None}, [])
+
+
+def test_unknown_and_missing_inputs_are_problems():
+    _, problems = bind({"txt": "x"}, inputs={"text": {"type": "str", "description": "what to say"}})
+    assert [(problem.message, problem.suggestion) for problem in problems] == [
+        ("The workflow has no input txt", "Did you mean text?"),
+        ("Input text is required (what to say)", "Pass text=..."),
+    ]
+
+
+def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reserved():
+    assert bind({"query": "x"}, enable_namespacing=False) == ({"query": "x"}, [])
+    assert len(bind({"__run__": "x"}, enable_namespacing=False)[1]) == 1
 
 
 @pytest.mark.parametrize(
