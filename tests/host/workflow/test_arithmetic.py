@@ -209,32 +209,6 @@ def test_validation_names_what_can_never_be_calculated(bench, expression, messag
     assert step in next_step
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted", "severity"),
-    [
-        ("n + 1", "int", None),
-        ("-n // 2", "int", None),
-        ("some + 1", "int", None),
-        ("n + ratio", "int", None),
-        ("n / 2", "list", "error"),
-        ("n + 1", "bool", "error"),
-    ],
-)
-def test_the_type_of_a_result_is_known(bench, expression, wanted, severity):
-    bench.declare("t-take", [f"value: {wanted}"])
-    made = step("made", "transform", {"expression": expression})
-    inputs = {"n": NUMBER, "ratio": {"type": "float"}, "some": {}}
-    take = step("take", "t-take", {"value": "${made.result}"})
-    found = bench.host.runner.validate(flow(made, take, inputs=inputs))
-    assert [it.severity for it in found if "is not used" not in it.message] == [severity] * bool(severity)
-
-
-def test_a_condition_that_is_a_difference_is_always_true(bench):
-    node = step("a", "echo", {"message": "x"}, when="n - 1")
-    (found,) = bench.host.runner.validate(flow(node, inputs={"n": NUMBER}))
-    assert "is a number, so it is always true" in found.message
-
-
 @pytest.mark.parametrize("known", ["read-file", "fetch-2", "a-b-c"])
 def test_a_name_with_a_hyphen_is_not_taken_for_a_difference(bench, known):
     node = step(known, "echo", {"message": "x"})

@@ -46,6 +46,10 @@ def test_an_expression_that_reads_all_values_is_known(text):
         ("{a: run.x, b: length(run.rows)}", "dict"),
         ("run.x", "any"),
         ("run.x || 'none'", "any"),
+        ("-run.code // 2 + run.code", "int"),
+        ("run.code / 2", "float"),
+        ("run.code + ratio", "float | int"),
+        ("run.x + 1", "float | int"),
     ],
 )
 def test_the_type_of_an_expression_is_known(text, kind):
