@@ -11,7 +11,6 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
     any_json_in,
     coerce,
-    depends_on_value,
     may_become,
     passed_on,
 )
@@ -114,21 +113,6 @@ def test_a_conversion_that_would_lose_something_is_refused_with_what_was_given(k
     assert given in caught.value.given
     assert str(caught.value) == f"expected {kind}, got {caught.value.given}"
     assert len(caught.value.given) < 120
-
-
-@pytest.mark.parametrize(
-    ("kind", "wanted", "depends"),
-    [
-        ("float", "int", True),
-        ("float | None", "int", True),
-        ("float", "int | str", False),
-        ("float", "str", False),
-        ("str", "int", True),
-        ("str", "str | int", False),
-    ],
-)
-def test_only_some_strings_and_numbers_become_what_is_wanted(kind, wanted, depends):
-    assert depends_on_value(Field(key="x", type=kind), Field(key="y", type=wanted)) is depends
 
 
 def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():

@@ -14,7 +14,7 @@ from workflow_parts import edge, flow, step
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
-from pflow_mcp_plugin.host.workflow.data_flows import DataMovement, FlowSearch, bits_of, places_in
+from pflow_mcp_plugin.host.workflow.data_flows import DataMovement, FlowSearch
 
 MARK = re.compile(r"<<(\w+)>>")
 KEYS = ("text", "other", "shared", "error", "n0", "n1", "n2", "in", "results")
@@ -167,8 +167,3 @@ def test_no_flow_is_missed_that_a_run_shows(marking, workflow, more):
     with suppress(PflowError):  # a few are refused
         marking.run_bounded(30, workflow, inputs, trace=False)
     assert Marking.arrived - found(workflow, marking.host.registry, inputs) == set()
-
-
-def test_a_set_of_nodes_is_the_bits_of_their_places():
-    assert list(places_in(bits_of([3, 0, 1000, 8]))) == [0, 3, 8, 1000]
-    assert bits_of([]) == 0

@@ -1,3 +1,4 @@
+import json
 import re
 import time
 import tracemalloc
@@ -5,10 +6,12 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from node_types import fields
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.expressions import Secrets, functions, parsed
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
+from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
 FILES = [{"name": "a.md", "size": 3, "tags": ["x"]}, {"name": "b.py", "size": 9, "tags": ["x", "y"]}]
 VALUES = {
@@ -358,6 +361,18 @@ def test_an_expression_has_a_value_or_raises_our_error(text, values):
     before = repr(values)
     assert failure_of(text, values) != ""
     assert repr(values) == before
+
+
+@given(text=sound)
+def test_every_expression_can_be_read_before_a_run(text):
+    known = dict(zip([("a",), ("b",), ("c",)], fields("a: list", "b: str | int", "c: dict"), strict=True))
+    try:
+        expression = parsed(text)
+    except PflowError:
+        return
+    result = Reading.of(expression, known.get).result
+    json.dumps(result.schema())
+    assert result.field("result").types
 
 
 @given(

@@ -8,8 +8,6 @@ from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     as_text,
     follow,
-    lone,
-    or_text,
     parse,
     parse_path,
     references,
@@ -129,18 +127,9 @@ def test_nothing_is_inside_a_value_that_holds_none_and_little_is_told_of_a_long_
     assert caught.value.available == available
 
 
-def test_a_missing_value_can_be_left_as_text():
-    assert resolve(["${x}", "a ${x} ${y}"], or_text(looking_in({"y": 1}))) == ["${x}", "a ${x} 1"]
-
-
 def test_references_come_with_their_places():
     found = list(references({"a": ["x", "${b.c}"], "d e": "$${no} ${f}"}, "$.params"))
     assert found == [
         ("$.params.a[1]", TemplateReference("${b.c}", ("b", "c"))),
         ('$.params["d e"]', TemplateReference("${f}", ("f",))),
     ]
-
-
-def test_only_a_whole_text_is_a_lone_template():
-    assert lone("${a}") == TemplateReference("${a}", ("a",))
-    assert [lone(value) for value in ("${a} ", "$${a}", "${a b}", 3, None)] == [None] * 5

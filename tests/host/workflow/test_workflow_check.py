@@ -359,6 +359,7 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         only(LIST, over("${list.files}", title="${item.above.name}")),
         typed("list", over("${n}", title="${item.b}", count="${item}")),
         typed("int", make(title="${n}")),
+        typed("float", make(title="${n}")),
         # A loop with a way out may refer back.
         only(make("a", title="${b.issue_url}"), make("b"), edges=edges("a b", "b a again")),
     ],
