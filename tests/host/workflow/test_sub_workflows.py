@@ -107,11 +107,14 @@ def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, files, tmp
         (None, "needs parameter workflow"),
         ("", "names no workflow"),
         ({}, "The workflow has no nodes"),
+        ("self", "would run itself: self -> self"),
+        ({**ECHO, "inputs": {"workflow": {"default": 1}}}, "has an input workflow"),
     ],
 )
 def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
     node = calling(called) if called is not None else step("greet", "workflow")
     bench.host.library.save("greet", GREET)
+    bench.host.library.save("self", flow(calling("self")))
     found = bench.host.runner.validate(flow(node, inputs={"name": {"type": "str"}}))
     errors = [problem for problem in found if problem.severity == "error"]
     assert len(errors) == 1
@@ -127,9 +130,6 @@ def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, files, tmp_p
     top = WorkflowPlace(file=tmp_path / "a.json", name="a.json")
     [problem] = bench.host.runner.at(top).validate(json.loads((tmp_path / "a.json").read_text()))
     assert "would run itself: a.json -> b.json -> ./c.json -> a.json" in problem.message
-    bench.host.library.save("self", flow(calling("self")))
-    [problem] = bench.host.runner.validate(flow(calling("self")))
-    assert "would run itself: self -> self" in problem.message
     assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "validation")
     assert problem.suggestion
 
@@ -164,13 +164,6 @@ def test_workflows_that_multiply_are_refused_quickly(bench):
         bench.host.runner.run(top, {})
     found, _ = bench.host.runner.validate_flows(top)
     assert found
-
-
-def test_an_input_named_workflow_cannot_be_passed_on(bench):
-    taken = flow(step("e", "echo", {"message": "${workflow}"}), inputs={"workflow": {}})
-    [problem] = bench.host.runner.validate(flow(calling(taken), inputs={"workflow": {}}))[:1]
-    assert "has an input workflow" in problem.message
-    assert (problem.kind, problem.suggestion) == ("validation", "Rename the input")
 
 
 class Types(NodeTypes):
