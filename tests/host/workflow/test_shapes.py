@@ -54,6 +54,16 @@ def test_the_type_of_an_expression_is_known(text, kind):
     assert {*read(text).result.field("result").types} == {*map(str.strip, kind.split("|"))}
 
 
+def test_the_members_of_an_object_that_is_made_are_known():
+    schema = read("run.rows[*].{size: length(name), all: [`1`]}").result.schema()
+    assert schema["items"] == {
+        "type": ["dict"],
+        "properties": {"size": {"type": ["int"]}, "all": {"type": ["list"]}},
+        "additionalProperties": False,
+    }
+    json.dumps(schema)
+
+
 @pytest.mark.parametrize("text", ["|".join(["{a: @, b: @}"] * 40), "|".join(["map(&{a: @, b: @}, @)"] * 30)])
 def test_a_value_that_doubles_with_each_step_is_not_described(text):
     began = time.process_time()
