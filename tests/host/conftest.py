@@ -28,6 +28,7 @@ class Bench(NodeSource):
         self.known: dict[str, Entry] = {}
         self.upgrades: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda node: None
         self.warnings: list[Problem] = []
+        self.failing: dict[Any, Exception] = {}
         self.host: EmbeddedHost
 
     def fingerprint(self):
@@ -79,6 +80,11 @@ class Bench(NodeSource):
 
     def run(self, workflow, **inputs):
         return self.host.runner.run(workflow, inputs, name="wf")
+
+    def run_failing(self, failing, workflow, **inputs):
+        """Run a workflow whose node `t-send` fails for some values; it does not fail for them after that."""
+        with patch.object(self, "failing", failing):
+            return self.run(workflow, **inputs)
 
     def plug(self, **hooks):
         """Register hook implementations as one plugin, named after the first of them."""

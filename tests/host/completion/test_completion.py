@@ -3,16 +3,17 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.completion import complete
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 
-ECHO = {
-    "inputs": {"text": {"type": "str"}, "other": {"type": "str", "default": ""}},
-    "nodes": [{"id": "a", "type": "echo", "params": {"message": "${text} ${other}"}}],
-}
+ECHO = flow(
+    step("a", "echo", {"message": "${text} ${other}"}),
+    inputs={"text": {"type": "str"}, "other": {"type": "str", "default": ""}},
+)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import pytest
+from workflow_parts import flow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.direct.direct_run import read_links
@@ -42,7 +43,7 @@ def test_a_flag_that_becomes_an_input_is_that_of_the_node_which_was_given_it(lin
 def test_a_saved_workflow_or_a_file_in_place_of_the_first_node_leads_to_pflow_run(
     links, bench, tmp_path, monkeypatch
 ):
-    bench.host.library.save("daily", {"nodes": [{"id": "echo"}]})
+    bench.host.library.save("daily", flow({"id": "echo"}))
     (tmp_path / "wf.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     for word in ("daily", "wf.json"):

@@ -1,5 +1,6 @@
 import attrs
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
@@ -52,14 +53,11 @@ def params_of(built, place=-1):
 
 def test_a_chain_is_a_whole_workflow():
     links = ((SEARCH, "--query bugs"), (SUMMARIZE, ""))
-    nodes = [{"id": "search", "type": "search"}]
-    nodes.append({"id": "summarize", "type": "summarize", "params": {"text": "${result}"}})
-    workflow = {
-        "ir_version": "1.0",
-        "enable_namespacing": False,
-        "inputs": {"query": {**TEXT, "default": "bugs"}},
-        "nodes": nodes,
-    }
+    nodes = [step("search", "search")]
+    nodes.append(step("summarize", "summarize", {"text": "${result}"}))
+    workflow = flow(
+        *nodes, ir_version="1.0", enable_namespacing=False, inputs={"query": {**TEXT, "default": "bugs"}}
+    )
     assert chain(*links).workflow == workflow
     assert chain(*links, kept=True, description="Sum up", allows_extra=True).workflow == {
         **workflow,

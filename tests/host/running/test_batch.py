@@ -1,8 +1,4 @@
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +11,9 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.daemon_threads import Threads
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+
+RETRY = {"max": 2, "wait": 0}
 
 
 class Busy(PflowError):
@@ -45,31 +44,22 @@ def double(bench):
 
 
 def batch(items, params=None, **settings):
-    node = step(
-        "b", "t-double", {"n": "${item}"} if params is None else params, batch={"items": items, **settings}
-    )
-    return flow(node)
+    params = {"n": "${item}"} if params is None else params
+    return flow(step("b", "t-double", params, batch={"items": items, **settings}))
 
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_node_runs_for_each_item_and_keeps_their_order(bench, double, parallel):
     outcome = bench.run(batch([3, 1, 2], parallel=parallel))
-    assert outcome.outputs == {
-        "results": [{"n": 6}, {"n": 2}, {"n": 4}],
-        "errors": [],
-        "count": 3,
-        "succeeded": 3,
-        "failed": 0,
-    }
+    results = [{"n": 6}, {"n": 2}, {"n": 4}]
+    assert outcome.outputs == {"results": results, "errors": [], "count": 3, "succeeded": 3, "failed": 0}
     assert outcome.steps == 1
 
 
 def test_items_come_from_templates_and_have_a_name_of_their_own(bench, double):
     workflow = batch("${list}", {"n": "${row.deep[0]}"}, **{"as": "row"})
-    workflow["inputs"] = {"list": {"type": "list"}}
-    workflow["outputs"] = {"second": "${b.results[1].n}", "count": "${b.count}"}
-    outcome = bench.run(workflow, list=[{"deep": [1]}, {"deep": ["7"]}])
-    assert outcome.outputs == {"second": 14, "count": 2}
+    workflow |= {"inputs": {"list": {"type": "list"}}, "outputs": {"second": "${b.results[1].n}"}}
+    assert bench.run(workflow, list=[{"deep": [1]}, {"deep": ["7"]}]).outputs == {"second": 14}
 
 
 def test_an_item_is_found_under_its_name_by_nodes_that_read_the_shared_store(bench, double):
@@ -163,8 +153,7 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench, counted):
     assert outcome.error.message == "Node b (t-double) failed at item b[1] of 3: ValueError: 2 is bad"
     details = outcome.error.details
     assert (details["item"], details["count"], details["succeeded"]) == (1, 3, 1)
-    [step] = trace_of(outcome)["steps"]
-    assert step["outputs"]["results"] == [{}, None, None]
+    assert trace_of(outcome)["steps"][0]["outputs"]["results"] == [{}, None, None]
 
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}])
@@ -279,18 +268,15 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(
 
     workflow = batch([1, 2, 3], error_handling="continue", parallel=parallel, max_concurrent=1)
     workflow["nodes"].append(step("after", "t-after"))
-    workflow["edges"] = [edge("b", "after")]
-    workflow["outputs"] = {"saw": "${after.saw}"}
     outcome = bench.run({**workflow, "enable_namespacing": namespaced})
-    assert outcome.outputs == {"saw": "None"}
+    assert outcome.outputs["saw"] == "None"
     assert seen == [(None, None)] * 3
 
 
 def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, double, after):
     missing = step("a", "read-file", {"file_path": "/nowhere"})
-    workflow = batch([1])
-    workflow["nodes"] = [missing, *workflow["nodes"], step("after", "t-after")]
-    workflow["edges"] = [edge("a", "b", "error"), edge("b", "after")]
+    edges = [edge("a", "b", "error"), edge("b", "after")]
+    workflow = flow(missing, *batch([1])["nodes"], step("after", "t-after"), edges=edges)
     assert bench.run({**workflow, "enable_namespacing": False}).outputs["saw"] == "None"
 
 
@@ -315,12 +301,8 @@ def test_only_what_is_safe_to_repeat_is_tried_again(bench, failure, purity, atte
         raise failure
 
     bench.known["t-double"] = attrs.evolve(bench.known["t-double"], purity=purity)
-    node = step("b", "t-double")
-    if as_batch:
-        node["batch"] = {"items": [1], "max_retries": 2, "retry_wait": 0}
-    else:
-        node["retry"] = {"max": 2, "wait": 0}
-    outcome = bench.run(flow(node))
+    repeated = {"batch": {"items": [1], "max_retries": 2, "retry_wait": 0}} if as_batch else {"retry": RETRY}
+    outcome = bench.run(flow(step("b", "t-double", **repeated)))
     assert not outcome.success
     assert len(begun) == attempts
     (traced,) = trace_of(outcome)["steps"]
@@ -335,19 +317,17 @@ def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
     def second(shared, params):
         begun.append(dict(shared))
         if len(begun) == 1:
-            shared["half"] = 1
-            shared["error"] = "busy"
-            shared["__error__"] = Busy()
+            shared.update(half=1, error="busy", __error__=Busy())
             return "error"
         shared["n"] = 5
         return "default"
 
-    node = {"id": "b", "type": "t-double", "retry": {"max": 3, "wait": 0}}
-    outcome = bench.run({"nodes": [node], "enable_namespacing": namespaced})
+    node = step("b", "t-double", retry=RETRY)
+    outcome = bench.run(flow(node, enable_namespacing=namespaced))
     assert outcome.outputs == {"n": 5}
     assert not {"half", "error", "__error__"} & begun[1].keys()
-    [step] = trace_of(outcome)["steps"]
-    assert (step["details"], step["error"]) == ({"retries": 1}, None)
+    [traced] = trace_of(outcome)["steps"]
+    assert (traced["details"], traced["error"]) == ({"retries": 1}, None)
 
 
 @pytest.mark.parametrize(
@@ -362,9 +342,7 @@ def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
 )
 def test_a_retry_waits_as_its_settings_and_the_error_ask(bench, monkeypatch, asked, retry, seconds):
     waited = []
-    monkeypatch.setattr(
-        "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
-    )
+    monkeypatch.setattr(CurrentRun, "pause", lambda _, seconds: waited.append(seconds))
 
     @bench.acts("t-double")
     def fail(shared, params):
@@ -374,11 +352,7 @@ def test_a_retry_waits_as_its_settings_and_the_error_ask(bench, monkeypatch, ask
     assert waited == seconds
 
 
-def most_memory(home, folder, items):
-    echo = step("e", "echo", {"message": "${n}"})
-    table = {"items": list(range(items)), "as": "n", "parallel": True}
-    (folder / "wf.json").write_text(json.dumps(flow({**echo, "batch": table})))
-    script = """
+MEMORY = """
 import json, resource, sys
 from pflow_mcp_plugin.host.embedded_host import open_host
 workflow = json.load(open("wf.json"))
@@ -387,18 +361,17 @@ with open_host() as host:
 assert outcome.outputs["succeeded"] == len(outcome.outputs["results"]) == int(sys.argv[1]), outcome.error
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-    command = [sys.executable, "-W", "ignore", "-c", script, str(items)]
-    env = {**os.environ, "PFLOW_HOME": str(home)}
-    ran = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=100, check=True
-    )
-    return int(ran.stdout)
 
 
 @pytest.mark.slow
-def test_ten_times_the_items_take_little_more_memory(pflow_home, tmp_path):
-    few, many = (most_memory(pflow_home, tmp_path, items) for items in (1_000, 10_000))
-    assert many < 2 * few
+def test_ten_times_the_items_take_little_more_memory(python, tmp_path):
+    most = []
+    for items in (1_000, 10_000):
+        table = {"items": list(range(items)), "as": "n", "parallel": True}
+        echo = step("e", "echo", {"message": "${n}"}, batch=table)
+        (tmp_path / "wf.json").write_text(json.dumps(flow(echo)))
+        most.append(int(python("-W", "ignore", "-c", MEMORY, items).stdout))
+    assert most[1] < 2 * most[0]
 
 
 @pytest.mark.parametrize(
@@ -430,9 +403,8 @@ def test_a_mistake_in_a_batch_is_found_with_its_place(bench, double, table, path
 
 
 def test_a_batch_with_a_retry_of_the_whole_is_refused(bench, double):
-    workflow = batch([1])
-    workflow["nodes"][0]["retry"] = {"max": 1}
-    [problem] = bench.host.runner.validate(workflow)
+    node = step("b", "t-double", {"n": 1}, batch={"items": [1]}, retry={"max": 1})
+    [problem] = bench.host.runner.validate(flow(node))
     assert problem.path == "$.nodes[0].retry"
 
 
@@ -447,26 +419,6 @@ def test_an_interrupted_batch_says_how_many_items_were_done(bench, parallel):
     assert outcome.error.message == "The run was interrupted at node b, 2 of 5 items done"
     assert (outcome.error.details["succeeded"], outcome.error.details["count"]) == (2, 5)
     assert trace_of(outcome)["steps"][0]["details"]["batch"]["succeeded"] == 2
-
-
-def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path, signalled):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    node = step(
-        "wait",
-        "read-file",
-        {"file_path": "${item}", "special_files": True, "timeout": 600},
-        batch={"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
-    )
-    (tmp_path / "wf.json").write_text(json.dumps(flow(node)))
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        writer = os.open(pipe, os.O_WRONLY)
-        stdout, stderr = signalled(program, signal.SIGINT)
-        os.close(writer)
-    assert program.returncode == 130
-    assert json.loads(stdout)["error"]["type"] == "interrupted"
-    assert "Traceback" not in stderr
 
 
 def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_run():

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
@@ -11,15 +12,18 @@ from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 
 
 def echo(node_id, message="${n}"):
-    return {"id": node_id, "type": "echo", "params": {"message": message}}
+    return step(node_id, "echo", {"message": message})
 
 
 def ways(*edges):
-    return {
-        "inputs": {"n": {"type": "int"}},
-        "nodes": [echo("ask"), echo("many", "many"), echo("some", "some"), echo("none", "none")],
-        "edges": [{"from": "ask", **edge} for edge in edges],
-    }
+    return flow(
+        echo("ask"),
+        echo("many", "many"),
+        echo("some", "some"),
+        echo("none", "none"),
+        inputs={"n": {"type": "int"}},
+        edges=[{"from": "ask", **edge} for edge in edges],
+    )
 
 
 THREE = ways(
@@ -49,7 +53,7 @@ def test_a_run_ends_where_no_condition_holds(bench):
 
 def test_a_failure_is_handled_by_an_edge_only_where_its_condition_holds(bench):
     given = ways({"to": "some"}, {"to": "none", "action": "error", "when": "n > 5"})
-    given["nodes"][0] = {"id": "ask", "type": "read-file", "params": {"file_path": "/nowhere/${n}"}}
+    given["nodes"][0] = step("ask", "read-file", {"file_path": "/nowhere/${n}"})
     assert bench.run(given, n=6).outputs == {"message": "none"}
     assert "Node ask (read-file) failed" in bench.run(given, n=5).error.message
 
@@ -84,7 +88,7 @@ def test_an_input_that_only_an_edge_names_is_used(bench):
 
 def test_a_loop_that_a_condition_leaves_is_sound_and_nothing_behind_it_is_certain(bench):
     given = ways({"to": "many", "when": "n > 5"}, {"to": "some"})
-    given["edges"].append({"from": "some", "to": "ask"})
+    given["edges"].append(edge("some", "ask"))
     assert [it for it in problems(bench, given) if it[0] == "error"] == []
     assert bench.host.runner.compile(given).workflow.certain == {"ask"}
 

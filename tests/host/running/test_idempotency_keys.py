@@ -1,11 +1,10 @@
 """A step with an idempotency key is run again after any failure, always with the key that was sent first."""
 
 import re
-from itertools import pairwise
 
 import attrs
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.run_record import RunRecord
@@ -16,50 +15,37 @@ UNKNOWN = PflowError("the connection was lost", ran="unknown")
 @pytest.fixture
 def sent(bench):
     """A node that pays `value`; what arrived, as value and key, and what fails next after that, by value."""
-    bench.failing = {}
     arrived = []
 
-    @bench.acts("t-pay", ["value", "key"], ["value"])
+    @bench.acts("t-send", ["value", "key"], ["value"])
     def pay(shared, params):
         current = shared["__run__"].current_step()
         key = (current and current.idempotency_key()) or params.get("key")
+        if current:
+            current.sending()
         arrived.append((params["value"], key))
         if (failure := bench.failing.get(params["value"])) is not None:
             raise failure
         shared["value"] = params["value"]
 
-    bench.known["t-pay"] = attrs.evolve(bench.known["t-pay"], idempotency_argument="key")
+    getattr(bench.module, "t-send").announces_sending = True
+    bench.known["t-send"] = attrs.evolve(bench.known["t-send"], idempotency_argument="key")
     return arrived
 
 
 def paying(*values, prefix="s-", **params):
-    nodes = [step(f"{prefix}{value}", "t-pay", {"value": value, **params}) for value in values]
-    return flow(*nodes, edges=[edge(one["id"], other["id"]) for one, other in pairwise(nodes)])
+    return flow(*(step(f"{prefix}{value}", "t-send", {"value": value, **params}) for value in values))
 
 
 def in_batch(items):
-    return flow(step("all", "t-pay", {"value": "${item}"}, batch={"items": items, "parallel": False}))
-
-
-def with_workflow(bench, workflow):
-    """Write a workflow to be resumed in place of the one that ran, and return the option."""
-    import json
-
-    path = bench.host.paths.state / "mended.json"
-    path.write_text(json.dumps(workflow))
-    return "--workflow", str(path)
+    return flow(step("all", "t-send", {"value": "${item}"}, batch={"items": items, "parallel": False}))
 
 
 def test_an_unknown_step_is_run_again_with_its_key_and_nobody_is_asked(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(paying("a", "b"))
+    failed = bench.run_failing({"b": UNKNOWN}, paying("a", "b"))
     assert (failed.exit_code, "undecided" in failed.error.details) == (1, False)
     shown = resumed("--dry-run").data["steps"]
-    assert [(it["step"], it["then"]) for it in shown] == [
-        ("s-a", "keep"),
-        ("s-b", "run again with its key"),
-    ]
-    bench.failing = {}
+    assert {it["step"]: it["then"] for it in shown} == {"s-a": "keep", "s-b": "run again with its key"}
     assert resumed().error is None
     keys = [key for _, key in sent]
     assert [value for value, _ in sent] == ["a", "b", "b"]
@@ -70,30 +56,25 @@ def test_an_unknown_step_is_run_again_with_its_key_and_nobody_is_asked(bench, se
 @pytest.mark.parametrize("key", ["mine", "${time}"])
 def test_a_key_that_the_step_was_given_is_sent_and_stays_as_it_was(bench, sent, resumed, key):
     workflow = {**paying("b", key=key), "inputs": {"time": {"type": "string", "required": False}}}
-    bench.failing = {"b": UNKNOWN}
-    bench.run(workflow, time="monday")
-    bench.failing = {}
+    bench.run_failing({"b": UNKNOWN}, workflow, time="monday")
     assert resumed("time=tuesday").error is None
     assert sent == [("b", "monday" if key == "${time}" else key)] * 2
 
 
-def test_a_step_keeps_its_key_at_another_place_and_what_takes_its_place_gets_another(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(in_batch(["x", "b"]))
-    bench.failing = {}
-    words = with_workflow(bench, in_batch(["b", "b", "c"]))
-    refused = resumed(*words)
-    assert refused.error.action == "unmatched"
+def test_a_step_keeps_its_key_at_another_place_and_what_takes_its_place_gets_another(
+    bench, sent, resumed, mended
+):
+    bench.run_failing({"b": UNKNOWN}, in_batch(["x", "b"]))
+    words = mended(in_batch(["b", "b", "c"]))
+    assert resumed(*words).error.action == "unmatched"
     assert resumed(*words, "--forget", "all[0]").error is None
     (_, _), (_, first), (_, again), (_, new), _ = sent
     assert first == again != new
 
 
-def test_a_renamed_step_keeps_its_key(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(paying("b"))
-    bench.failing = {}
-    assert resumed(*with_workflow(bench, paying("b", prefix="other-"))).error is None
+def test_a_renamed_step_keeps_its_key(bench, sent, resumed, mended):
+    bench.run_failing({"b": UNKNOWN}, paying("b"))
+    assert resumed(*mended(paying("b", prefix="other-"))).error is None
     assert len(set(sent)) == 1
 
 
@@ -107,22 +88,16 @@ def test_only_rerun_makes_a_new_key(bench, sent, resumed):
     assert len({key for value, key in sent if value == "c"}) == 1
 
 
-def test_an_unknown_step_that_was_changed_is_not_done_beside(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(paying("b"))
-    bench.failing = {}
-    report = resumed(*with_workflow(bench, paying("changed")))
-    assert report.error.action == "unmatched"
+def test_an_unknown_step_that_was_changed_is_not_done_beside(bench, sent, resumed, mended):
+    bench.run_failing({"b": UNKNOWN}, paying("b"))
+    assert resumed(*mended(paying("changed"))).error.action == "unmatched"
     assert [value for value, _ in sent] == ["b"]
 
 
 def test_a_step_whose_tool_takes_no_key_any_more_is_not_repeated(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(paying("b"))
-    bench.failing = {}
-    bench.known["t-pay"] = attrs.evolve(bench.known["t-pay"], idempotency_argument="")
-    report = resumed()
-    assert "s-b was not begun" in report.error.message
+    failed = bench.run_failing({"b": UNKNOWN}, paying("b"))
+    bench.known["t-send"] = attrs.evolve(bench.known["t-send"], idempotency_argument="")
+    assert "s-b was not begun" in resumed().error.message
     assert len(sent) == 1
     assert resumed(failed.run_id, "--assume-done", "s-b=1").error is None
     assert len(sent) == 1
@@ -147,18 +122,6 @@ def test_the_key_is_written_with_what_is_sent(bench, sent, monkeypatch):
         recorded.extend(step.key for step in self.steps())
 
     monkeypatch.setattr(RunRecord, "sent", noting)
-    known = bench.module.__dict__["t-pay"]
-    known.announces_sending = True
-
-    @bench.acts("t-pay", ["value", "key"])
-    def pay(shared, params):
-        current = shared["__run__"].current_step()
-        key = current.idempotency_key()
-        current.sending()
-        sent.append((params["value"], key))
-
-    bench.known["t-pay"] = attrs.evolve(bench.known["t-pay"], idempotency_argument="key")
-    bench.module.__dict__["t-pay"].announces_sending = True
     assert bench.run(paying("a")).success
     assert recorded == [sent[0][1]]
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pocketflow
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
@@ -40,8 +41,8 @@ def test_ctrl_c_at_any_line_that_starts_a_thread_is_an_interruption(bench):
     class Quick(pocketflow.Node):
         pass
 
-    node = {"id": "b", "type": "t-quick", "params": {"n": "${item}"}}
-    workflow = {"nodes": [node | {"batch": {"items": [1, 2], "parallel": True}}]}
+    node = step("b", "t-quick", {"n": "${item}"})
+    workflow = flow(node | {"batch": {"items": [1, 2], "parallel": True}})
     ends = []
     for moment in range(1, 1_000):
         with ctrl_c_at(moment):
@@ -73,9 +74,8 @@ def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
     def after(shared, params):
         ran.append(True)
 
-    nodes = [{"id": "a", "type": "t-wraps", "retry": {"max": 3}}, {"id": "z", "type": "t-after"}]
-    edge = {"from": "a", "to": "z", **({"action": "error"} if error_edge else {})}
-    outcome = bench.run({"nodes": nodes, "edges": [edge]})
+    nodes = [step("a", "t-wraps", retry={"max": 3}), step("z", "t-after")]
+    outcome = bench.run(flow(*nodes, edges=[edge("a", "z", "error" if error_edge else "")]))
     assert outcome.error.message == "The run was interrupted at node a"
     assert outcome.exit_code == 130
     assert not ran
@@ -95,7 +95,7 @@ def test_a_plugin_that_turns_it_into_an_error_while_it_cleans_up_has_not_failed(
             raise ValueError("stopped while it waited") from error
 
     bench.plug(pflow_run_context=lambda run: cleaning())
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-nothing"}]})
+    outcome = bench.run(flow(step("a", "t-nothing")))
     assert (outcome.error.kind, outcome.exit_code) == ("interrupted", 130)
     assert not bench.warnings
 

@@ -7,25 +7,9 @@ from pflow_mcp_plugin.contract import PflowError, RunOptions
 from pflow_mcp_plugin.host.cli.run_commands import run
 from pflow_mcp_plugin.host.cli.trace_commands import show
 
+NO = ValueError("no")
 UNKNOWN = PflowError("the connection was lost", ran="unknown", action="timeout")
 MUST = RunOptions(items_must_succeed=True)
-
-
-@pytest.fixture
-def sent(bench):
-    """A node that sends `value`; what was sent, in order, and what fails next, by value."""
-    bench.failing = {}
-    done = []
-
-    @bench.acts("t-send", ["value"], ["value"])
-    def send(shared, params):
-        value = params["value"]
-        if (failure := bench.failing.get(value)) is not None:
-            raise failure
-        done.append(value)
-        shared["value"] = value
-
-    return done
 
 
 def then_last(edges=("default",), **settings):
@@ -39,16 +23,15 @@ def then_last(edges=("default",), **settings):
 
 
 def test_the_run_goes_on_to_its_end_and_fails_with_what_to_do_next(bench, sent, resumed):
-    bench.failing = {1: ValueError("no"), 3: ValueError("no")}
-    runner = bench.host.runner.with_options(MUST)
-    failed = runner.run(then_last(error_handling="continue"), {})
+    bench.failing = {1: NO, 3: NO}
+    failed = bench.host.runner.with_options(MUST).run(then_last(error_handling="continue"), {})
     assert (failed.exit_code, sent) == (1, [0, 2, "last"])
     assert failed.outputs == {"value": "last"}
     assert failed.error.message.startswith("2 items of batches failed: all (2 of 4)")
     assert failed.error.suggestions == (
         f"To run the failed items again: pflow resume {failed.run_id} --only-failed",
     )
-    bench.failing = {3: ValueError("no")}
+    bench.failing = {3: NO}
     again = resumed(failed.run_id, "--only-failed")
     assert (again.exit_code, sent) == (1, [0, 2, "last", 1])
     bench.failing = {}
@@ -59,42 +42,34 @@ def test_the_run_goes_on_to_its_end_and_fails_with_what_to_do_next(bench, sent, 
 
 
 def test_a_run_may_be_asked_only_when_it_is_resumed(bench, sent, resumed):
-    bench.failing = {1: ValueError("no")}
-    ended = bench.run(then_last(error_handling="continue"))
+    ended = bench.run_failing({1: NO}, then_last(error_handling="continue"))
     assert ended.success
+    bench.failing = {1: NO}
     assert resumed(ended.run_id, "--items-must-succeed").exit_code == 1
 
 
-def test_the_command_says_it_too(bench, sent, tmp_path):
-    import json
-
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(then_last(error_handling="continue")))
-    bench.failing = {1: ValueError("no")}
-    words = [str(path), "--items-must-succeed"]
-    report = run.main(words, "run", standalone_mode=False, obj=bench.host)
+def test_the_command_says_it_too(bench, sent, mended):
+    (_, path), bench.failing = mended(then_last(error_handling="continue")), {1: NO}
+    report = run.main([path, "--items-must-succeed"], "run", standalone_mode=False, obj=bench.host)
     assert (report.exit_code, report.data["outputs"]) == (1, {"value": "last"})
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_a_batch_fails_after_all_its_items_ran(bench, sent, resumed, parallel):
-    bench.failing = {1: ValueError("no"), 2: ValueError("no")}
-    failed = bench.run(then_last(on_failed_items="fail", parallel=parallel))
+    failed = bench.run_failing({1: NO, 2: NO}, then_last(on_failed_items="fail", parallel=parallel))
     assert (failed.exit_code, sorted(sent)) == (1, [0, 3])
     assert "2 of which failed" in failed.error.message
     assert failed.error.suggestions[-1].endswith(f"pflow resume {failed.run_id} --only-failed")
-    bench.failing = {}
     assert resumed(failed.run_id, "--only-failed").error is None
     assert sorted(map(str, sent)) == ["0", "1", "2", "3", "last"]
 
 
 def test_that_failure_is_routed_as_any_other(bench, sent):
-    bench.failing = {1: ValueError("no")}
-    assert bench.run(then_last(edges=["error"], on_failed_items="fail")).success
+    assert bench.run_failing({1: NO}, then_last(edges=["error"], on_failed_items="fail")).success
     assert sent == [0, 2, 3, "last"]
 
 
-@pytest.mark.parametrize("others", [{}, {0: ValueError("no")}, {3: ValueError("no")}])
+@pytest.mark.parametrize("others", [{}, {0: NO}, {3: NO}])
 @pytest.mark.parametrize("parallel", [True, False])
 def test_an_unknown_item_ends_the_run_with_4_whether_or_not_others_failed(
     bench, sent, resumed, others, parallel

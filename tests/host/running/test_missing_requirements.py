@@ -7,6 +7,7 @@ import json
 import os
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 
@@ -14,14 +15,14 @@ HAS_LLM = importlib.util.find_spec("llm") is not None
 MISSING = "no-such-program-anywhere"
 COMMAND = {"type": "shell", "params": {"command": [MISSING, "--version"]}}
 ASK = {"type": "llm", "params": {"prompt": "Hi"}}
-INSIDE = {"type": "workflow", "params": {"workflow": {"nodes": [{"id": "inner", **COMMAND}]}}}
+INSIDE = {"type": "workflow", "params": {"workflow": flow({"id": "inner", **COMMAND})}}
 
 
 def workflow(node, *more, edges=()):
     """Return a workflow that notes its beginning, then runs a node."""
-    first = {"id": "first", "type": "t-begin"}
+    first = step("first", "t-begin")
     last = {"id": "last", **node}
-    return {"nodes": [first, last, *more], "edges": [{"from": "first", "to": "last"}, *edges]}
+    return flow(first, last, *more, edges=[edge("first", "last"), *edges])
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_the_program_of_a_list_that_is_not_there_is_named_and_nothing_runs(bench
 def test_without_the_library_llm_nothing_runs_however_deep_its_node_is(bench, began, depth):
     node = ASK
     for _ in range(depth):
-        node = {"type": "workflow", "params": {"workflow": {"nodes": [{"id": "inner", **node}]}}}
+        node = {"type": "workflow", "params": {"workflow": flow({"id": "inner", **node})}}
     error = refused(bench, workflow(node))
     assert "The library llm is not installed" in error.message
     assert "[llm]" in error.suggestions[0]
@@ -62,8 +63,8 @@ def test_without_the_library_llm_nothing_runs_however_deep_its_node_is(bench, be
 
 
 def test_everything_that_is_missing_is_named_at_once(bench, began):
-    other = {"id": "other", "type": "shell", "params": {"command": ["no-such-other"]}}
-    error = refused(bench, workflow(COMMAND, other, edges=[{"from": "last", "to": "other"}]))
+    other = step("other", "shell", {"command": ["no-such-other"]})
+    error = refused(bench, workflow(COMMAND, other, edges=[edge("last", "other")]))
     messages = [problem.message for problem in error.problems]
     assert messages == [f"Command not found: {name}" for name in (MISSING, "no-such-other")]
 
@@ -85,9 +86,9 @@ def test_what_may_not_be_needed_stops_nothing(bench, began, node):
 
 
 def test_a_node_whose_failure_has_an_edge_may_lack_its_program(bench, began):
-    instead = {"id": "instead", "type": "echo", "params": {"message": "done without"}}
-    edge = {"from": "last", "to": "instead", "action": "error"}
-    assert bench.run(workflow(COMMAND, instead, edges=[edge])).outputs == {"message": "done without"}
+    instead = step("instead", "echo", {"message": "done without"})
+    edges = [edge("last", "instead", "error")]
+    assert bench.run(workflow(COMMAND, instead, edges=edges)).outputs == {"message": "done without"}
 
 
 def test_a_program_is_looked_for_where_the_node_does(bench, began, tmp_path):
@@ -100,8 +101,8 @@ def test_a_program_is_looked_for_where_the_node_does(bench, began, tmp_path):
 
 
 def test_a_long_name_is_cut(bench):
-    node = {"id": "a", "type": "shell", "params": {"command": ["x" * 200]}}
-    assert len(refused(bench, {"nodes": [node]}).message) < 150
+    node = step("a", "shell", {"command": ["x" * 200]})
+    assert len(refused(bench, flow(node)).message) < 150
 
 
 def test_what_only_the_run_knows_and_what_a_step_may_make_is_left_to_the_run(bench, began, tmp_path):
@@ -113,8 +114,8 @@ def test_what_only_the_run_knows_and_what_a_step_may_make_is_left_to_the_run(ben
 
 
 def test_the_program_says_it_with_exit_code_2(pflow, tmp_path):
-    begin = {"id": "begin", "type": "write-file", "params": {"file_path": "begun", "content": ""}}
-    document = {"nodes": [begin, {"id": "run", **INSIDE}], "edges": [{"from": "begin", "to": "run"}]}
+    begin = step("begin", "write-file", {"file_path": "begun", "content": ""})
+    document = flow(begin, {"id": "run", **INSIDE}, edges=[edge("begin", "run")])
     (tmp_path / "wf.json").write_text(json.dumps(document))
     done = pflow("run", "wf.json")
     assert (done.exit_code, done.stdout) == (2, "")

@@ -6,7 +6,7 @@ import shutil
 from functools import partial
 
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.host.running.recorded_trace import complete_traces, trace_of
 from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, TraceEntry
@@ -41,14 +41,8 @@ def killed(bench, tmp_path, copied):
 
 
 def test_it_has_the_steps_that_ended_and_the_one_that_was_open(killed):
-    trace = killed(
-        flow(
-            step("a", "t-do", {"value": 1}),
-            step("b", "t-end", {"value": "x"}),
-            edges=[edge("a", "b")],
-            inputs={"given": {"default": "yes"}},
-        )
-    )
+    nodes = step("a", "t-do", {"value": 1}), step("b", "t-end", {"value": "x"})
+    trace = killed(flow(*nodes, inputs={"given": {"default": "yes"}}))
     done, open_ = trace["steps"]
     assert (done["id"], done["type"], done["action"], done["error"]) == ("a", "t-do", "default", None)
     assert (done["params"], done["outputs"]["value"]) == ({"value": 1}, [1, 1])
@@ -67,35 +61,21 @@ def test_a_batch_has_the_items_that_ended_and_those_that_were_open(killed, bench
         if params["value"] == 2:
             copied()
 
-    trace = killed(
-        flow(
-            step("a", "t-do", {"value": "${item}"}, batch={"items": [5, 6]}),
-            step(
-                "b",
-                "t-some",
-                {"value": "${item}"},
-                batch={"items": [0, 1, 2, 3], "error_handling": "continue"},
-            ),
-            edges=[edge("a", "b")],
-        )
-    )
-    ended, begun = trace["steps"]
+    params, batch = {"value": "${item}"}, {"items": [0, 1, 2, 3], "error_handling": "continue"}
+    first = step("a", "t-do", params, batch={"items": [5, 6]})
+    ended, begun = killed(flow(first, step("b", "t-some", params, batch=batch)))["steps"]
     assert [item["outputs"]["value"] for item in ended["items"]] == [[5, 5], [6, 6]]
     assert [item["index"] for item in begun["items"]] == [0, 1, 2]
     zero, one, two = begun["items"]
     assert (zero["error"], two["params"]) == (None, {"value": 2})
     assert "no ones" in one["error"]
     assert "nobody knows" in two["error"]
-    batch = begun["details"]["batch"]
-    assert (batch["count"], batch["succeeded"], batch["failed"]) == (4, 1, 1)
+    assert begun["details"]["batch"].items() >= {"count": 4, "succeeded": 1, "failed": 1}.items()
 
 
 def test_steps_inside_a_workflow_are_inside_its_step(killed):
-    inner = flow(
-        step("one", "t-do", {"value": 1}), step("two", "t-end", {"value": 2}), edges=[edge("one", "two")]
-    )
-    trace = killed(flow(step("outer", "workflow", {"workflow": inner})))
-    (outer,) = trace["steps"]
+    inner = flow(step("one", "t-do", {"value": 1}), step("two", "t-end", {"value": 2}))
+    (outer,) = killed(flow(step("outer", "workflow", {"workflow": inner})))["steps"]
     assert (outer["id"], outer["error"]) == ("outer", "interrupted")
     one, two = outer["steps"]
     assert (one["id"], one["outputs"]["value"]) == ("outer/one", [1, 1])
@@ -104,10 +84,7 @@ def test_steps_inside_a_workflow_are_inside_its_step(killed):
 
 
 def test_what_becomes_known_as_a_secret_later_is_not_in_it(killed, bench):
-    @bench.acts("t-tell", ["value"], [])
-    def tell(shared, params):
-        shared["__run__"].add_secrets([SECRET])
-
+    bench.acts("t-tell", ["value"])(lambda shared, params: shared["__run__"].add_secrets([SECRET]))
     value = {"value": f"a {SECRET} b"}
     workflow = flow(
         step("a", "t-do", {"value": "${given}"}),
@@ -115,32 +92,27 @@ def test_what_becomes_known_as_a_secret_later_is_not_in_it(killed, bench):
         step("tell", "t-tell", {"value": "now"}),
         step("later", "t-do", value),
         step("b", "t-end", value),
-        edges=[edge("a", "all"), edge("all", "tell"), edge("tell", "later"), edge("later", "b")],
         inputs={"given": {"required": True}},
     )
     trace = killed(workflow, given=SECRET)
-    text = json.dumps(trace)
-    assert SECRET not in text
+    assert SECRET not in json.dumps(trace)
     assert trace["inputs"] == {"given": REDACTED}
     assert trace["steps"][0]["outputs"]["value"] == [REDACTED] * 2
-    assert [item["params"]["value"] for item in trace["steps"][1]["items"]] == [
-        f"1 {REDACTED}",
-        f"2 {REDACTED}",
-    ]
+    values = [item["params"]["value"] for item in trace["steps"][1]["items"]]
+    assert values == [f"1 {REDACTED}", f"2 {REDACTED}"]
     assert trace["steps"][-1]["params"] == {"value": f"a {REDACTED} b"}
 
 
 def test_a_run_that_ended_keeps_its_own_trace(bench, killed):
     bench.acts("t-fail", ["value"])(lambda shared, params: 1 / 0)
-    steps = [step("a", "t-do", {"value": 1}), step("b", "t-fail", {"value": 2})]
-    failed = bench.run(flow(*steps, edges=[edge("a", "b")]))
+    failed = bench.run(flow(step("a", "t-do", {"value": 1}), step("b", "t-fail", {"value": 2})))
     before = failed.trace_path.read_bytes()
     assert bench.host.traces.find() == failed.trace_path
     assert failed.trace_path.read_bytes() == before
 
 
 def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(killed, tmp_path):
-    killed(flow(step("a", "t-do", {"value": 1}), step("b", "t-end", {"value": 2}), edges=[edge("a", "b")]))
+    killed(flow(step("a", "t-do", {"value": 1}), step("b", "t-end", {"value": 2})))
     files = TraceFiles(tmp_path / "traces", partial(complete_traces, tmp_path / "runs"))
     (record,) = (tmp_path / "runs").rglob("*.db")
     os.utime(record, (1, 1))
@@ -154,7 +126,7 @@ def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(kille
 def test_an_open_step_is_shown_wherever_it_stands(tmp_path, place):
     head = {"name": "w", "trace": {"run_id": "run-1", "inputs": {}}}
     record = RunRecord.create(tmp_path, "run-1", head)
-    begun = {"id": "a", "type": "t", "offset": 1.0}
+    begun = step("a", "t", offset=1.0)
     record.put_entry(TraceEntry(number=None, parent=None, item=None, content=begun))
     record.sent([RecordedStep(place=place, node="a", type="t", identity="", safe=False, shown='{"x": 1}')])
     trace = trace_of(record)

@@ -2,6 +2,7 @@ import asyncio
 
 import pocketflow
 import pytest
+from workflow_parts import edge, flow, step
 
 
 @pytest.mark.parametrize(
@@ -21,12 +22,12 @@ def test_whatever_a_node_raises_takes_the_edge_of_its_failures(bench, raised, ba
         raise raised
 
     bench.node("t-end")(pocketflow.Node)
-    nodes = [{"id": "a", "type": "t-raises", **batch}, {"id": "z", "type": "t-end"}]
-    edges = [{"from": "a", "to": "z", "action": "error"}]
-    outcome = bench.run({"nodes": nodes, "edges": edges, "outputs": {"why": "${a.error}"}})
+    nodes = [step("a", "t-raises", **batch), step("z", "t-end")]
+    edges = [edge("a", "z", "error")]
+    outcome = bench.run(flow(*nodes, edges=edges, outputs={"why": "${a.error}"}))
     assert (outcome.success, outcome.steps) == (True, 2)
     assert outcome.exit_code == 0
-    failed = bench.run({"nodes": nodes[:1]})
+    failed = bench.run(flow(*nodes[:1]))
     assert failed.exit_code == 1
     assert "Node a (t-raises) failed" in failed.error.message
     assert f"{type(raised).__name__}: enough" in failed.error.message

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 
@@ -28,11 +28,7 @@ def sent(bench):
     return done
 
 
-WORKFLOW = flow(
-    step("log-in", "t-token", keep=False),
-    step("send", "t-send", {"value": "${log-in.token}"}),
-    edges=[edge("log-in", "send")],
-)
+WORKFLOW = flow(step("log-in", "t-token", keep=False), step("send", "t-send", {"value": "${log-in.token}"}))
 
 
 @pytest.mark.parametrize(

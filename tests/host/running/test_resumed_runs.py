@@ -1,10 +1,8 @@
 """A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
 
-import json
 import shutil
 import subprocess
 import sys
-from itertools import pairwise
 
 import attrs
 import pytest
@@ -13,53 +11,32 @@ from workflow_parts import edge, flow, step, trace_of
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import RunRecord
+from pflow_mcp_plugin.storage import StoreError
 
+NO = ValueError("not now")
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
 
 
-@pytest.fixture
-def sent(bench):
-    """A node that sends `value` and returns it; what was sent, in order, and what fails next, by value."""
-    bench.failing = {}
-    done = []
-
-    @bench.acts("t-send", ["value"], ["value"])
-    def send(shared, params):
-        value = params["value"]
-        if (failure := bench.failing.get(value)) is not None:
-            raise failure
-        done.append(value)
-        shared["value"] = value
-
-    return done
-
-
-def sending(*values, **settings):
+def sending(*values):
     """Return a workflow of nodes, one after the other, that send values; their ids are `s-` and the value."""
-    nodes = [step(f"s-{value}", "t-send", {"value": value}, **settings) for value in values]
-    return flow(*nodes, edges=[edge(one["id"], other["id"]) for one, other in pairwise(nodes)])
+    return flow(*(step(f"s-{value}", "t-send", {"value": value}) for value in values))
 
 
 def in_batch(items, **settings):
-    batch = {"items": items, **settings}
-    return flow(step("all", "t-send", {"value": "${item}"}, batch=batch))
+    return flow(step("all", "t-send", {"value": "${item}"}, batch={"items": items, **settings}))
 
 
-def written(tmp_path, workflow):
-    path = tmp_path / "mended.json"
-    path.write_text(json.dumps(workflow))
-    return str(path)
+def runs(bench):
+    return bench.host.paths.state / "runs"
 
 
 def records(bench):
-    return sorted(path.name for path in (bench.host.paths.state / "runs").rglob("*.db"))
+    return sorted(path.name for path in runs(bench).rglob("*.db"))
 
 
 def test_what_was_done_is_kept_and_the_rest_is_run(bench, sent, resumed):
-    bench.failing = {"b": ValueError("not now")}
-    failed = bench.run(sending("a", "b", "c"))
+    failed = bench.run_failing({"b": NO}, sending("a", "b", "c"))
     assert (failed.exit_code, sent, len(records(bench))) == (1, ["a"], 1)
-    bench.failing = {}
     report = resumed(failed.run_id)
     assert (report.error, report.data["outputs"]) == (None, {"value": "c"})
     assert report.data["run_id"] == failed.run_id
@@ -70,10 +47,8 @@ def test_a_host_resumes_a_run_with_a_saved_workflow_inside(bench, sent):
     inner = flow(step("one", "t-send", {"value": "${item}"}), inputs={"item": {"type": "any"}})
     bench.host.library.save("inner", inner)
     outer = step("all", "workflow", {"workflow": "inner", "item": "${item}"}, batch={"items": ["a", "b"]})
-    bench.failing = {"b": ValueError("not now")}
-    failed = bench.run(flow(outer))
+    failed = bench.run_failing({"b": NO}, flow(outer))
     assert (failed.exit_code, sent) == (1, ["a"])
-    bench.failing = {}
     assert bench.host.runner.resume(failed.run_id, {}).success
     assert sent == ["a", "b"]
 
@@ -86,16 +61,13 @@ def test_a_run_that_succeeds_leaves_no_record(bench, sent, resumed):
 
 
 def test_a_step_of_unknown_outcome_is_not_repeated_before_somebody_has_decided(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(sending("a", "b", "c"))
+    failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b", "c"))
     (open_step,) = failed.error.details["undecided"]
     assert (open_step["step"], open_step["state"], open_step["params"]) == ("s-b", "unknown", {"value": "b"})
     assert failed.exit_code == 4
-    assert [
-        f"--assume-{it}done s-b" in step
-        for it, step in zip(("", "not-"), failed.error.suggestions[-2:], strict=True)
-    ]
-    bench.failing = {}
+    done, not_done = failed.error.suggestions[-2:]
+    assert "--assume-done s-b" in done
+    assert "--assume-not-done s-b" in not_done
     report = resumed()
     assert (report.exit_code, report.error.details["undecided"], sent) == (4, [open_step], ["a"])
 
@@ -106,38 +78,31 @@ def test_a_step_of_unknown_outcome_is_not_repeated_before_somebody_has_decided(b
         (["--assume-not-done", "s-b"], ["a", "b", "c"], {"value": "b"}),
         (["--assume-done", 's-b={"value": 7}'], ["a", "c"], {"value": 7}),
         (["--assume-done", "s-b=a text"], ["a", "c"], {"result": "a text"}),
-        (["--skip", "s-b"], ["a", "c"], None),
+        (["--skip", "s-b"], ["a", "c"], {}),
     ],
 )
 def test_what_is_decided_about_a_step_is_what_later_ones_see(bench, sent, resumed, words, done, outputs):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(sending("a", "b", "c"))
-    bench.failing = {}
+    failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b", "c"))
     report = resumed(failed.run_id, *words)
     assert (report.error, sent) == (None, done)
     steps = {it["id"]: it for it in trace_of(failed)["steps"]}
     assert list(steps) == ["s-a", "s-b", "s-c"]
-    if outputs is not None:
-        assert outputs.items() <= steps["s-b"]["outputs"].items()
+    assert outputs.items() <= steps["s-b"]["outputs"].items()
 
 
 def test_a_step_that_is_safe_to_repeat_is_repeated(bench, sent, resumed):
     bench.known["t-send"] = attrs.evolve(bench.known["t-send"], purity="flow_safe")
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(sending("a", "b"))
+    failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b"))
     assert (failed.exit_code, "undecided" in failed.error.details) == (1, False)
-    bench.failing = {}
     assert resumed().error is None
     assert sent == ["a", "b"]
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_a_batch_goes_on_with_the_items_that_are_left(bench, sent, resumed, parallel):
-    bench.failing = {3: ValueError("no")}
     settings = {"parallel": parallel, "max_concurrent": 2, "error_handling": "fail_fast"}
-    bench.run(in_batch(list(range(8)), **settings))
+    bench.run_failing({3: NO}, in_batch(list(range(8)), **settings))
     before = list(sent)
-    bench.failing = {}
     report = resumed()
     assert report.error is None
     assert [it["value"] for it in report.data["outputs"]["results"]] == list(range(8))
@@ -146,64 +111,52 @@ def test_a_batch_goes_on_with_the_items_that_are_left(bench, sent, resumed, para
 
 
 def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
-    bench.failing = {"a": ValueError("no"), "c": ValueError("no")}
-    nodes = [step(name, "t-send", {"value": name}) for name in ("a", "b", "c")]
-    failed = bench.run(flow(*nodes, edges=[edge("a", "b", "error"), edge("a", "c"), edge("b", "c")]))
+    workflow = sending("a", "b", "c")
+    workflow["edges"] = [edge("s-a", "s-b", "error"), edge("s-a", "s-c"), edge("s-b", "s-c")]
+    failed = bench.run_failing({"a": NO, "c": NO}, workflow)
     assert (failed.success, sent) == (False, ["b"])
-    bench.failing = {}
-    report = resumed()
-    assert (report.error, sent) == (None, ["b", "c"])
+    assert resumed().error is None
+    assert sent == ["b", "c"]
 
 
-def test_a_step_that_may_be_a_changed_one_is_not_begun(bench, sent, resumed, tmp_path):
-    bench.failing = {"b": ValueError("no")}
-    failed = bench.run(sending("a", "b"))
-    bench.failing = {}
+def test_a_step_that_may_be_a_changed_one_is_not_begun(bench, sent, resumed, mended):
+    failed = bench.run_failing({"b": NO}, sending("a", "b"))
     changed = sending("a", "b")
     changed["nodes"][0]["params"]["value"] = "changed"
-    report = resumed("--workflow", written(tmp_path, changed))
+    report = resumed(*mended(changed))
     assert (sent, [it["step"] for it in report.error.details["unmatched"]]) == (["a"], ["s-a"])
     assert f"pflow resume {failed.run_id} --forget s-a" in report.error.suggestions[0]
-    assert resumed("--forget", "s-a", "--workflow", written(tmp_path, changed)).error is None
+    assert resumed("--forget", "s-a", *mended(changed)).error is None
     assert sent == ["a", "changed", "b"]
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resumed, tmp_path, parallel):
-    bench.failing = {"d": ValueError("no")}
-    bench.run(in_batch(["a", "b", "c", "d"], error_handling="fail_fast"))
-    bench.failing = {}
-    shorter = written(tmp_path, in_batch(["b", "c", "d"], parallel=parallel))
-    report = resumed("--workflow", shorter)
+def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resumed, mended, parallel):
+    bench.run_failing({"d": NO}, in_batch(["a", "b", "c", "d"], error_handling="fail_fast"))
+    shorter = mended(in_batch(["b", "c", "d"], parallel=parallel))
+    report = resumed(*shorter)
     assert (sent, report.error.details["unmatched"][0]["step"]) == (["a", "b", "c"], "all[0]")
-    assert resumed("--workflow", shorter, "--forget", "all[0]").error is None
+    assert resumed(*shorter, "--forget", "all[0]").error is None
     assert sent == ["a", "b", "c", "d"]
 
 
-def test_a_forgotten_step_that_comes_after_all_takes_its_old_result(bench, sent, resumed, tmp_path):
-    bench.failing = {"b": ValueError("no")}
-    bench.run(sending("a", "b"))
-    bench.failing = {}
+def test_a_forgotten_step_that_comes_after_all_takes_its_old_result(bench, sent, resumed, mended):
+    bench.run_failing({"b": NO}, sending("a", "b"))
     later = sending("new", "b")
     later["nodes"].append(step("last", "t-send", {"value": "a"}))
-    later["edges"].append(edge("s-b", "last"))
-    report = resumed("--workflow", written(tmp_path, later), "--forget", "s-a")
+    report = resumed(*mended(later), "--forget", "s-a")
     assert (report.error, report.data["outputs"]["value"]) == (None, "a")
     assert sent == ["a", "new", "b"]
 
 
 def test_a_forgotten_step_of_unknown_outcome_is_left_out_if_it_comes_after_all(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(sending("a", "b", "c"))
-    bench.failing = {}
+    bench.run_failing({"b": UNKNOWN}, sending("a", "b", "c"))
     assert resumed("--forget", "s-b").error is None
     assert sent == ["a", "c"]
 
 
 def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no")}
-    bench.run(sending("a", "b"))
-    bench.failing = {}
+    bench.run_failing({"b": NO}, sending("a", "b"))
     assert resumed("--rerun", "s-a").error is None
     assert sent == ["a", "a", "b"]
 
@@ -211,18 +164,12 @@ def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):
 def test_inputs_are_those_of_the_run_unless_others_are_given_and_secret_ones_are_not_kept(
     bench, sent, resumed
 ):
-    bench.failing = {"first": ValueError("no")}
-    inputs = {"value": {"required": True}, "token": {"required": True, "secret": True}}
-    workflow = flow(
-        step("a", "t-send", {"value": "${value}"}),
-        step("b", "t-send", {"value": "${value} ${token}"}),
-        inputs=inputs,
-        edges=[edge("a", "b")],
-    )
-    bench.run(workflow, value="first", token="planted-4711")
-    (record,) = (bench.host.paths.state / "runs").rglob("*.db")
+    workflow = sending("${value}", "${value} ${token}")
+    workflow["nodes"][0]["id"], workflow["nodes"][1]["id"] = "a", "b"
+    workflow["inputs"] = {"value": {"required": True}, "token": {"required": True, "secret": True}}
+    bench.run_failing({"first": NO}, workflow, value="first", token="planted-4711")
+    (record,) = runs(bench).rglob("*.db")
     assert b"planted-4711" not in record.read_bytes()
-    bench.failing = {}
     with pytest.raises(PflowError, match="token"):
         resumed()
     assert resumed("token=other").error is None
@@ -231,26 +178,18 @@ def test_inputs_are_those_of_the_run_unless_others_are_given_and_secret_ones_are
 
 def test_a_large_result_is_kept_beside_the_record_and_goes_with_it(bench, sent, resumed):
     long = 'ä\ud800"' * 700_000
-    bench.failing = {"b": ValueError("no")}
-    bench.run(
-        flow(
-            step("a", "t-send", {"value": long}),
-            step("b", "t-send", {"value": "b"}),
-            step("c", "t-send", {"value": "${a.value}"}),
-            edges=[edge("a", "b"), edge("b", "c")],
-        )
-    )
-    (beside,) = (bench.host.paths.state / "runs").rglob("*.json")
+    values = {"a": long, "b": "b", "c": "${a.value}"}
+    bench.run_failing({"b": NO}, flow(*(step(it, "t-send", {"value": values[it]}) for it in values)))
+    (beside,) = runs(bench).rglob("*.json")
     assert beside.stat().st_mode & 0o777 == 0o600
-    bench.failing = {}
     assert resumed().error is None
     assert sent == [long, "b", long]
-    assert not list((bench.host.paths.state / "runs").rglob("*.json"))
+    assert not list(runs(bench).rglob("*.json"))
 
 
 def test_a_run_whose_record_cannot_be_written_says_so_and_goes_on(bench, sent):
-    (bench.host.paths.state).mkdir(parents=True, exist_ok=True)
-    (bench.host.paths.state / "runs").write_text("in the way")
+    bench.host.paths.state.mkdir(parents=True, exist_ok=True)
+    runs(bench).write_text("in the way")
     assert bench.run(sending("a", "b")).success
     assert sent == ["a", "b"]
     (warning,) = bench.warnings
@@ -258,59 +197,49 @@ def test_a_run_whose_record_cannot_be_written_says_so_and_goes_on(bench, sent):
 
 
 def test_a_step_that_cannot_be_recorded_is_not_begun(bench, sent, monkeypatch):
-    def full(self, steps):
-        raise self.failing
-
     def refuse(self, steps):
         if [step.place for step in steps] == ["s-b"]:
-            from pflow_mcp_plugin.storage import StoreError
-
             raise StoreError(self.path, "database or disk is full")
         return usual(self, steps)
 
     usual = RunRecord.sent
     monkeypatch.setattr(RunRecord, "sent", refuse)
     workflow = sending("a", "b", "c")
-    workflow["edges"].append(edge("s-b", "s-c", "error"))
+    workflow["edges"] = [edge("s-a", "s-b"), edge("s-b", "s-c"), edge("s-b", "s-c", "error")]
     outcome = bench.run(workflow)
     assert (sent, outcome.error.ran) == (["a"], "not ran")
     assert "disk is full" in outcome.error.message
 
 
 def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, resumed):
-    @bench.acts("t-object", (), ["made"])
-    def made(shared, params):
-        shared["made"] = object()
-
-    bench.failing = {"b": ValueError("no")}
-    bench.run(flow(step("o", "t-object"), step("b", "t-send", {"value": "b"}), edges=[edge("o", "b")]))
+    bench.acts("t-object", (), ["made"])(lambda shared, params: shared.update(made=object()))
+    bench.run_failing({"b": NO}, flow(step("o", "t-object"), *sending("b")["nodes"]))
     assert any("cannot be resumed past o" in it.message for it in bench.warnings)
     with pytest.raises(PflowError, match="o was done, and the record does not have what it returned"):
         raise resumed().error
 
 
 def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent, resumed, monkeypatch):
+    folder, then = runs(bench), bench.host.paths.state / "then"
+
     def killed(self, values):
-        shutil.copytree(bench.host.paths.state / "runs", bench.host.paths.state / "then")
+        shutil.copytree(folder, then)
         usual(self, values)
 
     usual = RunRecord.note
     monkeypatch.setattr(RunRecord, "note", killed)
-    bench.failing = {"a": ValueError("no")}
     monkeypatch.setattr(RunRecord, "end", lambda self, error: (self.close(), [])[1])
-    bench.run(sending("a"))
-    folder = bench.host.paths.state / "runs"
+    bench.run_failing({"a": NO}, sending("a"))
     shutil.rmtree(folder)
-    (bench.host.paths.state / "then").rename(folder)
+    then.rename(folder)
     (listed,) = resumed("--list").data
     assert "no record of a run" in listed["state"]
 
 
 def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no")}
-    failed = bench.run(sending("a", "b"))
+    failed = bench.run_failing({"b": NO}, sending("a", "b"))
     assert resumed("--list").data[0]["state"] == "failed"
-    with EarlierRun.opened(bench.host.paths.state / "runs", failed.run_id) as holder:
+    with EarlierRun.opened(runs(bench), failed.run_id) as holder:
         holder.resumed()
         for words in ([failed.run_id], [failed.run_id, "--abandon"], [failed.run_id, "--dry-run"]):
             with pytest.raises(PflowError, match="is going on"):
@@ -327,19 +256,16 @@ def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, 
 
     @bench.acts("t-look", ["value"], ["said"])
     def look(shared, params):
-        (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+        (path,) = runs(bench).rglob("*.db")
         command = [sys.executable, "-c", program, str(path)]
         shared["said"] = subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
-    workflow = sending("a", "b")
-    workflow["nodes"].append(step("look", "t-look"))
-    workflow["edges"].append(edge("s-b", "look"))
-    assert "is going on" in bench.run(workflow).outputs["said"]
+    outcome = bench.run(flow(*sending("a", "b")["nodes"], step("look", "t-look")))
+    assert "is going on" in outcome.outputs["said"]
 
 
 def test_runs_and_their_steps_are_listed(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(sending("a", "b", "c"))
+    failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b", "c"))
     assert resumed("--list").data == [
         {"run": failed.run_id, "workflow": "wf", "state": "failed", "done": 1, "open": ["s-b"]}
     ]
@@ -352,8 +278,7 @@ def test_runs_and_their_steps_are_listed(bench, sent, resumed):
 
 
 def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sent, resumed):
-    bench.failing = {"b": UNKNOWN}
-    failed = bench.run(sending("a", "b"))
+    failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b"))
     with pytest.raises(PflowError, match="needs the id"):
         resumed("--abandon")
     resumed(failed.run_id, "--abandon")
@@ -371,18 +296,15 @@ def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sen
     ],
 )
 def test_a_wrong_decision_is_refused(bench, sent, resumed, words, says):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(sending("a", "b"))
+    bench.run_failing({"b": UNKNOWN}, sending("a", "b"))
     with pytest.raises(PflowError, match=says) as caught:
         resumed(*words)
     assert caught.value.kind in ("usage", "not_found")
 
 
 def test_a_run_that_went_on_after_an_unknown_step_keeps_it_open(bench, sent, resumed):
-    bench.failing = {"a": UNKNOWN}
-    workflow = sending("a", "b")
-    workflow["edges"] = [edge("s-a", "s-b", "error")]
-    ended = bench.run(workflow)
+    workflow = {**sending("a", "b"), "edges": [edge("s-a", "s-b", "error")]}
+    ended = bench.run_failing({"a": UNKNOWN}, workflow)
     assert (ended.success, ended.exit_code, sent) == (True, 0, ["b"])
     (listed,) = resumed("--list").data
     assert (listed["state"], listed["open"]) == ("ended", ["s-a"])
@@ -393,46 +315,43 @@ def test_a_run_that_went_on_after_an_unknown_step_keeps_it_open(bench, sent, res
 
 
 def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no"), "c": UNKNOWN}
-    runs = [bench.run(sending("a", "b")).run_id, bench.run(sending("a", "c")).run_id]
-    folder = bench.host.paths.state / "runs"
-    with EarlierRun.opened(folder, runs[0]) as earlier:
+    failing = {"b": NO, "c": UNKNOWN}
+    ran = [bench.run_failing(failing, sending("a", last)).run_id for last in "bc"]
+    with EarlierRun.opened(runs(bench), ran[0]) as earlier:
         earlier.resumed()  # and is killed: the next list looks into the record, for the last time
     first = resumed("--list").data
-    assert {it["run"]: it["open"] for it in first} == {runs[0]: [], runs[1]: ["s-c"]}
+    assert {it["run"]: it["open"] for it in first} == {ran[0]: [], ran[1]: ["s-c"]}
     assert {it["state"] for it in first} == {"failed"}
-    for path in folder.rglob("*.db"):
+    for path in runs(bench).rglob("*.db"):
         path.write_text("no database any more")
     assert resumed("--list").data == first
 
 
 def test_the_record_of_a_run_that_goes_on_is_among_those_that_are_kept(bench, sent, resumed):
-    bench.failing = {"b": ValueError("no")}
+    bench.failing = {"b": NO}
     run = bench.run(sending("a" * (2 << 20), "b")).run_id
-    folder = bench.host.paths.state / "runs"
-    assert [path.parent.name for path in folder.rglob("*.db")] == ["ended"]
-    with EarlierRun.opened(folder, run) as earlier:
+    names = {run, f"{run}.db"}
+    ended, going_on = runs(bench) / "ended", runs(bench) / "open"
+    assert [path.parent for path in runs(bench).rglob("*.db")] == [ended]
+    with EarlierRun.opened(runs(bench), run) as earlier:
         earlier.resumed()
-        assert sorted(path.name for path in (folder / "open").iterdir() if "-wal" not in path.name) == [
-            run,
-            f"{run}.db",
-        ]
+        assert {path.name for path in going_on.iterdir() if "-wal" not in path.name} == names
     resumed(run)
-    assert sorted(path.name for path in (folder / "ended").iterdir()) == [run, f"{run}.db", f"{run}.summary"]
-    assert list((folder / "open").iterdir()) == []
+    assert {path.name for path in ended.iterdir()} == {*names, f"{run}.summary"}
+    assert list(going_on.iterdir()) == []
     resumed(run, "--abandon")
-    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert [path for path in runs(bench).rglob("*") if path.is_file()] == []
 
 
 def test_now_is_when_the_run_first_began(bench, sent, resumed):
-    bench.failing = {"b": ValueError("not now")}
     steps = [step("early", "transform", {"expression": "now()"}), *sending("a", "b")["nodes"]]
     steps += [step("late", "transform", {"expression": "now()"}, when="now() == early.result")]
-    failed = bench.run(flow(*steps, outputs={"early": "${early.result}", "late": "${late.result}"}))
+    failed = bench.run_failing(
+        {"b": NO}, flow(*steps, outputs={"early": "${early.result}", "late": "${late.result}"})
+    )
     assert failed.exit_code == 1
-    bench.failing = {}
     long_ago = f"20010203-040506-{failed.run_id[-8:]}"
-    for path in (bench.host.paths.state / "runs").rglob(f"{failed.run_id}*"):
+    for path in runs(bench).rglob(f"{failed.run_id}*"):
         path.rename(path.with_name(path.name.replace(failed.run_id, long_ago)))
     report = resumed(long_ago)
     assert sent == ["a", "b"]

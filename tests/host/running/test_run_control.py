@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from ended_processes import is_alive
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 
@@ -52,8 +53,8 @@ def waiting(bench):
 
 
 def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(bench, waiting, cancelled):
-    nodes = [{"id": name, "type": "t-wait"} for name in ("a", "b")]
-    workflow = {"nodes": nodes, "edges": [{"from": "a", "to": "b", "action": "error"}]}
+    nodes = [step(name, "t-wait") for name in ("a", "b")]
+    workflow = flow(*nodes, edges=[edge("a", "b", "error")])
     outcome = cancelled(workflow, lambda: waiting.wait(30))
     assert outcome.error.message.startswith("The run was interrupted at node a")
     assert outcome.steps == 1
@@ -68,8 +69,8 @@ def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
         "max_concurrent": 3,
         "error_handling": "continue",
     }
-    node = {"id": "b", "type": "t-wait", "params": {"n": "${item}"}, "batch": batch}
-    outcome = cancelled({"nodes": [node]}, lambda: waiting.wait(30))
+    node = step("b", "t-wait", {"n": "${item}"}, batch=batch)
+    outcome = cancelled(flow(node), lambda: waiting.wait(30))
     assert outcome.error.details["succeeded"] == 0
 
 
@@ -81,8 +82,8 @@ def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):
         begun.set()
         end.wait(100)
 
-    node = {"id": "b", "type": "t-deaf", "batch": {"items": [1, 2], "parallel": True}}
-    cancelled({"nodes": [node]}, lambda: begun.wait(30))
+    node = step("b", "t-deaf", batch={"items": [1, 2], "parallel": True})
+    cancelled(flow(node), lambda: begun.wait(30))
     end.set()
 
 
@@ -94,14 +95,14 @@ def test_the_wait_before_a_retry_ends(bench, cancelled):
         begun.set()
         raise PflowError("busy", ran="not ran", retryable=True, retry_after=100)
 
-    node = {"id": "a", "type": "t-fail", "retry": {"max": 3, "wait": 100}}
-    assert cancelled({"nodes": [node]}, lambda: begun.wait(30)).steps == 1
+    node = step("a", "t-fail", retry={"max": 3, "wait": 100})
+    assert cancelled(flow(node), lambda: begun.wait(30)).steps == 1
 
 
 def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancelled, tmp_path):
     mark = tmp_path / "pids"
     line = f"sleep 100 & echo $! $$ > {mark}; wait"
-    node = {"id": "sh", "type": "shell", "params": {"command": line}}
+    node = step("sh", "shell", {"command": line})
 
     def begun():
         end = time.monotonic() + 30
@@ -109,7 +110,7 @@ def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancel
             time.sleep(0.02)
         return mark.exists()
 
-    cancelled({"nodes": [node]}, begun)
+    cancelled(flow(node), begun)
     assert not [pid for pid in mark.read_text().split() if is_alive(pid)]
 
 
@@ -124,7 +125,7 @@ def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):
     bench.plug(pflow_run_context=context)
     control = RunControl()
     control.cancel()
-    outcome = bench.host.runner.run({"nodes": [{"id": "a", "type": "t-wait"}]}, {}, control=control)
+    outcome = bench.host.runner.run(flow(step("a", "t-wait")), {}, control=control)
     assert (outcome.exit_code, outcome.steps, entered) == (130, 0, [])
     assert "before its first node" in outcome.error.message
 
@@ -139,7 +140,7 @@ def test_a_run_that_is_over_cannot_be_cancelled(bench):
 
     bench.plug(pflow_run_context=context)
     control = RunControl()
-    workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+    workflow = flow(step("a", "echo", {"message": "x"}))
     assert bench.host.runner.run(workflow, {}, control=control).success
     control.cancel()
     assert not stopped
@@ -152,7 +153,7 @@ def test_a_listener_that_fails_does_not_fail_the_run(bench):
         calls.append(progress)
         raise OSError("nobody listens")
 
-    workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+    workflow = flow(step("a", "echo", {"message": "x"}))
     assert bench.host.runner.run(workflow, {}, control=RunControl(listen)).success
     assert len(calls) == 1
     assert "nobody listens" in bench.warnings[0].message
@@ -166,7 +167,7 @@ def test_a_run_has_its_origin_and_its_trace_the_owner(bench):
         origins.append(shared["__run__"].origin)
 
     origin = RunOrigin(owner='an "owner" of\nruns', above=("x",), trace_parent="00-1-2-3")
-    workflow = {"nodes": [{"id": "a", "type": "t-origin"}]}
+    workflow = flow(step("a", "t-origin"))
     outcome = bench.host.runner.run(workflow, {}, origin=origin)
     assert origins == [origin]
     assert json.loads(outcome.trace_path.read_text())["owner"] == origin.owner

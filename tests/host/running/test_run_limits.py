@@ -68,7 +68,6 @@ def test_only_what_may_change_something_counts_as_a_write(bench, sent):
         step("read", "t-look", {"value": "r"}),
         step("write", "t-send", {"value": "w"}),
         step("again", "t-send", {"value": "x"}),
-        edges=[edge("read", "write"), edge("write", "again")],
     )
     failed = limited(bench, workflow, max_writes=1)
     assert (sent, failed.error.details["limit"]) == (["r", "w"], "max_writes")
@@ -79,9 +78,7 @@ def test_only_what_may_change_something_counts_as_a_write(bench, sent):
 
 def test_pflow_s_own_nodes_that_only_read_do_not_count(bench, sent):
     workflow = flow(
-        step("say", "echo", {"message": "x"}),
-        step("look", "t-look", {"value": "${say.message}"}),
-        edges=[edge("say", "look")],
+        step("say", "echo", {"message": "x"}), step("look", "t-look", {"value": "${say.message}"})
     )
     assert limited(bench, workflow, max_calls=1).success
 
@@ -90,11 +87,7 @@ def test_a_retry_counts_and_so_do_those_of_earlier_parts(bench, sent, resumed):
     again = PflowError("busy", retryable=True, ran="not ran")
     bench.failing = {"a": [None, again, again]}
     retry = {"max": 3, "wait": 0}
-    workflow = flow(
-        step("a", "t-send", {"value": "a"}, retry=retry),
-        step("b", "t-send", {"value": "b"}),
-        edges=[edge("a", "b")],
-    )
+    workflow = flow(step("a", "t-send", {"value": "a"}, retry=retry), step("b", "t-send", {"value": "b"}))
     failed = limited(bench, workflow, max_calls=3)
     assert (sent, failed.exit_code) == (["a", "a", "a"], 1)
     assert resumed("--max-calls", "3").exit_code == 1
@@ -103,11 +96,7 @@ def test_a_retry_counts_and_so_do_those_of_earlier_parts(bench, sent, resumed):
 
 
 def test_no_edge_leads_past_a_limit_from_inside_a_workflow_either(bench, sent, resumed):
-    inner = flow(
-        step("one", "t-send", {"value": 1}),
-        step("two", "t-send", {"value": 2}),
-        edges=[edge("one", "two")],
-    )
+    inner = flow(step("one", "t-send", {"value": 1}), step("two", "t-send", {"value": 2}))
     workflow = flow(
         step("outer", "workflow", {"workflow": inner}),
         step("mend", "t-look", {"value": "mend"}),

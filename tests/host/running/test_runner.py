@@ -1,8 +1,5 @@
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,15 +35,24 @@ def fail(bench):
     return raising
 
 
+def raising(error):
+    """Return a context of runs that cannot be entered."""
+
+    @contextmanager
+    def bad(run):
+        raise error
+        yield
+
+    return bad
+
+
 def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give):
-    outcome = bench.run(
-        flow(
-            step("one", "t-give", {"value": {"n": [1, 2.5, None]}}),
-            step("two", "t-give", {"value": ["${one.value.n[1]}", "n is ${one.value.n}"]}),
-            outputs={"all": "${two.value}", "first": {"source": "${one.value.n[0]}"}},
-        )
+    workflow = flow(
+        step("one", "t-give", {"value": {"n": [1, 2.5, None]}}),
+        step("two", "t-give", {"value": ["${one.value.n[1]}", "n is ${one.value.n}"]}),
+        outputs={"all": "${two.value}", "first": {"source": "${one.value.n[0]}"}},
     )
-    assert outcome.success
+    outcome = bench.run(workflow)
     assert outcome.outputs == {"all": [2.5, "n is [1, 2.5, null]"], "first": 1}
     assert (outcome.steps, outcome.exit_code, outcome.error) == (2, 0, None)
 
@@ -94,11 +100,11 @@ def test_a_node_is_attempted_once_whatever_it_asks_for(bench, retries):
 
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
     bench.node("t-typed", ["n: int"])(pocketflow.Node)
-    typed = step("b", "t-typed", {"n": "${a.value}"})
-    outcome = bench.run(flow(step("a", "t-give", {"value": "many"}), typed))
-    failed = outcome.error.message.splitlines()[0]
-    assert failed == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
-    assert outcome.exit_code == 1
+    outcome = bench.run(
+        flow(step("a", "t-give", {"value": "many"}), step("b", "t-typed", {"n": "${a.value}"}))
+    )
+    told = 'Node b (t-typed) failed: parameter n must be int, got str "many"'
+    assert (outcome.error.message.splitlines()[0], outcome.exit_code) == (told, 1)
 
 
 def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, give):
@@ -129,14 +135,9 @@ def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits
 
 
 def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
-    node = step("a", "t-give", {"value": [1]})
-    outcome = bench.run(flow(node, outputs={"o": "${a.value[3]}"}))
-    assert (
-        outcome.error.message
-        == "output o needs ${a.value[3]}, but a.value has [0]\nDone before it: a (t-give)"
-    )
-    assert outcome.error.details["done"] == ["a"]
-    assert outcome.exit_code == 1
+    outcome = bench.run(flow(step("a", "t-give", {"value": [1]}), outputs={"o": "${a.value[3]}"}))
+    told = "output o needs ${a.value[3]}, but a.value has [0]\nDone before it: a (t-give)"
+    assert (outcome.error.message, outcome.error.details["done"], outcome.exit_code) == (told, ["a"], 1)
 
 
 @pytest.mark.parametrize("value", ["${x}", "the ${x}"])
@@ -168,14 +169,9 @@ UNSAYABLE["round"]["itself"] = UNSAYABLE["round"]
 @pytest.mark.parametrize("name", UNSAYABLE)
 @pytest.mark.parametrize("use", ["${a.value}", "text ${a.value}"])
 def test_a_value_that_json_cannot_say_fails_the_node_that_needs_it_as_text(bench, name, use):
-    @bench.acts("t-make", outputs=["value"])
-    def make(shared, params):
-        shared["value"] = UNSAYABLE[name]
-
-    bench.declare("t-use", ["n: str"])
-    bench.module.__dict__["t-use"] = pocketflow.Node
-    workflow = flow(step("a", "t-make"), step("b", "t-use", {"n": use}))
-    outcome = bench.run(workflow)
+    bench.acts("t-make", outputs=["value"])(lambda shared, params: shared.update(value=UNSAYABLE[name]))
+    bench.node("t-use", ["n: str"])(pocketflow.Node)
+    outcome = bench.run(flow(step("a", "t-make"), step("b", "t-use", {"n": use})))
     assert outcome.error.message.startswith("Node b (t-use) failed: ")
     assert len(outcome.error.message) < 200
     assert outcome.trace_path.stat().st_size < 10_000
@@ -194,15 +190,9 @@ def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(ben
     failing = step("f", "t-fail")
     assert bench.run(flow(failing)).exit_code == code
     assert bench.run(flow({**GIVE, "id": "before"}, failing)).exit_code == 1
-    edges = [edge("f", "g", "error")]
-    assert bench.run(flow(failing, {**failing, "id": "g"}, edges=edges)).exit_code == 1
-
-    @contextmanager
-    def bad(run):
-        raise fail[0]
-        yield
-
-    bench.plug(pflow_run_context=bad)
+    routed = flow(failing, {**failing, "id": "g"}, edges=[edge("f", "g", "error")])
+    assert bench.run(routed).exit_code == 1
+    bench.plug(pflow_run_context=raising(fail[0]))
     outcome = bench.run(flow(GIVE))
     assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, code, "no server")
 
@@ -221,16 +211,19 @@ def test_items_of_a_batch_that_were_done_count_as_run(bench):
 
 
 @pytest.mark.parametrize(
-    ("action", "edge"), [("timeout", "timeout"), ("timeout", "error"), ("error", "error")]
+    ("action", "taken"), [("timeout", "timeout"), ("timeout", "error"), ("error", "error")]
 )
-def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, give, fail, action, edge):
+def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, give, fail, action, taken):
     fail[0] = PflowError("too slow", action=action)
-    rescue = {"id": "rescue", "type": "t-give", "params": {"value": "after: ${f.error}"}}
-    edges = [{"from": "f", "to": "rescue", "action": edge}]
-    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}, rescue], "edges": edges})
+    rescue = step("rescue", "t-give", {"value": "after: ${f.error}"})
+    outcome = bench.run(flow(step("f", "t-fail"), rescue, edges=[edge("f", "rescue", taken)]))
     assert outcome.outputs == {"value": "after: too slow"}
-    step = trace_of(outcome)["steps"][0]
-    assert (step["action"], step["outputs"], step["error"]) == (edge, {"error": "too slow"}, "too slow")
+    failed = trace_of(outcome)["steps"][0]
+    assert (failed["action"], failed["outputs"], failed["error"]) == (
+        taken,
+        {"error": "too slow"},
+        "too slow",
+    )
 
 
 @pytest.fixture
@@ -277,12 +270,7 @@ def test_a_declared_output_of_a_node_that_was_recovered_from_is_none(bench, fail
 def test_an_action_without_edge_and_error_ends_the_flow_and_outputs_of_what_did_not_run_are_none(
     bench, act, give
 ):
-    workflow = flow(
-        step("a", "t-act", {"action": "done"}),
-        step("b", "t-give"),
-        edges=[edge("a", "b")],
-        outputs={"b": "${b.value}"},
-    )
+    workflow = flow(step("a", "t-act", {"action": "done"}), step("b", "t-give"), outputs={"b": "${b.value}"})
     outcome = bench.run(workflow)
     assert (outcome.success, outcome.steps, outcome.outputs) == (True, 1, {"b": None})
 
@@ -301,19 +289,13 @@ def test_an_endless_loop_is_stopped_and_named(bench, act):
 
 
 def test_a_long_chain_is_no_loop(bench, give):
-    nodes = [step(f"n{number}", "t-give", {"value": number}) for number in range(1001)]
-    outcome = bench.run({"nodes": nodes})
+    outcome = bench.run(flow(*(step(f"n{number}", "t-give", {"value": number}) for number in range(1001))))
     assert outcome.error is None
     assert (outcome.steps, outcome.outputs) == (1001, {"value": 1000})
 
 
 def test_other_exceptions_on_entering_name_the_plugin(bench, give):
-    @contextmanager
-    def bad(run):
-        raise KeyError("x")
-        yield
-
-    bench.plug(pflow_run_context=bad)
+    bench.plug(pflow_run_context=raising(KeyError("x")))
     error = bench.run(flow(GIVE)).error
     assert error.message.startswith("Plugin bad could not prepare the run: KeyError")
     assert error.details == {"plugin": "bad"}
@@ -369,13 +351,10 @@ def test_a_plugin_may_set_dunder_parameters_only(bench, give, params, words):
 
 
 def test_each_dunder_parameter_is_set_by_one_plugin(bench, give):
-    def first(node):
-        return MappingProxyType({"__a__": 1})
-
     def second(node):
         return {"__a__": 2}
 
-    bench.plug(pflow_inject_params=first)
+    bench.plug(pflow_inject_params=lambda node: MappingProxyType({"__a__": 1}))
     (planned,) = bench.host.runner.compile(flow(GIVE)).nodes
     assert planned.ref.injected["__a__"] == 1
     bench.plug(pflow_inject_params=second)
@@ -391,16 +370,13 @@ def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
     problem = Problem(message="no key", path="x")
     error = Unreachable("no idea", suggestions=("sync",), details={"server": "s"}, problems=(problem,))
     bench.plug(pflow_inject_params=broken)
-    with pytest.raises(
-        PflowError, match=r"Plugin broken failed to set up node a \(t-give\): no idea"
-    ) as caught:
+    words = r"Plugin broken failed to set up node a \(t-give\): "
+    with pytest.raises(PflowError, match=f"{words}no idea") as caught:
         bench.run(flow(GIVE))
     assert (caught.value.suggestions, caught.value.kind) == (("sync",), "config")
     assert (caught.value.details, caught.value.problems) == ({"server": "s"}, (problem,))
     error = RuntimeError("no ink")
-    with pytest.raises(
-        PflowError, match=r"failed to set up node a \(t-give\): RuntimeError: no ink"
-    ) as caught:
+    with pytest.raises(PflowError, match=f"{words}RuntimeError: no ink") as caught:
         bench.run(flow(GIVE))
     assert caught.value.kind == "config"
 
@@ -442,18 +418,15 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
         shared["thing"] = Path("/tmp")
 
     params = {"text": "hunter2hunter2", "items": [1, 2]}
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-leak", "params": params}]})
+    outcome = bench.run(flow(step("a", "t-leak", params)))
     text = outcome.trace_path.read_text()
     assert "hunter" not in text
     assert len(text) < 300_000
-    trace = json.loads(text)
-    parts = "run_id workflow started milliseconds success error inputs outputs steps"
-    assert set(trace) == set(parts.split())
-    step = trace["steps"][0]
-    assert step["details"] == {"server": "s", "token": "***"}
-    assert step["params"] == {"text": "***", "items": [1, 2]}
-    assert "(11,004 characters)" in step["outputs"]["text"]
-    assert step["outputs"]["items"][-1].endswith("more items")
+    (traced,) = json.loads(text)["steps"]
+    assert traced["details"] == {"server": "s", "token": "***"}
+    assert traced["params"] == {"text": "***", "items": [1, 2]}
+    assert "(11,004 characters)" in traced["outputs"]["text"]
+    assert traced["outputs"]["items"][-1].endswith("more items")
     assert outcome.trace_path.stat().st_mode & 0o777 == 0o600
     assert outcome.trace_path.name == f"{outcome.run_id}.json"
 
@@ -492,26 +465,20 @@ def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
 def test_a_step_whose_failure_is_recovered_from_keeps_its_details(bench, fail, give):
     fail[0] = PflowError("no paper", details={"tray": 2})
     workflow = flow(step("print", "t-fail"), step("tell", "t-give"), edges=[edge("print", "tell", "error")])
-    outcome = bench.run(workflow)
-    assert outcome.success
-    assert trace_of(outcome)["steps"][0]["details"] == {"failure": {"tray": 2}}
+    assert trace_of(bench.run(workflow))["steps"][0]["details"] == {"failure": {"tray": 2}}
 
 
 def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done(bench, give, fail):
-    workflow = {
-        "nodes": [step(node_id, "t-fail") for node_id in ("first", "last")],
-        "edges": [edge("first", "last", "error")],
-    }
+    nodes = step("first", "t-fail"), step("last", "t-fail")
+    workflow = flow(*nodes, edges=[edge("first", "last", "error")])
     error = bench.run(workflow).error
     assert error.message == "Node last (t-fail) failed: ValueError: out of paper"
     assert "done" not in error.details
 
 
 def test_a_run_without_a_trace_writes_none(bench, give):
-    nodes = [GIVE]
-    outcome = bench.host.runner.run({"nodes": nodes}, {}, trace=False)
-    assert outcome.success
-    assert outcome.trace_path is None
+    outcome = bench.host.runner.run(flow(GIVE), {}, trace=False)
+    assert (outcome.success, outcome.trace_path) == (True, None)
     assert not list((bench.host.paths.state / "traces").glob("*"))
 
 
@@ -519,12 +486,11 @@ def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):
     bench.host.paths.state.mkdir(parents=True, exist_ok=True)
     (bench.host.paths.state / "traces").write_text("a file where the folder should be")
     outcome = bench.run(flow(GIVE))
-    assert outcome.success
-    assert outcome.trace_path is None
+    assert (outcome.success, outcome.trace_path) == (True, None)
     assert any("The trace was not written" in problem.message for problem in bench.warnings)
 
 
-def test_pocketflow_is_imported_only_after_the_contexts_were_entered(pflow):
+def test_pocketflow_is_imported_only_after_the_contexts_were_entered(python):
     script = """
 import sys
 from contextlib import contextmanager
@@ -545,7 +511,8 @@ with open_host(manager) as host:
 assert outcome.success, outcome.error
 assert seen == [set(), {"pocketflow", "asyncio"}], seen
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=dict(os.environ))
+    done = python("-c", script)
+    assert done.exit_code == 0, done.stderr
 
 
 @pytest.fixture
@@ -573,11 +540,9 @@ def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edg
     edges = {
         (one, action): other for (one, action), other in edges.items() if action != "default" or one < other
     }
-    workflow = {
-        "nodes": [{"id": node_id, "type": "t-any"} for node_id in "abc"],
-        "edges": [{"from": one, "to": other, "action": action} for (one, action), other in edges.items()]
-        or [{"from": "a", "to": "b", "action": "never"}],
-    }
+    drawn = [edge(one, other, action) for (one, action), other in edges.items()]
+    nodes = [step(node_id, "t-any") for node_id in "abc"]
+    workflow = flow(*nodes, edges=drawn or [edge("a", "b", "never")])
     way, actions = ["a"], iter(taken)
     while len(way) < 30 and (following := edges.get((way[-1], next(actions, "default")))):
         way.append(following)

@@ -1,4 +1,5 @@
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 
@@ -64,15 +65,15 @@ def test_a_failure_has_a_checkpoint_that_is_short_and_without_secrets(bench, giv
 
     long, batch = "x" * 5_000_000, {"items": [1, 2], "parallel": True}
     nodes = [
-        {"id": "a", "type": "t-give", "params": {"value": {"key": "l4te-secret-value", "long": long}}},
-        {"id": "b", "type": "t-give", "params": {"value": "${item}"}, "batch": batch},
-        {"id": "c", "type": "t-fail"},
+        step("a", "t-give", {"value": {"key": "l4te-secret-value", "long": long}}),
+        step("b", "t-give", {"value": "${item}"}, batch=batch),
+        step("c", "t-fail"),
     ]
-    outcome = bench.run({"nodes": nodes})
+    outcome = bench.run(flow(*nodes))
     assert not outcome.success
     assert "l4te-secret-value" not in str(outcome.checkpoint)
     assert len(str(outcome.checkpoint)) < 10_000
     assert set(outcome.checkpoint) == {"a", "b", "c"}
     assert [result["value"] for result in outcome.checkpoint["b"]["results"]] == [1, 2]
     assert outcome.checkpoint["c"]["part"] == "half"
-    assert not bench.run({"nodes": nodes[:1]}).checkpoint
+    assert not bench.run(flow(*nodes[:1])).checkpoint

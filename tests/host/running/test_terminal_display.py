@@ -139,12 +139,12 @@ def test_the_bar_of_an_interrupted_batch_leaves_room_to_say_so(shown, tmp_path):
 
 
 def runs(node_id, *nodes, **settings):
-    return {"id": node_id, "type": "workflow", "params": {"workflow": flow(*nodes)}, **settings}
+    return step(node_id, "workflow", {"workflow": flow(*nodes)}, **settings)
 
 
 def test_the_steps_of_a_workflow_stand_below_the_step_that_runs_it(shown):
     nodes = [{**ECHO, "when": "1 > 2"}, runs("outer", runs("deep", {**ECHO, "id": "low"})), runs("bad", FAIL)]
-    screen = shown({"nodes": nodes}, env={"NO_COLOR": "1"}, columns=200)
+    screen = shown(flow(*nodes), env={"NO_COLOR": "1"}, columns=200)
     assert screen.end() == 1
     assert re.fullmatch(r"○ say\s+echo  skipped", screen.lines[0])
     assert [re.match(r"(. +\w+) ", line)[1] for line in screen.lines[1:9]] == [

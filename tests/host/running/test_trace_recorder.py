@@ -58,35 +58,23 @@ def test_the_trace_has_a_fixed_form(recorder, tmp_path):
         return value
 
     rest = {"action": None, "params": None, "outputs": None, "error": None, "details": {}}
-    item = {"params": None, "outputs": None}
-    within = {
-        "action": "default",
-        "params": {"n": 1},
-        "outputs": {"n": 2},
-        "error": None,
-        "details": {"tool": "t"},
-    }
+    within = {"action": "default", "params": {"n": 1}, "outputs": {"n": 2}, "error": None}
+    inner = {"id": "outer/in", "type": "t-x", **within, "details": {"tool": "t"}}
+    items = [
+        {"index": number, "params": None, "outputs": None, "error": "a ***" if number else None}
+        for number in (0, 1)
+    ]
     assert without_times(trace) == {
         "run_id": "r-1",
         "workflow": "wf",
         "success": False,
-        "error": {**PflowError("no").to_dict()},
+        "error": PflowError("no").to_dict(),
         "inputs": {"key": "***"},
         "outputs": {"n": 2},
         "preparations": [{"label": "server ***", "error": "lost ***"}],
         "steps": [
-            {
-                "id": "outer",
-                "type": "workflow",
-                **rest,
-                "steps": [{"id": "outer/in", "type": "t-x", **within}],
-            },
-            {
-                "id": "each",
-                "type": "t-x",
-                **rest,
-                "items": [{"index": 0, **item, "error": None}, {"index": 1, **item, "error": "a ***"}],
-            },
+            {"id": "outer", "type": "workflow", **rest, "steps": [inner]},
+            {"id": "each", "type": "t-x", **rest, "items": items},
         ],
     }
     steps = trace["steps"]

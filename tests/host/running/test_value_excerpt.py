@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.host.running.value_excerpt import LONGEST_TEXT, Excerpt, ValueFiles, is_larger
 from pflow_mcp_plugin.redaction import Redactor
@@ -70,18 +71,17 @@ def test_without_room_on_the_disk_the_value_is_shown_all_the_same(tmp_path):
 def test_the_trace_of_a_run_names_files_for_what_it_leaves_out(bench):
     @bench.acts("t-much", ["text"], ["text", "rows", "thing"])
     def much(shared, params):
-        shared["text"], shared["rows"] = params["text"] * 5000, list(range(100_000))
-        shared["thing"] = {1, 2}
+        shared.update(text=params["text"] * 5000, rows=list(range(100_000)), thing={1, 2})
 
-    node = {"id": "a", "type": "t-much", "params": {"text": "é"}}
-    outcome = bench.run({"nodes": [node]})
-    (step,) = json.loads(outcome.trace_path.read_text())["steps"]
-    text, rows = (FILE.search(str(step["outputs"][key]))[1] for key in ("text", "rows"))
+    node = step("a", "t-much", {"text": "é"})
+    outcome = bench.run(flow(node))
+    (traced,) = trace_of(outcome)["steps"]
+    text, rows = (FILE.search(str(traced["outputs"][key]))[1] for key in ("text", "rows"))
     assert Path(text).read_text(encoding="utf-8") == "é" * 5000
     assert json.loads(Path(rows).read_text()) == list(range(100_000))
     assert Path(text).parent.name == outcome.run_id
     assert outcome.outputs["text"] == "é" * 5000
-    bench.host.runner.run({"nodes": [node]}, {}, trace=False)
+    bench.host.runner.run(flow(node), {}, trace=False)
     assert len(list(Path(text).parent.parent.iterdir())) == 1
 
 
