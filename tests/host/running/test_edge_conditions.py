@@ -1,9 +1,5 @@
-import json
-import subprocess
-import sys
-
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
@@ -16,14 +12,8 @@ def echo(node_id, message="${n}"):
 
 
 def ways(*edges):
-    return flow(
-        echo("ask"),
-        echo("many", "many"),
-        echo("some", "some"),
-        echo("none", "none"),
-        inputs={"n": {"type": "int"}},
-        edges=[{"from": "ask", **edge} for edge in edges],
-    )
+    nodes = echo("ask"), *(echo(way, way) for way in ("many", "some", "none"))
+    return flow(*nodes, inputs={"n": {"type": "int"}}, edges=[{"from": "ask", **edge} for edge in edges])
 
 
 THREE = ways(
@@ -40,7 +30,7 @@ def test_the_first_edge_whose_condition_holds_is_taken_and_else_the_one_without(
     assert problems(bench, THREE) == []
     outcome = bench.run(THREE, n=n)
     assert outcome.outputs == {"message": way}
-    first = json.loads(outcome.trace_path.read_text())["steps"][0]
+    first = trace_of(outcome)["steps"][0]
     assert first["error"] is None
     assert first["details"].get("edge", {}).get("to") == (None if way == "none" else way)
 
@@ -99,12 +89,9 @@ def test_drawings_show_the_condition_of_an_edge(bench):
     assert "if ask.message &gt; 5" in svg(DrawnWorkflow.of(compiled.document))
 
 
-def test_a_program_takes_the_same_edges(bench, tmp_path, pflow_home):
+def test_a_program_takes_the_same_edges(bench, tmp_path, python):
     compiled = bench.host.runner.compile(THREE)
     program = tmp_path / "program.py"
     program.write_text(python_script(compiled, THREE))
     assert "ask - 'default if ask.message > 5' >> many" in program.read_text()
-    ran = subprocess.run(
-        [sys.executable, program, "n=3"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert json.loads(ran.stdout) == {"message": "some"}
+    assert python(program, "n=3").envelope == {"message": "some"}

@@ -20,9 +20,8 @@ INSIDE = {"type": "workflow", "params": {"workflow": flow({"id": "inner", **COMM
 
 def workflow(node, *more, edges=()):
     """Return a workflow that notes its beginning, then runs a node."""
-    first = step("first", "t-begin")
     last = {"id": "last", **node}
-    return flow(first, last, *more, edges=[edge("first", "last"), *edges])
+    return flow(step("first", "t-begin"), last, *more, edges=[edge("first", "last"), *edges])
 
 
 @pytest.fixture

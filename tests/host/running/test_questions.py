@@ -14,30 +14,19 @@ from pflow_mcp_plugin.host.running.recorded_run import runs_folder
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
 
 QUESTION = {"question": "Send it?", "choices": ["yes", "no"]}
+APPROVE = step("approve", "ask", QUESTION)
 
 
-@pytest.fixture
-def sent(bench):
-    """A node that sends `value` and returns it; what was sent, in order."""
-    done = []
-
-    @bench.acts("t-send", ["value: str!", "more"], ["value"])
-    def send(shared, params):
-        done.append(params["value"])
-        shared["value"] = params["value"]
-
-    return done
-
-
-def approved(value="${value}", when="", **params):
+def approved(value="${value}", **params):
     """Return a workflow that asks before it sends a value."""
-    following = edge("approve", "send") | ({"when": when} if when else {})
-    return flow(
-        step("approve", "ask", QUESTION),
-        step("send", "t-send", {"value": value, **params}),
-        edges=[following],
-        inputs={"value": {"type": "str", "default": "hello"}},
-    )
+    inputs = {"value": {"type": "str", "default": "hello"}}
+    sends = step("send", "t-send", {"value": value, **params})
+    return flow(APPROVE, sends, inputs=inputs, edges=[edge("approve", "send")])
+
+
+def if_approved(value="${value}"):
+    """Return a workflow that sends a value if the answer is yes."""
+    return approved(value) | {"edges": [edge("approve", "send", when="approve.answer == 'yes'")]}
 
 
 def test_without_a_terminal_the_run_stops_shows_what_comes_next_and_goes_on_with_the_answer(
@@ -54,9 +43,8 @@ def test_without_a_terminal_the_run_stops_shows_what_comes_next_and_goes_on_with
     assert suggestion.endswith(f"(yes, no) and go on: pflow resume {stopped.run_id} --answer approve=VALUE")
     (listed,) = resumed("--list").data
     assert (listed["state"], listed["open"]) == ("failed", ["approve"])
-    assert show.main([stopped.run_id], "show", standalone_mode=False, obj=bench.host).beside == {
-        "open": ["approve"]
-    }
+    shown = show.main([stopped.run_id], "show", standalone_mode=False, obj=bench.host)
+    assert shown.beside == {"open": ["approve"]}
     assert [it["then"] for it in resumed("--dry-run").data["steps"]] == ["ask"]
     again = resumed()
     assert (again.exit_code, again.error.details["question"], sent) == (4, "Send it?", [])
@@ -66,7 +54,7 @@ def test_without_a_terminal_the_run_stops_shows_what_comes_next_and_goes_on_with
 
 
 def test_the_answer_is_an_output_and_may_decide_what_follows(bench, sent, resumed):
-    workflow = approved("said ${approve.answer}", when="approve.answer == 'yes'")
+    workflow = if_approved("said ${approve.answer}")
     stopped = bench.run(workflow)
     (shown,) = stopped.error.details["preview"]
     assert shown["params"] == {"value": "said ${approve.answer}"}
@@ -77,16 +65,14 @@ def test_the_answer_is_an_output_and_may_decide_what_follows(bench, sent, resume
     assert sent == ["said yes"]
 
 
-def test_an_answer_holds_only_for_the_arguments_that_were_shown(bench, sent, resumed, tmp_path):
+def test_an_answer_holds_only_for_the_arguments_that_were_shown(bench, sent, resumed, mended):
     stopped = bench.run(approved(), value="ten")
     changed = resumed("--answer", "approve=yes", "value=million")
     assert (changed.exit_code, sent) == (4, [])
     assert changed.error.details["preview"][0]["params"] == {"value": "million"}
-    mended = tmp_path / "mended.json"
-    mended.write_text(json.dumps(approved("other ${value}")))
-    again = resumed("--answer", "approve=yes", "--workflow", str(mended))
-    assert again.error.details["preview"][0]["params"] == {"value": "other million"}
-    assert resumed(stopped.run_id, "--answer", "approve=yes", "--workflow", str(mended)).error is None
+    words = "--answer", "approve=yes", *mended(approved("other ${value}"))
+    assert resumed(*words).error.details["preview"][0]["params"] == {"value": "other million"}
+    assert resumed(stopped.run_id, *words).error is None
     assert sent == ["other million"]
 
 
@@ -121,21 +107,19 @@ def test_a_program_answers_by_a_decision(bench, sent):
 
 
 def test_each_item_of_a_batch_asks_on_its_own(bench, sent, resumed):
-    inner = approved("${item}")
-    inner["inputs"] = {"item": {"type": "str"}}
+    inner = approved("${item}") | {"inputs": {"item": {"type": "str"}}}
     batch = {"items": ["a", "b"], "parallel": True}
     workflow = flow(step("outer", "workflow", {"workflow": inner, "item": "${item}"}, batch=batch))
     assert bench.run(workflow).exit_code == 4
     assert set(resumed("--list").data[0]["open"]) <= {"outer[0]/approve", "outer[1]/approve"}
-    words = ["--answer", f"{resumed('--list').data[0]['open'][0]}=yes"]
-    report = resumed(*words)
+    report = resumed("--answer", f"{resumed('--list').data[0]['open'][0]}=yes")
     if report.error:
         assert resumed("--answer", f"{report.error.details['step']}=yes").error is None
     assert sorted(sent) == ["a", "b"]
 
 
 def test_each_pass_of_a_loop_asks_on_its_own(bench, sent, resumed):
-    workflow = approved(when="approve.answer == 'yes'")
+    workflow = if_approved()
     workflow["edges"].append(edge("send", "approve"))
     bench.run(workflow)
     for number in (1, 2):
@@ -154,9 +138,8 @@ def test_no_edge_leads_past_a_question(bench, sent):
 
 
 def test_a_batch_of_questions_is_refused_before_the_run(bench, sent):
-    workflow = flow(step("approve", "ask", QUESTION, batch={"items": [1, 2]}))
     with pytest.raises(PflowError, match="An ask cannot have a batch"):
-        bench.run(workflow)
+        bench.run(flow({**APPROVE, "batch": {"items": [1, 2]}}))
 
 
 def test_a_run_that_leaves_no_record_says_why_nobody_can_answer(bench, sent):
@@ -176,45 +159,33 @@ def test_a_secret_is_shown_nowhere(bench, sent, resumed):
 
 
 @pytest.fixture
-def program(pflow_home, tmp_path):
-    """A workflow file that writes a file after it asked, and what starts the real program on it."""
+def program(tmp_path):
+    """The file of a workflow that writes a file after it asked, and that file."""
     path, made = tmp_path / "wf.json", tmp_path / "made"
     write = step("write", "write-file", {"file_path": str(made), "content": "x"})
-    path.write_text(
-        json.dumps(flow(step("approve", "ask", QUESTION), write, edges=[edge("approve", "write")]))
-    )
-
-    def start(*words, **pipes):
-        command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", *words]
-        return subprocess.Popen(
-            command, env={**os.environ, "PFLOW_HOME": str(pflow_home)}, cwd=tmp_path, **pipes
-        )
-
-    return start, path, made
+    path.write_text(json.dumps(flow(APPROVE, write)))
+    return path, made
 
 
-@pytest.mark.programs
-def test_the_program_stops_with_4_and_goes_on_in_another_process(program):
-    start, path, made = program
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with start("run", str(path), "--json", **pipes) as run:
-        out, _ = run.communicate(timeout=60)
-    assert (run.returncode, made.exists()) == (4, False)
-    error = json.loads(out)["error"]
-    assert error["details"]["choices"] == ["yes", "no"]
-    assert error["details"]["preview"][0]["params"] == {"file_path": str(made), "content": "x"}
-    with start("resume", "--answer", "approve=yes", **pipes) as run:
-        _, told = run.communicate(timeout=60)
-    assert run.returncode == 0, told
+def test_the_program_stops_with_4_and_goes_on_in_another_process(pflow, program):
+    path, made = program
+    stopped = pflow("run", path, "--json")
+    assert (stopped.exit_code, made.exists()) == (4, False)
+    details = stopped.envelope["error"]["details"]
+    assert details["choices"] == ["yes", "no"]
+    assert details["preview"][0]["params"] == {"file_path": str(made), "content": "x"}
+    done = pflow("resume", "--answer", "approve=yes")
+    assert done.exit_code == 0, done.stderr
     assert made.read_text() == "x"
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize(("typed", "code"), [(b"maybe\nyes\n", 0), (b"\x04", 4)], ids=["answer", "end"])
-def test_on_a_terminal_it_is_answered_there(program, typed, code):
-    start, path, made = program
+def test_on_a_terminal_it_is_answered_there(pflow_home, program, typed, code):
+    path, made = program
     ours, theirs = os.openpty()
-    with start("run", str(path), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as run:
+    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as run:
         os.close(theirs)
         said = b""
         while b"Answer (yes, no)" not in said:

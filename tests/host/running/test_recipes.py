@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError, Recipe, RunOptions
 from pflow_mcp_plugin.host.running.run_record import RunRecord
@@ -15,7 +15,7 @@ UNKNOWN = PflowError("the connection was lost", ran="unknown")
 @pytest.fixture
 def sent(bench):
     """A node that puts `value` at `key`, and one that reads what is there; what was put, in order."""
-    bench.failing, bench.there = {}, {}
+    bench.there = {}
     done = []
 
     @bench.acts("t-put", ["key", "value"], ["result", "stored"])
@@ -49,20 +49,24 @@ def recipe(bench, **changes):
     bench.known["t-put"] = attrs.evolve(entry, verify=attrs.evolve(entry.verify, **changes))
 
 
-def two(**inputs):
-    nodes = [
-        step("put", "t-put", {"key": "a", "value": "1"}),
-        step("after", "t-put", {"key": "b", "value": "${put.stored}"}),
-    ]
-    return {**flow(*nodes, edges=[edge("put", "after")]), **inputs}
+PUT = step("put", "t-put", {"key": "a", "value": "1"})
+TWO = flow(PUT, step("after", "t-put", {"key": "b", "value": "${put.stored}"}))
+
+
+def recorded(bench):
+    """Return the steps in the record of the run."""
+    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+    record = RunRecord.open(path)
+    try:
+        return record.steps()
+    finally:
+        record.close()
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_recipe_that_knows_decides(bench, sent, resumed, there):
-    recipe(bench, happened="result == arguments.value")
-    bench.failing = {"a": UNKNOWN}
-    failed = bench.run(two())
-    bench.failing, bench.there = {}, {"a": "1"} if there else {}
+    failed = bench.run_failing({"a": UNKNOWN}, TWO)
+    bench.there = {"a": "1"} if there else {}
     assert [it["then"] for it in resumed("--dry-run").data["steps"]] == ["verify"]
     report = resumed(failed.run_id)
     assert (report.error, report.data["outputs"]["stored"]) == (None, "1")
@@ -86,10 +90,9 @@ def test_a_recipe_that_knows_decides(bench, sent, resumed, there):
     ],
 )
 def test_a_recipe_that_does_not_know_leaves_it_to_the_user(bench, sent, resumed, changes, found, reason):
-    recipe(bench, **{"happened": "result == arguments.value", **changes})
-    bench.failing = {"a": UNKNOWN}
-    bench.run(two())
-    bench.failing, bench.there = {}, {"a": found}
+    recipe(bench, **changes)
+    bench.run_failing({"a": UNKNOWN}, TWO)
+    bench.there = {"a": found}
     report = resumed()
     (left,) = report.error.details["undecided"]
     assert report.exit_code == 4
@@ -100,38 +103,31 @@ def test_a_recipe_that_does_not_know_leaves_it_to_the_user(bench, sent, resumed,
 
 def test_an_expression_may_say_what_an_answer_with_an_error_means(bench, sent, resumed):
     recipe(bench, happened="!contains(error || '', 'not there') && (result == arguments.value || null)")
-    bench.failing = {"a": UNKNOWN}
-    bench.run(two())
-    bench.failing, bench.there = {}, {"a": PflowError("it is not there", ran="ran")}
+    bench.run_failing({"a": UNKNOWN}, TWO)
+    bench.there = {"a": PflowError("it is not there", ran="ran")}
     assert resumed().error is None
     assert sent == ["a", "a", "b"]
 
 
 def test_a_decision_comes_before_the_recipe(bench, sent, resumed):
-    bench.failing = {"a": UNKNOWN}
-    bench.run(two())
-    bench.failing, bench.there = {}, {"a": "1"}
+    bench.run_failing({"a": UNKNOWN}, TWO)
+    bench.there = {"a": "1"}
     assert resumed("--assume-not-done", "put").error is None
     assert sent == ["a", "a", "b"]
 
 
 def test_programs_that_go_on_with_a_run_try_recipes_too(bench, sent):
-    recipe(bench, happened="result == arguments.value")
-    bench.failing = {"a": UNKNOWN}
-    failed = bench.run(two())
-    bench.failing, bench.there = {}, {"a": "1"}
+    failed = bench.run_failing({"a": UNKNOWN}, TWO)
+    bench.there = {"a": "1"}
     assert bench.host.runner.resume(failed.run_id, {}).success
     assert sent == ["a", "b"]
 
 
 def test_what_only_claims_to_read_is_asked_if_the_user_trusts_it(bench, sent, resumed):
-    recipe(bench, happened="result == arguments.value")
     bench.known["t-get"] = attrs.evolve(bench.known["t-get"], purity="impure", claimed_purity="flow_safe")
     bench.failing = {"a": UNKNOWN}
-    failed = [
-        bench.host.runner.with_options(it).run(two(), {})
-        for it in (RunOptions(), RunOptions(trust_readonly=True))
-    ]
+    options = RunOptions(), RunOptions(trust_readonly=True)
+    failed = [bench.host.runner.with_options(it).run(TWO, {}) for it in options]
     bench.failing, bench.there = {}, {"a": "1"}
     assert [resumed(it.run_id).exit_code for it in failed] == [4, 0]
     assert sent == ["a", "a", "b"]
@@ -139,35 +135,25 @@ def test_what_only_claims_to_read_is_asked_if_the_user_trusts_it(bench, sent, re
 
 @pytest.mark.parametrize("value", ["secret", "x" * (1 << 20)])
 def test_arguments_that_are_secret_or_large_are_not_kept_for_a_recipe(bench, sent, value):
-    nodes = [step("put", "t-put", {"key": "a", "value": "${value}"})]
-    bench.failing = {"a": UNKNOWN}
-    is_secret = value == "secret"
-    bench.run({**flow(*nodes), "inputs": {"value": {"type": "string", "secret": is_secret}}}, value=value)
-    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
-    record = RunRecord.open(path)
-    (left,) = record.steps()
-    record.close()
+    inputs = {"value": {"type": "string", "secret": value == "secret"}}
+    workflow = flow(step("put", "t-put", {"key": "a", "value": "${value}"}), inputs=inputs)
+    bench.run_failing({"a": UNKNOWN}, workflow, value=value)
+    (left,) = recorded(bench)
     assert (left.undecided, left.recipe) == (True, "")
 
 
 def test_a_recipe_is_kept_while_its_step_is_open_only(bench, sent):
-    bench.failing = {"b": UNKNOWN}
-    bench.run(two())
-    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
-    record = RunRecord.open(path)
-    done, left = record.steps()
-    record.close()
+    bench.run_failing({"b": UNKNOWN}, TWO)
+    done, left = recorded(bench)
     assert done.recipe == ""
     assert json.loads(left.recipe)["arguments"] == {"key": "b", "value": "1"}
 
 
 def test_a_node_of_a_workflow_may_have_a_recipe_of_its_own(bench, sent, resumed):
-    entry = bench.known["t-put"]
+    recipe(bench, happened="null")
     verify = {"node": "t-get", "params": {"key": "arguments.key"}, "happened": "result == '1'"}
-    bench.known["t-put"] = attrs.evolve(entry, verify=attrs.evolve(entry.verify, happened="null"))
-    bench.failing = {"a": UNKNOWN}
-    bench.run(flow(step("put", "t-put", {"key": "a", "value": "1"}, verify=verify)))
-    bench.failing, bench.there = {}, {"a": "1"}
+    bench.run_failing({"a": UNKNOWN}, flow({**PUT, "verify": verify}))
+    bench.there = {"a": "1"}
     assert resumed().error is None
     assert sent == ["a"]
 
@@ -185,7 +171,6 @@ def test_a_node_of_a_workflow_may_have_a_recipe_of_its_own(bench, sent, resumed)
     ],
 )
 def test_a_wrong_recipe_of_a_node_is_an_error_before_the_run(bench, sent, verify, path, message):
-    workflow = flow(step("put", "t-put", {"key": "a", "value": "1"}, verify=verify))
-    problem = bench.host.runner.validate(workflow)[0]
+    problem = bench.host.runner.validate(flow({**PUT, "verify": verify}))[0]
     assert (problem.severity, problem.path) == ("error", f"$.nodes[0].verify{path and '.' + path}")
     assert message in problem.message

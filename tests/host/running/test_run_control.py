@@ -1,4 +1,3 @@
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 from ended_processes import is_alive
-from workflow_parts import edge, flow, step
+from programs import until
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 
@@ -16,20 +16,19 @@ SOON = 10.0
 
 @pytest.fixture
 def cancelled(bench):
-    """Run a workflow in another thread and cancel it once `begun` is set; return the outcome."""
+    """Run a workflow in another thread and cancel it once `begun()` is true; return the outcome."""
 
     def cancelled(workflow, begun):
         control = RunControl()
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(bench.host.runner.run, workflow, {}, control=control)
-            assert begun(), "the node did not begin"
+            until(begun)
             began = time.monotonic()
             control.cancel()
             outcome = running.result(60)
         assert time.monotonic() - began < SOON
         assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 130, "interrupted")
-        trace = json.loads(outcome.trace_path.read_text())
-        assert trace["error"]["type"] == "interrupted"
+        assert trace_of(outcome)["error"]["type"] == "interrupted"
         return outcome
 
     return cancelled
@@ -53,9 +52,8 @@ def waiting(bench):
 
 
 def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(bench, waiting, cancelled):
-    nodes = [step(name, "t-wait") for name in ("a", "b")]
-    workflow = flow(*nodes, edges=[edge("a", "b", "error")])
-    outcome = cancelled(workflow, lambda: waiting.wait(30))
+    workflow = flow(step("a", "t-wait"), step("b", "t-wait"), edges=[edge("a", "b", "error")])
+    outcome = cancelled(workflow, waiting.is_set)
     assert outcome.error.message.startswith("The run was interrupted at node a")
     assert outcome.steps == 1
     assert outcome.checkpoint["a"]["n"] is None
@@ -63,14 +61,9 @@ def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
-    batch = {
-        "items": list(range(100)),
-        "parallel": parallel,
-        "max_concurrent": 3,
-        "error_handling": "continue",
-    }
-    node = step("b", "t-wait", {"n": "${item}"}, batch=batch)
-    outcome = cancelled(flow(node), lambda: waiting.wait(30))
+    settings = {"parallel": parallel, "max_concurrent": 3, "error_handling": "continue"}
+    node = step("b", "t-wait", {"n": "${item}"}, batch={"items": list(range(100)), **settings})
+    outcome = cancelled(flow(node), waiting.is_set)
     assert outcome.error.details["succeeded"] == 0
 
 
@@ -83,7 +76,7 @@ def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):
         end.wait(100)
 
     node = step("b", "t-deaf", batch={"items": [1, 2], "parallel": True})
-    cancelled(flow(node), lambda: begun.wait(30))
+    cancelled(flow(node), begun.is_set)
     end.set()
 
 
@@ -96,21 +89,14 @@ def test_the_wait_before_a_retry_ends(bench, cancelled):
         raise PflowError("busy", ran="not ran", retryable=True, retry_after=100)
 
     node = step("a", "t-fail", retry={"max": 3, "wait": 100})
-    assert cancelled(flow(node), lambda: begun.wait(30)).steps == 1
+    assert cancelled(flow(node), begun.is_set).steps == 1
 
 
 def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancelled, tmp_path):
     mark = tmp_path / "pids"
-    line = f"sleep 100 & echo $! $$ > {mark}; wait"
-    node = step("sh", "shell", {"command": line})
+    node = step("sh", "shell", {"command": f"sleep 100 & echo $! $$ > {mark}; wait"})
 
-    def begun():
-        end = time.monotonic() + 30
-        while time.monotonic() < end and not (mark.exists() and mark.read_text()):
-            time.sleep(0.02)
-        return mark.exists()
-
-    cancelled(flow(node), begun)
+    cancelled(flow(node), lambda: mark.exists() and mark.read_text())
     assert not [pid for pid in mark.read_text().split() if is_alive(pid)]
 
 
@@ -170,8 +156,8 @@ def test_a_run_has_its_origin_and_its_trace_the_owner(bench):
     workflow = flow(step("a", "t-origin"))
     outcome = bench.host.runner.run(workflow, {}, origin=origin)
     assert origins == [origin]
-    assert json.loads(outcome.trace_path.read_text())["owner"] == origin.owner
-    assert "owner" not in json.loads(bench.host.runner.run(workflow, {}).trace_path.read_text())
+    assert trace_of(outcome)["owner"] == origin.owner
+    assert "owner" not in trace_of(bench.host.runner.run(workflow, {}))
     traces = bench.host.traces
     assert traces.find(owner=origin.owner) == outcome.trace_path
     assert traces.find(owner="") != outcome.trace_path

@@ -1,7 +1,5 @@
-import json
-
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
@@ -10,16 +8,11 @@ from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 
 
 def echo(node_id, message, **more):
-    return {"id": node_id, "type": "echo", "params": {"message": message}, **more}
+    return step(node_id, "echo", {"message": message}, **more)
 
 
 def maybe(*after, **more):
-    inputs = {"n": {"type": "int"}}
-    return {"inputs": inputs, "nodes": [echo("first", "${n}", when="n > 2"), *after], **more}
-
-
-def steps(outcome):
-    return json.loads(outcome.trace_path.read_text())["steps"]
+    return flow(echo("first", "${n}", when="n > 2"), *after, inputs={"n": {"type": "int"}}, **more)
 
 
 def test_a_node_runs_where_its_condition_holds_and_is_skipped_elsewhere(bench):
@@ -27,22 +20,17 @@ def test_a_node_runs_where_its_condition_holds_and_is_skipped_elsewhere(bench):
     assert bench.host.runner.validate(given) == ()
     assert bench.run(given, n=3).outputs == {"first": 3, "then": "on"}
     outcome = bench.run(given, n=2)
-    assert outcome.success
     assert outcome.outputs == {"first": None, "then": "on"}
-    skipped, then = steps(outcome)
+    skipped, then = trace_of(outcome)["steps"]
     assert (skipped["action"], skipped["error"], skipped["outputs"]) == (None, None, {})
     assert skipped["details"] == {"skipped": {"when": "n > 2"}}
     assert then["action"] == "default"
 
 
 def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
-    @bench.node("t-take", ["must: any!", "may: str"], ["got"])
-    class Take:
-        def set_params(self, params):
-            self.params = params
-
-        def run(self, shared):
-            shared["got"] = {key: value for key, value in self.params.items() if not key.startswith("__")}
+    @bench.acts("t-take", ["must: any!", "may: str"], ["got"])
+    def take(shared, params):
+        shared["got"] = {key: value for key, value in params.items() if not key.startswith("__")}
 
     inner = {"must": ["${first.message}", {"a": "${first.message}"}], "may": "${first.message}"}
     given = maybe(step("take", "t-take", inner))
@@ -77,15 +65,13 @@ def test_a_node_with_a_condition_of_its_own_is_not_warned_of(bench):
 
 
 def test_the_outputs_of_a_run_are_those_of_the_last_node_that_was_not_skipped(bench):
-    given = flow(echo("first", "a"), echo("last", "b", when="false"))
-    assert bench.run(given).outputs == {"message": "a"}
+    assert bench.run(flow(echo("first", "a"), echo("last", "b", when="false"))).outputs == {"message": "a"}
 
 
 def test_a_skipped_batch_starts_no_item(bench):
-    given = flow(echo("each", "${item}", when="`[]`", batch={"items": [1, 2]}))
-    outcome = bench.run(given)
+    outcome = bench.run(flow(echo("each", "${item}", when="`[]`", batch={"items": [1, 2]})))
     assert outcome.outputs == {}
-    assert "batch" not in steps(outcome)[0]["details"]
+    assert "batch" not in trace_of(outcome)["steps"][0]["details"]
 
 
 def test_a_condition_that_fails_is_a_failure_of_its_node(bench):
@@ -107,7 +93,7 @@ def test_a_condition_that_fails_is_a_failure_of_its_node(bench):
 )
 def test_a_condition_is_checked_before_a_run(bench, when, problem):
     node = echo("a", "${n} ${item}", batch={"items": [1]}, when=when)
-    given = {"inputs": {"n": {"type": "int"}}, "nodes": [node]}
+    given = flow(node, inputs={"n": {"type": "int"}})
     [found] = [it for it in bench.host.runner.validate(given) if it.severity == "error"]
     assert found.path == "$.nodes[0].when"
     assert problem in found.message
@@ -116,11 +102,8 @@ def test_a_condition_is_checked_before_a_run(bench, when, problem):
 def test_a_node_that_may_be_skipped_is_not_certain_to_run(bench):
     compiled = bench.host.runner.compile(maybe(echo("then", "x")))
     assert compiled.workflow.certain == {"then"}
-    outputs = {"first": "${first.message}"}
-    interface = bench.host.runner.interface(
-        maybe(step("t", "transform", {"expression": "n"}), outputs=outputs)
-    )
-    assert interface.outputs[0].type == "any"
+    given = maybe(echo("then", "x"), outputs={"first": "${first.message}"})
+    assert bench.host.runner.interface(given).outputs[0].type == "any"
 
 
 def test_drawings_and_programs_show_the_condition(bench):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.host.running import run_record
 from pflow_mcp_plugin.host.running.shared_store import BatchOutputs, StoredValue
@@ -56,11 +56,11 @@ def batch(bench):
 def read(bench, batch, last, large, monkeypatch):
     """Return what the last step has, with results above so many bytes kept on the disk, and the trace."""
     monkeypatch.setattr(run_record, "LARGE", large)
-    outcome = bench.run(flow(batch, last, edges=[edge("many", "last")]))
+    outcome = bench.run(flow(batch, last))
     assert outcome.success, outcome.error
-    trace = json.loads(outcome.trace_path.read_text())
     shown = [
-        (it["params"], it["outputs"], it["details"].get("batch", {}).get("errors")) for it in trace["steps"]
+        (it["params"], it["outputs"], it["details"].get("batch", {}).get("errors"))
+        for it in trace_of(outcome)["steps"]
     ]
     return outcome.outputs, json.loads(json.dumps(shown).replace(outcome.run_id, "RUN"))
 
@@ -91,12 +91,9 @@ def test_what_the_trace_leaves_out_is_whole_in_its_file(bench, monkeypatch):
     bench.acts("t-long", ["n"], ["value"])(lambda shared, params: shared.update(value=[params["n"]] * 3_000))
     long = step("many", "t-long", {"n": "${item}"}, batch={"items": [5, 6, 7, 8, 9]})
     outcome = bench.run(flow(long, outputs={"n": "${many.succeeded}"}))
-    files = {
-        file: json.loads(file.read_text()) for file in (bench.host.paths.state / "artifacts").rglob("*.json")
-    }
-    (file,) = (
-        name for name, held in files.items() if held == [{"value": [n] * 3_000} for n in (5, 6, 7, 8, 9)]
-    )
+    whole = [{"value": [n] * 3_000} for n in (5, 6, 7, 8, 9)]
+    files = (bench.host.paths.state / "artifacts").rglob("*.json")
+    (file,) = (it for it in files if json.loads(it.read_text()) == whole)
     assert str(file) in outcome.trace_path.read_text()
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -110,22 +107,12 @@ def test_outputs_are_loaded_whole_or_by_name():
     assert outputs.loaded("results", "other") == {**loaded, "items": items}
 
 
-def test_a_resumed_batch_has_the_results_of_both_parts(bench, monkeypatch, resumed):
+def test_a_resumed_batch_has_the_results_of_both_parts(bench, sent, monkeypatch, resumed):
     monkeypatch.setattr(run_record, "LARGE", 0)
-    failing = [True]
-
-    @bench.acts("t-part", ["n"], ["value"])
-    def part(shared, params):
-        if params["n"] == 1 and failing:
-            raise ValueError("no")
-        shared["value"] = params["n"]
-
-    workflow = flow(
-        step("many", "t-part", {"n": "${item}"}, batch={"items": [0, 1, 2], "error_handling": "fail_fast"}),
-        step("last", "echo", {"message": "${many.results}"}),
-    )
-    assert not bench.run(workflow).success
-    failing.clear()
+    items = {"items": [0, 1, 2], "error_handling": "fail_fast"}
+    many = step("many", "t-send", {"value": "${item}"}, batch=items)
+    workflow = flow(many, step("last", "echo", {"message": "${many.results}"}))
+    assert not bench.run_failing({1: ValueError("no")}, workflow).success
     report = resumed()
     assert report.error is None
     assert [it["value"] for it in report.data["outputs"]["message"]] == [0, 1, 2]

@@ -1,23 +1,22 @@
 import json
 import threading
 
+import attrs
 import pocketflow
 import pytest
-from workflow_parts import trace_of
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl
+from pflow_mcp_plugin.host.running.flow import SubRun
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
 
-DOUBLE = {
-    "inputs": {"n": {"type": "int"}},
-    "nodes": [
-        {"id": "first", "type": "t-add", "params": {"a": "${n}", "b": "${n}"}},
-        {"id": "second", "type": "t-add", "params": {"a": "${first.sum}", "b": 0}},
-    ],
-    "outputs": {"twice": "${second.sum}"},
-}
-
-ECHO = {"id": "e", "type": "echo", "params": {"message": 1}}
+DOUBLE = flow(
+    step("first", "t-add", {"a": "${n}", "b": "${n}"}),
+    step("second", "t-add", {"a": "${first.sum}", "b": 0}),
+    inputs={"n": {"type": "int"}},
+    outputs={"twice": "${second.sum}"},
+)
+ECHO = step("e", "echo", {"message": 1})
 
 
 @pytest.fixture
@@ -45,68 +44,63 @@ def add(bench):
     return bad
 
 
-def step(workflow, node_id="double", **params):
-    return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
+def inside(workflow, node_id="double", **params):
+    return step(node_id, "workflow", {"workflow": workflow, **params})
 
 
 def test_saved_workflows_and_files_run_as_steps(bench, add, tmp_path):
     bench.host.library.save("double", DOUBLE)
-    (tmp_path / "again.json").write_text(json.dumps({"nodes": [step("double", n=4)]}))
+    (tmp_path / "again.json").write_text(json.dumps(flow(inside("double", n=4))))
     runner = bench.host.runner.at(WorkflowPlace(file=tmp_path / "top.json"))
-    assert runner.run({"nodes": [step("again.json")]}, {}).outputs["twice"] == 8
+    assert runner.run(flow(inside("again.json")), {}).outputs["twice"] == 8
 
 
 def test_what_a_sub_workflow_writes_stays_inside(bench, add):
     inner = {**DOUBLE, "mappings": {"first": {"output_mappings": {"sum": "total"}}}}
-    show = {"id": "show", "type": "echo", "params": {"message": "${total}"}}
-    workflow = {"nodes": [step(inner, n=4), show], "template_resolution_mode": "permissive"}
+    show = step("show", "echo", {"message": "${total}"})
+    workflow = flow(inside(inner, n=4), show, template_resolution_mode="permissive")
     assert bench.run(workflow).outputs == {"message": "${total}"}
 
 
 def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):
     add.append(8)
-    retried = {"retry": {"max": 2, "wait": 0}}
-    trace = trace_of(bench.run({"nodes": [{**step(DOUBLE, n=4), **retried}]}))
+    retry = {"max": 2, "wait": 0}
+    trace = trace_of(bench.run(flow({**inside(DOUBLE, n=4), "retry": retry})))
     assert trace["steps"][0]["details"]["retries"] == 2
-    before = {"id": "zero", "type": "t-add", "params": {"a": 0, "b": 0}}
-    late = {**DOUBLE, "nodes": [before, *DOUBLE["nodes"]]}
-    failed = bench.run({"nodes": [{**step(late, n=4), **retried}]})
+    late = {**DOUBLE, "nodes": [step("zero", "t-add", {"a": 0, "b": 0}), *DOUBLE["nodes"]]}
+    failed = bench.run(flow({**inside(late, n=4), "retry": retry}))
     assert "retries" not in trace_of(failed)["steps"][0]["details"]
     assert (failed.error.retryable, failed.error.ran) == (False, "ran")
 
 
 def test_nothing_inside_runs_if_the_store_holds_a_wrong_value_for_an_input(bench, add):
-    @bench.acts("t-word", [], ["n"])
-    def word_node(shared, params):
-        shared["n"] = "word"
-
-    inner = {**DOUBLE, "nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, *DOUBLE["nodes"]]}
-    workflow = {"enable_namespacing": False, "nodes": [{"id": "w", "type": "t-word"}, step(inner)]}
-    outcome = bench.run(workflow)
+    bench.acts("t-word", [], ["n"])(lambda shared, params: shared.update(n="word"))
+    inner = {**DOUBLE, "nodes": [ECHO, *DOUBLE["nodes"]]}
+    outcome = bench.run(flow(step("w", "t-word"), inside(inner), enable_namespacing=False))
     assert outcome.error.ran == "not ran"
     (_, failed) = trace_of(outcome)["steps"]
     assert not failed.get("steps")
 
 
 def test_a_sub_workflow_cannot_write_reserved_names(bench):
-    inner = {"nodes": [ECHO], "outputs": {"__run__": "${e.message}"}}
-    assert bench.run({"nodes": [step(inner), {**ECHO, "id": "after"}]}).outputs == {"message": 1}
+    inner = flow(ECHO, outputs={"__run__": "${e.message}"})
+    assert bench.run(flow(inside(inner), {**ECHO, "id": "after"})).outputs == {"message": 1}
 
 
 def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(bench):
     runs = []
 
-    def pflow_run_context(run):
+    def keep(run):
         runs.append(run)
 
-    bench.plug(pflow_run_context=pflow_run_context)
+    bench.plug(pflow_run_context=keep)
 
     @bench.acts("t-tell", [], [])
     def tell(shared, params):
         runs[0].annotate(params["__node_id__"], {"told": True})
 
-    inner = {"nodes": [{"id": "a", "type": "t-tell"}]}
-    [outer] = trace_of(bench.run({"nodes": [step({"nodes": [step(inner, "mid")]}, "outer")]}))["steps"]
+    middle = flow(inside(flow(step("a", "t-tell")), "mid"))
+    [outer] = trace_of(bench.run(flow(inside(middle, "outer"))))["steps"]
     [mid] = outer["steps"]
     assert mid["steps"][0]["details"] == {"told": True}
     assert "told" not in mid.get("details", {}) | outer.get("details", {})
@@ -115,41 +109,30 @@ def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(ben
 def test_a_result_of_a_whole_workflow_is_kept_if_all_its_nodes_only_read(bench):
     ran = []
 
-    @bench.node("t-read", ["n: int!"], ["n: int"])
-    class Read(pocketflow.Node):
-        def prep(self, shared):
-            ran.append(self.params["n"])
-
-        def post(self, shared, prep_res, exec_res):
-            shared["n"] = self.params["n"]
-
-    import attrs
+    @bench.acts("t-read", ["n: int!"], ["n: int"])
+    def read(shared, params):
+        ran.append(params["n"])
+        shared["n"] = params["n"]
 
     bench.known["t-read"] = attrs.evolve(bench.known["t-read"], purity="flow_safe")
-    inner = {"inputs": {"n": {}}, "nodes": [{"id": "r", "type": "t-read", "params": {"n": "${n}"}}]}
-    workflow = {"nodes": [{**step(inner, n=1), "cache": True}]}
+    inner = flow(step("r", "t-read", {"n": "${n}"}), inputs={"n": {}})
+    workflow = flow({**inside(inner, n=1), "cache": True})
     assert bench.run(workflow).outputs == bench.run(workflow).outputs == {"n": 1}
     assert ran == [1]
-    longer = {**inner, "nodes": [*inner["nodes"], {"id": "e", "type": "echo", "params": {"message": 2}}]}
-    assert bench.run({"nodes": [{**step(longer, n=1), "cache": True}]}).outputs == {"message": 2}
+    longer = {**inner, "nodes": [*inner["nodes"], ECHO]}
+    assert bench.run(flow({**inside(longer, n=1), "cache": True})).outputs == {"message": 1}
     assert ran == [1, 1]
 
 
 def test_an_endless_loop_inside_is_stopped(bench):
-    nodes = [{"id": "a", "type": "t-spin"}, {"id": "b", "type": "t-spin"}]
-
-    @bench.node("t-spin", actions=("default", "out"))
-    class Spin(pocketflow.Node):
-        pass
-
-    edges = [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}]
-    outcome = bench.run({"nodes": [step({"nodes": nodes, "edges": edges}, "o")]})
+    bench.node("t-spin", actions=("default", "out"))(pocketflow.Node)
+    spinning = flow(step("a", "t-spin"), step("b", "t-spin"), edges=[edge("a", "b"), edge("b", "a")])
+    outcome = bench.run(flow(inside(spinning, "o")))
     assert "stopped after 1,000 steps in the loop o/" in outcome.error.message
 
 
 def each(workflow, items, node_id="each", **settings):
-    node = step(workflow, node_id, n="${item}")
-    return {"nodes": [{**node, "batch": {"items": items, **settings}}]}
+    return flow({**inside(workflow, node_id, n="${item}"), "batch": {"items": items, **settings}})
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -161,9 +144,9 @@ def test_a_batch_runs_a_workflow_for_each_item(bench, add, parallel):
 
 def test_failed_items_of_a_batch_inside_the_item_of_another_are_named(bench, add):
     add.append(4)
-    inside = {"items": "${n}", "error_handling": "continue"}
-    total = {"id": "sum", "type": "t-add", "params": {"a": "${item}", "b": 2}, "batch": inside}
-    assert bench.run(each({"inputs": {"n": {}}, "nodes": [total]}, [[1], [1, 2]])).success
+    batch = {"items": "${n}", "error_handling": "continue"}
+    total = step("sum", "t-add", {"a": "${item}", "b": 2}, batch=batch)
+    assert bench.run(each(flow(total, inputs={"n": {}}), [[1], [1, 2]])).success
     assert [it.message for it in bench.warnings] == ["each/sum[1]: 1 of 2 items failed: each/sum[1][1]"]
 
 
@@ -174,14 +157,13 @@ def test_a_step_waits_while_one_inside_it_waits_for_a_preparation(bench):
         sum(range(100_000))
         prepared("")
 
-    inner = {"inputs": {"n": {}}, "nodes": [{"id": "w", "type": "t-wait"}]}
-    outcome = bench.run({"nodes": [step(inner, "o", n=1), *each(inner, [1])["nodes"]]})
-    for traced, inside in (
-        (it, it.get("steps") or it["items"][0]["steps"]) for it in trace_of(outcome)["steps"]
-    ):
+    inner = flow(step("w", "t-wait"), inputs={"n": {}})
+    trace = trace_of(bench.run(flow(inside(inner, "o", n=1), *each(inner, [1])["nodes"])))
+    for traced in trace["steps"]:
+        (within,) = traced.get("steps") or traced["items"][0]["steps"]
         assert traced["milliseconds"] > traced["waited"] > 0
-        assert inside[0]["waited"] == traced["waited"]
-    assert [it["label"] for it in trace_of(outcome)["preparations"]] == ["program", "program"]
+        assert within["waited"] == traced["waited"]
+    assert [it["label"] for it in trace["preparations"]] == ["program", "program"]
 
 
 @pytest.mark.slow
@@ -192,9 +174,8 @@ def test_batches_inside_batches_do_not_multiply_their_threads(bench):
     def count(shared, params):
         seen.append(threading.active_count())
 
-    inner = {"inputs": {"n": {}}, "nodes": [{"id": "c", "type": "t-count", "params": {"n": "${item}"}}]}
-    wide = {"parallel": True, "max_concurrent": 1_000}
-    inner["nodes"][0]["batch"] = {"items": list(range(20)), **wide}
+    wide = {"items": list(range(20)), "parallel": True, "max_concurrent": 1_000}
+    inner = flow(step("c", "t-count", {"n": "${item}"}, batch=wide), inputs={"n": {}})
     before = threading.active_count()
     outputs = bench.run(each(inner, list(range(200)), parallel=True, max_concurrent=200)).outputs
     assert outputs["succeeded"] == 200
@@ -210,7 +191,5 @@ def test_progress_of_a_batch_counts_its_items_only(bench, add):
 
 
 def test_alone_the_node_says_that_it_needs_a_workflow():
-    from pflow_mcp_plugin.host.running.flow import SubRun
-
     with pytest.raises(PflowError, match="can only run as a part of a workflow"):
         SubRun().run({})

@@ -1,9 +1,6 @@
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -19,16 +16,17 @@ from pflow_mcp_plugin.terminal.looks import text_width
 
 pytestmark = pytest.mark.programs
 
+PLAIN = {"NO_COLOR": "1"}
 ECHO = step("say", "echo", {"message": "hi"})
 FAIL = step("fail", "shell", {"command": ["sh", "-c", "echo broken >&2; exit 3"]})
 
 
 @pytest.fixture
 def shown(pflow_home, tmp_path):
-    def run(document, *options, **given):
+    def run(document, *options, env=PLAIN, **given):
         path = tmp_path / "wf.json"
         path.write_text(json.dumps(document))
-        return Screen(["run", str(path), *options], pflow_home, cwd=tmp_path, **given)
+        return Screen(["run", str(path), *options], pflow_home, cwd=tmp_path, env=env, **given)
 
     return run
 
@@ -40,7 +38,7 @@ def waiting(name="end"):
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_each_step_leaves_a_line_and_the_end_a_summary(shown, pflow_home, columns):
-    screen = shown(flow(ECHO, {**ECHO, "id": "a" * 40}), columns=columns)
+    screen = shown(flow(ECHO, {**ECHO, "id": "a" * 40}), env={}, columns=columns)
     assert screen.end() == 0
     (trace,) = (pflow_home / "state" / "traces").glob("*.json")
     first, second, summary, where, output = re.sub(r"\x1b\[[0-9]*m", "", "\n".join(screen.lines)).split("\n")
@@ -60,7 +58,7 @@ def test_off_a_terminal_nothing_is_shown_unless_it_is_asked_for(pflow, tmp_path)
     assert re.fullmatch(r"✓ say .* echo\n✓ 1 step in .*\n  trace: .*\n", done.stderr)
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
+@pytest.mark.parametrize("env", [PLAIN, {"TERM": "dumb"}, {}])
 def test_colours_are_used_only_where_they_are_wanted(shown, env):
     screen = shown(flow(ECHO), env=env)
     assert screen.end() == 0
@@ -75,13 +73,12 @@ def test_quiet_shows_only_the_outputs(shown):
 
 
 def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
-    edges = [edge("fail", "say", "error")]
-    screen = shown(flow(FAIL, ECHO, edges=edges), env={"NO_COLOR": "1"})
+    screen = shown(flow(FAIL, ECHO, edges=[edge("fail", "say", "error")]))
     assert screen.end() == 0
     # There is no room for its type.
     assert re.fullmatch(r"! fail .* ms  handled: .*exit code 3: broken", screen.lines[0])
     assert ", 1 failed and handled" in screen.lines[2]
-    screen = shown(flow(ECHO, FAIL), env={"NO_COLOR": "1"}, columns=200)
+    screen = shown(flow(ECHO, FAIL), columns=200)
     assert screen.end() == 1
     assert re.fullmatch(r"✗ fail .* shell  .*exit code 3.*broken.*", screen.lines[1])
     assert re.match(r"✗ failed after 2 steps in ", screen.lines[2])
@@ -89,7 +86,7 @@ def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
 
 
 def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):
-    screen = shown(flow(FAIL), env={"NO_COLOR": "1"}, columns=50)
+    screen = shown(flow(FAIL), columns=50)
     assert screen.end() == 1
     start = next(number for number, line in enumerate(screen.lines) if line.startswith("Error: "))
     assert screen.lines[start : start + 2] == [
@@ -99,8 +96,9 @@ def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):
 
 
 def test_the_running_step_is_shown_and_erased_when_it_ends(shown, tmp_path):
-    node = step("wait", "shell", {"command": waiting()})
-    screen = shown(flow(node), env={"NO_COLOR": "1"}).until(r"[⠋-⠿] wait\s+\d+\.\d s  shell")
+    screen = shown(flow(step("wait", "shell", {"command": waiting()}))).until(
+        r"[⠋-⠿] wait\s+\d+\.\d s  shell"
+    )
     (tmp_path / "end").touch()
     assert screen.end() == 0
     assert re.fullmatch(r"✓ wait .* shell", screen.lines[0])
@@ -109,7 +107,7 @@ def test_the_running_step_is_shown_and_erased_when_it_ends(shown, tmp_path):
 
 def test_ctrl_c_leaves_the_terminal_clean(shown, tmp_path):
     node = step("wait", "shell", {"command": waiting()})
-    screen = shown(flow(ECHO, node), env={"NO_COLOR": "1"}).until(r"wait\s+\d+\.\d s").interrupt()
+    screen = shown(flow(ECHO, node)).until(r"wait\s+\d+\.\d s").interrupt()
     assert screen.end() == 130
     assert re.fullmatch(r"■ wait .* shell  interrupted", screen.lines[1])
     assert re.match("■ interrupted after 2 steps in ", screen.lines[2])
@@ -120,7 +118,7 @@ def test_ctrl_c_leaves_the_terminal_clean(shown, tmp_path):
 @pytest.mark.parametrize("columns", [40, 60, 200])
 def test_the_bar_of_a_batch_grows_and_stays(shown, tmp_path, columns):
     node = step("each", "shell", {"command": waiting("${item}")}, batch={"items": ["a", "b", "c", "d"]})
-    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=columns).until(r"░{6,} 0/4")
+    screen = shown(flow(node), columns=columns).until(r"░{6,} 0/4")
     (tmp_path / "a").touch()
     screen.until(r"█+░{5,} 1/4")
     for name in "bcd":
@@ -133,36 +131,27 @@ def test_the_bar_of_a_batch_grows_and_stays(shown, tmp_path, columns):
 def test_the_bar_of_an_interrupted_batch_leaves_room_to_say_so(shown, tmp_path):
     node = step("each", "shell", {"command": waiting("${item}")}, batch={"items": ["a", *"bcdefghijk"]})
     (tmp_path / "a").touch()
-    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=52).until(" 1/11").interrupt()
+    screen = shown(flow(node), columns=52).until(" 1/11").interrupt()
     assert screen.end() == 130
     assert re.fullmatch(r"■ each .*░  1/11.*  interrupted", screen.lines[0])
 
 
-def runs(node_id, *nodes, **settings):
-    return step(node_id, "workflow", {"workflow": flow(*nodes)}, **settings)
+def runs(node_id, *nodes):
+    return step(node_id, "workflow", {"workflow": flow(*nodes)})
 
 
 def test_the_steps_of_a_workflow_stand_below_the_step_that_runs_it(shown):
     nodes = [{**ECHO, "when": "1 > 2"}, runs("outer", runs("deep", {**ECHO, "id": "low"})), runs("bad", FAIL)]
-    screen = shown(flow(*nodes), env={"NO_COLOR": "1"}, columns=200)
+    screen = shown(flow(*nodes), columns=200)
     assert screen.end() == 1
     assert re.fullmatch(r"○ say\s+echo  skipped", screen.lines[0])
-    assert [re.match(r"(. +\w+) ", line)[1] for line in screen.lines[1:9]] == [
-        "▸ outer",
-        "▸   deep",
-        "✓     low",
-        "✓   deep",
-        "✓ outer",
-        "▸ bad",
-        "✗   fail",
-        "✗ bad",
-    ]
+    steps = ["▸ outer", "▸   deep", "✓     low", "✓   deep", "✓ outer", "▸ bad", "✗   fail", "✗ bad"]
+    assert [re.match(r"(. +\w+) ", line)[1] for line in screen.lines[1:9]] == steps
     assert re.match("✗ failed after 3 steps in ", screen.lines[9])
 
 
 def test_a_warning_is_written_above_what_happens_now(shown, tmp_path):
-    workflow = flow(ECHO, inputs={"unused": {"type": "str", "default": ""}})
-    screen = shown(workflow, env={"NO_COLOR": "1"})
+    screen = shown(flow(ECHO, inputs={"unused": {"type": "str", "default": ""}}))
     assert screen.end() == 0
     assert screen.lines[0].startswith("Warning: ")
     assert re.match("✓ say ", screen.lines[2])
@@ -170,25 +159,18 @@ def test_a_warning_is_written_above_what_happens_now(shown, tmp_path):
 
 def test_a_direct_run_shows_what_happens_now_and_leaves_only_its_result(pflow_home, tmp_path):
     words = ["shell", "--command", json.dumps(waiting())]
-    screen = Screen(words, pflow_home, cwd=tmp_path, env={"NO_COLOR": "1"}).until(r"shell\s+\d+\.\d s  shell")
+    screen = Screen(words, pflow_home, cwd=tmp_path, env=PLAIN).until(r"shell\s+\d+\.\d s  shell")
     (tmp_path / "end").touch()
     assert screen.end() == 0
     assert [line for line in screen.lines if line.strip()] == []
 
 
-def test_rich_is_not_imported_for_it(pflow_home, tmp_path):
+def test_rich_is_not_imported_for_it(python, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(flow(ECHO)))
-    (tmp_path / "program.py").write_text(
+    done = python(
+        "-c",
         "import sys\nfrom pflow_mcp_plugin.host.cli.main import main\n"
-        "sys.stderr.isatty = lambda: True\nmain(['run', 'wf.json'])\nprint('rich' in sys.modules)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        check=True,
+        "sys.stderr.isatty = lambda: True\nmain(['run', 'wf.json'])\nprint('rich' in sys.modules)\n",
     )
     assert "say" in done.stderr
     assert done.stdout.splitlines()[-1] == "False"
@@ -353,7 +335,7 @@ def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
 
 def test_retries_are_told_in_the_line_of_a_step(shown):
     node = step("read", "read-file", {"file_path": "absent"}, retry={"max": 2, "wait": 0.01})
-    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=200)
+    screen = shown(flow(node), columns=200)
     assert screen.end() == 1
     assert re.match(r"✗ read .* read-file  2 retries  ", screen.lines[0])
 
