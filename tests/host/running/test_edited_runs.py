@@ -9,14 +9,13 @@ import shutil
 import threading
 from collections import Counter, defaultdict
 from contextlib import suppress
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import attrs
 import pytest
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.host.cli.resume_command import resume
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 KILLS = int(os.environ.get("PFLOW_KILLS", "1"))
@@ -25,8 +24,7 @@ VALUES = ["a", "b", "c", "d", "e", "f"]
 
 
 def plain(values: list[str], name: str) -> dict[str, Any]:
-    nodes = [step(f"{name}{number}", "t-send", {"value": it}) for number, it in enumerate(values)]
-    return flow(*nodes, edges=[edge(one["id"], other["id"]) for one, other in pairwise(nodes)])
+    return flow(*(step(f"{name}{number}", "t-send", {"value": it}) for number, it in enumerate(values)))
 
 
 def batch(values: list[str], name: str) -> dict[str, Any]:
@@ -39,7 +37,6 @@ def inside(values: list[str], name: str) -> dict[str, Any]:
     inner = flow(
         step("first", "t-send", {"value": "${value}!"}),
         step(name, "t-send", {"value": "${value}"}),
-        edges=[edge("first", name)],
         inputs={"value": {}},
     )
     given = {"workflow": inner, "value": "${item}"}
@@ -92,9 +89,9 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def trial(bench, monkeypatch):
+def trial(bench, resumed, monkeypatch):
     """Run workflows in this process, kill them and resume them."""
-    return Trial(bench, monkeypatch)
+    return Trial(bench, resumed, monkeypatch)
 
 
 class Trial:
@@ -105,8 +102,9 @@ class Trial:
         keys: The keys that came with each value.
     """
 
-    def __init__(self, bench, monkeypatch):
+    def __init__(self, bench, resume, monkeypatch):
         self.bench = bench
+        self.resume = resume
         self.sent: list[str] = []
         self.keys: defaultdict[str, list[str]] = defaultdict(list)
         self.records = bench.host.paths.state / "runs"
@@ -185,10 +183,6 @@ class Trial:
         self.sent, keys = self._then  # what items of a batch have done since then did not happen
         self.keys = defaultdict(list, keys)
         return True
-
-    def resume(self, *words):
-        """Resume the run; return its report."""
-        return resume.main([*words], "resume", standalone_mode=False, obj=self.bench.host)
 
     def finish(self, workflow):
         """Resume a run with an edited workflow until it has ended; return what was to be decided.

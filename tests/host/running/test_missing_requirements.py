@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 
 import pytest
@@ -112,13 +111,8 @@ def test_what_only_the_run_knows_and_what_a_step_may_make_is_left_to_the_run(ben
         assert "Command not found" in failed.error.message
 
 
-def test_the_program_says_it_with_exit_code_2(pflow, tmp_path):
-    begin = step("begin", "write-file", {"file_path": "begun", "content": ""})
-    document = flow(begin, {"id": "run", **INSIDE}, edges=[edge("begin", "run")])
-    (tmp_path / "wf.json").write_text(json.dumps(document))
-    done = pflow("run", "wf.json")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert f"Command not found: {MISSING}" in done.stderr
-    chain = pflow("echo", "--message", "a", "then", "shell", "--command", f'["{MISSING}"]')
-    assert (chain.exit_code, chain.stderr.count(MISSING)) == (2, 1)
+def test_a_chain_is_refused_too(pflow, tmp_path):
+    words = ["write-file", "--file-path", "begun", "--content", "a", "then", "shell", "--command"]
+    refused = pflow(*words, f'["{MISSING}"]')
+    assert (refused.exit_code, refused.stdout, refused.stderr.count(MISSING)) == (2, "", 1)
     assert not (tmp_path / "begun").exists()

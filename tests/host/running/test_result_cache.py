@@ -12,15 +12,13 @@ from types import SimpleNamespace
 import attrs
 import pocketflow
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from planted_secrets import remains
 from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
-from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
+from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json
 from pflow_mcp_plugin.storage import StoreError
 
 KEY = "ab" + "0" * 62
@@ -561,41 +559,3 @@ def test_what_cannot_be_removed_is_an_error(cache):
     (cache.folder / "results.db").mkdir(parents=True)
     with pytest.raises(StoreError):
         cache.clear()
-
-
-# Keys
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",)), max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def spelled(value):
-    if isinstance(value, list):
-        return ("list", *map(spelled, value))
-    if isinstance(value, dict):
-        return ("dict", *((key, spelled(item)) for key, item in value.items()))
-    return (type(value).__name__, repr(value))
-
-
-def key(params, reads):
-    return result_key("code", {"owner": ""}, params, reads)
-
-
-sides = st.dictionaries(st.text("ab", max_size=2), json_values, max_size=3)
-
-
-@given(one=st.tuples(sides, sides), other=st.tuples(sides, sides))
-def test_two_different_values_never_share_a_key(one, other):
-    assert (key(*one) == key(*other)) == (spelled(list(one)) == spelled(list(other)))
-
-
-@given(value=json_values)
-def test_what_is_kept_comes_back_as_it_was(value):
-    assert spelled(json.loads(exact_json(value, "it"))) == spelled(value)

@@ -6,19 +6,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running import result_key
-from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, from_pieces
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(), inner, max_size=9)
+from pflow_mcp_plugin.host.running.result_key import (
+    NotKept,
+    exact_json,
+    exact_pieces,
+    from_pieces,
+    result_key,
 )
+
+
+def json_values(scalars, keys):
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(keys, inner, max_size=9)
+    )
+
+
+PLAIN = st.none() | st.booleans() | st.integers()
+VALUES = json_values(PLAIN | st.floats(allow_nan=False) | st.text(), st.text())
+EXACT = json_values(
+    PLAIN
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=5),
+    st.text("ab", max_size=2),
+)
+SIDES = st.dictionaries(st.text("ab", max_size=2), EXACT, max_size=3)
+
+
+@given(one=st.tuples(SIDES, SIDES), other=st.tuples(SIDES, SIDES))
+def test_two_different_values_never_share_a_key(one, other):
+    keys = [result_key("code", {"owner": ""}, params, reads) for params, reads in (one, other)]
+    assert (keys[0] == keys[1]) == (repr(one) == repr(other))
+
+
+@given(EXACT)
+def test_what_is_kept_comes_back_as_it_was(value):
+    assert repr(json.loads(exact_json(value, "it"))) == repr(value)
 
 
 @pytest.fixture
 def small_pieces(monkeypatch):
     for limit, number in (("_AT_ONCE", 40), ("_SLICE", 7), ("_TOGETHER", 3)):
-        monkeypatch.setattr(result_key, limit, number)
+        monkeypatch.setattr(f"pflow_mcp_plugin.host.running.result_key.{limit}", number)
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -100,9 +100,8 @@ def test_a_node_is_attempted_once_whatever_it_asks_for(bench, retries):
 
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
     bench.node("t-typed", ["n: int"])(pocketflow.Node)
-    outcome = bench.run(
-        flow(step("a", "t-give", {"value": "many"}), step("b", "t-typed", {"n": "${a.value}"}))
-    )
+    given = step("a", "t-give", {"value": "many"})
+    outcome = bench.run(flow(given, step("b", "t-typed", {"n": "${a.value}"})))
     told = 'Node b (t-typed) failed: parameter n must be int, got str "many"'
     assert (outcome.error.message.splitlines()[0], outcome.exit_code) == (told, 1)
 
@@ -119,10 +118,7 @@ def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, 
 @pytest.mark.parametrize(("given", "taken"), [("5", 5), (5.0, 5), ("many", "many")])
 @pytest.mark.parametrize("mapped", [False, True])
 def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits(bench, given, taken, mapped):
-    @bench.acts("t-take", ["n: int"], ["taken"])
-    def take(shared, params):
-        shared["taken"] = shared["n"]
-
+    bench.acts("t-take", ["n: int"], ["taken"])(lambda shared, params: shared.update(taken=shared["n"]))
     name = "other" if mapped else "n"
     workflow = flow(
         step("t", "t-take"),
@@ -143,12 +139,8 @@ def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
 @pytest.mark.parametrize("value", ["${x}", "the ${x}"])
 def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value):
     bench.declare("t-give", ["value: any!"], ["value"])
-    workflow = flow(
-        step("a", "t-give", {"value": value}),
-        inputs={"x": {"type": "str", "required": False}, "y": {"default": 1}},
-        outputs={"y": "${y}"},
-    )
-    error = bench.run(workflow).error
+    inputs = {"x": {"type": "str", "required": False}}
+    error = bench.run(flow(step("a", "t-give", {"value": value}), inputs=inputs)).error
     assert error.message.startswith("Node a (t-give) failed: parameter value needs ${x}, but the run was not")
     assert error.details["input"] == "x"
     assert error.suggestions == ("Pass x=..., or give the input a default",)
@@ -156,9 +148,8 @@ def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value)
 
 def test_a_required_param_left_out_is_taken_from_the_store(bench, give):
     bench.declare("t-give", ["value: any!"], ["value"])
-    workflow = flow(
-        step("a", "t-give", {"value": "${x}"}), inputs={"x": {"type": "str", "required": False}, "value": {}}
-    )
+    inputs = {"x": {"type": "str", "required": False}, "value": {}}
+    workflow = flow(step("a", "t-give", {"value": "${x}"}), inputs=inputs)
     assert bench.run(workflow, value=1).outputs == {"value": 1}
 
 
@@ -197,17 +188,11 @@ def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(ben
     assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, code, "no server")
 
 
-def test_items_of_a_batch_that_were_done_count_as_run(bench):
-    @bench.acts("t-second", ["value"])
-    def second(shared, params):
-        if params["value"] == 2:
-            raise Unreachable("no route")
-
-    def exit_code(*items):
-        node = step("s", "t-second", {"value": "${item}"}, batch={"items": [*items]})
-        return bench.run(flow(node)).exit_code
-
-    assert (exit_code(2), exit_code(1, 2)) == (3, 1)
+def test_items_of_a_batch_that_were_done_count_as_run(bench, sent):
+    bench.failing = {2: Unreachable("no route")}
+    for items, code in (([2], 3), ([1, 2], 1)):
+        sends = step("s", "t-send", {"value": "${item}"}, batch={"items": items})
+        assert bench.run(flow(sends)).exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -550,3 +535,25 @@ def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edg
     outcome = bench.run_bounded(30, workflow, {})
     assert [step["id"] for step in trace_of(outcome)["steps"]] == way
     assert outcome.success == (len(way) < 30)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        *(kind("enough") for kind in (asyncio.CancelledError, GeneratorExit, SystemExit)),
+        BaseExceptionGroup("enough", [GeneratorExit()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("batch", [{}, {"batch": {"items": [1, 2], "parallel": True}}])
+def test_whatever_a_node_raises_takes_the_edge_of_its_failures(bench, fail, raised, batch):
+    fail[0] = raised
+    bench.node("t-end")(pocketflow.Node)
+    failing = step("a", "t-fail", **batch)
+    routed = flow(failing, step("z", "t-end"), edges=[edge("a", "z", "error")])
+    outcome = bench.run(routed)
+    assert (outcome.success, outcome.steps, outcome.exit_code) == (True, 2, 0)
+    failed = bench.run(flow(failing))
+    assert failed.exit_code == 1
+    assert "Node a (t-fail) failed" in failed.error.message
+    assert f"{type(raised).__name__}: enough" in failed.error.message

@@ -1,4 +1,3 @@
-import json
 import threading
 
 import attrs
@@ -8,7 +7,6 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl
 from pflow_mcp_plugin.host.running.flow import SubRun
-from pflow_mcp_plugin.host.workflow import WorkflowPlace
 
 DOUBLE = flow(
     step("first", "t-add", {"a": "${n}", "b": "${n}"}),
@@ -46,13 +44,6 @@ def add(bench):
 
 def inside(workflow, node_id="double", **params):
     return step(node_id, "workflow", {"workflow": workflow, **params})
-
-
-def test_saved_workflows_and_files_run_as_steps(bench, add, tmp_path):
-    bench.host.library.save("double", DOUBLE)
-    (tmp_path / "again.json").write_text(json.dumps(flow(inside("double", n=4))))
-    runner = bench.host.runner.at(WorkflowPlace(file=tmp_path / "top.json"))
-    assert runner.run(flow(inside("again.json")), {}).outputs["twice"] == 8
 
 
 def test_what_a_sub_workflow_writes_stays_inside(bench, add):
@@ -133,13 +124,6 @@ def test_an_endless_loop_inside_is_stopped(bench):
 
 def each(workflow, items, node_id="each", **settings):
     return flow({**inside(workflow, node_id, n="${item}"), "batch": {"items": items, **settings}})
-
-
-@pytest.mark.parametrize("parallel", [False, True])
-def test_a_batch_runs_a_workflow_for_each_item(bench, add, parallel):
-    outputs = bench.run(each(DOUBLE, [1, 2, "3"], parallel=parallel)).outputs
-    assert outputs["results"] == [{"twice": 2}, {"twice": 4}, {"twice": 6}]
-    assert (outputs["count"], outputs["succeeded"], outputs["failed"]) == (3, 3, 0)
 
 
 def test_failed_items_of_a_batch_inside_the_item_of_another_are_named(bench, add):

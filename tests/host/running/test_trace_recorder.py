@@ -99,10 +99,8 @@ def test_the_times_of_a_batch_are_milliseconds_since_the_run_began(recorder):
     began = recorder._began
     kept = recorder.times_of([(1, began + 0.25, began + 1.0, False), (0, began, began + 0.5, True)])
     assert kept == [[0, 0.0, 500.0, True], [1, 250.0, 750.0, False]]
-    many = [(number, began, began, number < 300) for number in range(1000)]
-    kept = recorder.times_of(many)
-    assert len(kept) == 250
-    assert sum(fine for *_, fine in kept) == 125
+    kept = recorder.times_of([(number, began, began, number < 300) for number in range(1000)])
+    assert (len(kept), sum(fine for *_, fine in kept)) == (250, 125)
     assert [number for number, *_ in kept][:3] == [0, 2, 4]
 
 
