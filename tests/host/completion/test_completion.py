@@ -7,7 +7,7 @@ from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.completion import complete
-from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 
 ECHO = flow(
@@ -77,9 +77,7 @@ plain = SimpleNamespace(main=other.main)
 
 
 def announce(*names):
-    commands = [
-        Command(path=name.split(), help="Help.", load=f"{__name__}:{name.split()[-1]}") for name in names
-    ]
+    commands = [Command(path=[name], help="Help.", load=f"{__name__}:{name}") for name in names]
     return SimpleNamespace(pflow_register_commands=hookimpl(lambda host: commands))
 
 
@@ -129,9 +127,7 @@ def test_workflows_inputs_runs_and_settings_are_completed_by_name(answered, host
 
 
 def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch):
-    monkeypatch.setattr(
-        "pflow_mcp_plugin.host.embedded_host.EmbeddedHost.words", ["one", "two"], raising=False
-    )
+    monkeypatch.setattr(EmbeddedHost, "words", ["one", "two"], raising=False)
     plugins = [announce("tools", "other", "plain", "crashes", "wrong")]
     assert answered("tools", "", plugins=plugins) == ["cut"]
     assert answered("tools", "cut", "--mode", "f", plugins=plugins) == ["fast"]

@@ -1,6 +1,5 @@
 from types import SimpleNamespace
 
-import attrs
 import pytest
 
 from pflow_mcp_plugin.contract import Suggestion
@@ -32,23 +31,17 @@ def test_bash_is_given_what_it_inserts_as_it_is(typed, value, inserted):
 
 
 def test_in_double_quotes_bash_is_given_nothing_that_it_would_take_for_its_history():
-    assert answered("bash", [BREAKS, 'pflow x "a'], Suggestion(value="a!b"), Suggestion(value="ab")) == [
-        "word\tab"
-    ]
+    found = answered("bash", [BREAKS, 'pflow x "a'], Suggestion(value="a!b"), Suggestion(value="ab"))
+    assert found == ["word\tab"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize("hostile", ["a\nword\tb", "a\x1b[31mb", "a\tb", "a\x9bb", "a\u202eb", "a\ud800"])
 def test_what_could_steer_a_terminal_never_reaches_a_shell(shell, hostile):
     arguments = [BREAKS, "pflow "] if shell == "bash" else [""]
-    found = answered(
-        shell,
-        arguments,
-        Suggestion(value=hostile, help=hostile),
-        Suggestion(value="fine", help=f"about {hostile}"),
-    )
-    assert len(found) == 1
-    kind, value, *about = found[0].split("\t")
+    fine = Suggestion(value="fine", help=f"about {hostile}")
+    (found,) = answered(shell, arguments, Suggestion(value=hostile, help=hostile), fine)
+    kind, value, *about = found.split("\t")
     assert (kind, value) == ("word", "fine")
     assert "".join(about).isprintable()
 
@@ -61,9 +54,8 @@ def test_a_description_is_one_short_line():
 
 
 def test_fish_and_zsh_are_told_where_a_path_begins():
-    assert answered("zsh", ["--x", "--body=@no"], Suggestion(value="--body=@", type="file")) == [
-        "file\t--body=@\tno"
-    ]
+    found = answered("zsh", ["--x", "--body=@no"], Suggestion(value="--body=@", type="file"))
+    assert found == ["file\t--body=@\tno"]
     assert answered("fish", ["'a b"], Suggestion(value="", type="dir")) == ["folder\t\ta b"]
 
 
@@ -79,16 +71,15 @@ def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatc
     (tmp_path / "my file").touch()
     (tmp_path / "sub").mkdir()
     a_file = Suggestion(value="", type="file")
-    assert answered("bash", [BREAKS, "pflow run "], a_file) == ["file\t"]
-    assert answered("bash", [BREAKS, "pflow run --x="], Suggestion(value="--x=", type="file")) == ["file\t"]
-    at_sign = answered("bash", [BREAKS, "pflow run --x=@m"], Suggestion(value="--x=@", type="file"))
-    assert at_sign == ["word\t@my\\ file"]
-    both = answered("bash", [BREAKS, "pflow run "], Suggestion(value="saved"), a_file)
-    assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]
-    folders = answered(
-        "bash", [BREAKS, "pflow run "], Suggestion(value="saved"), attrs.evolve(a_file, type="dir")
-    )
-    assert folders == ["word\tsaved", "stem\tsub/"]
+    a_word, folder = Suggestion(value="saved"), Suggestion(value="", type="dir")
+    for typed, suggestions, found in (
+        ("", [a_file], ["file\t"]),
+        ("--x=", [Suggestion(value="--x=", type="file")], ["file\t"]),
+        ("--x=@m", [Suggestion(value="--x=@", type="file")], ["word\t@my\\ file"]),
+        ("", [a_word, a_file], ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]),
+        ("", [a_word, folder], ["word\tsaved", "stem\tsub/"]),
+    ):
+        assert answered("bash", [BREAKS, f"pflow run {typed}"], *suggestions) == found
 
 
 @pytest.mark.parametrize(

@@ -5,40 +5,32 @@ from pflow_mcp_plugin.contract import Field
 
 @pytest.fixture
 def completed(bench):
-    colors = Field(key="color", type="str", schema={"enum": ["red", "dark red", None]}, description="Which")
-    tags = Field(key="tags", type="list", schema={"items": {"enum": ["a", "b"]}})
-    mixed = Field(key="size", type="any", schema={"anyOf": [{"const": "big"}, {"enum": [1, True]}]})
-    params = [
-        "title: str!",
-        "file_path: str",
-        "out_folder: str",
+    fields = (
         Field(key="dry_run", type="bool", description="Only show it"),
-        colors,
-        tags,
-        mixed,
-        "save: str",
-    ]
-    bench.declare("t-make", params)
+        Field(key="color", type="str", schema={"enum": ["red", "dark red", None]}, description="Which"),
+        Field(key="tags", type="list", schema={"items": {"enum": ["a", "b"]}}),
+        Field(key="size", type="any", schema={"anyOf": [{"const": "big"}, {"enum": [1, True]}]}),
+    )
+    bench.declare("t-make", ["title: str!", "file_path: str", "out_folder: str", *fields, "save: str"])
     bench.declare("t-mail")
 
     def completed(*words):
         found = bench.host.complete_chain(words[:-1], words[-1])
         return [it.value if it.type == "plain" else (it.type, it.value) for it in found]
 
-    completed.about = lambda *words: {
-        it.value: it.help for it in bench.host.complete_chain(words[:-1], words[-1])
-    }
     return completed
 
 
-def test_what_is_suggested_is_explained(completed):
-    flags = completed.about("t-make", "--")
+def test_what_is_suggested_is_explained(bench, completed):
+    def about(*words):
+        return {it.value: it.help for it in bench.host.complete_chain(words[:-1], words[-1])}
+
+    flags = about("t-make", "--")
     assert flags["--title"].startswith("Required.")
     assert flags["--color"] == "Which"
     assert flags["--dry-run"] == flags["--no-dry-run"] == "Only show it"
     assert flags["--help"]
-    assert completed.about("t-make", "--input", "")["color"] == "Which"
-    assert completed.about("t-make", "--param", "")["color="] == "Which"
+    assert about("t-make", "--input", "")["color"] == about("t-make", "--param", "")["color="] == "Which"
 
 
 def test_the_first_word_is_a_node_and_so_is_that_after_then(completed):

@@ -39,11 +39,8 @@ def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp
     with pytest.raises(PflowError) as failure:
         check("echo")
     error = failure.value
-    assert (error.kind, error.exit_code) == ("usage", 2)
-    assert (
-        error.message == f"The shell took `>>` for itself: it appends the output to the file {tmp_path}/echo"
-    )
-    assert error.details == {"file": f"{tmp_path}/echo"}
+    assert (error.kind, error.exit_code, error.details) == ("usage", 2, {"file": f"{tmp_path}/echo"})
+    assert error.message.endswith(f"it appends the output to the file {tmp_path}/echo")
     assert error.suggestions == (
         "Write: pflow read-file ... then echo ..., or quote it: '>>'",
         f"Remove the file that the shell made: rm {tmp_path}/echo",
@@ -85,12 +82,14 @@ def test_a_new_file_that_is_nearly_named_as_a_node_is_refused_and_any_other_note
 
 
 def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypatch):
-    reading, writing = os.pipe()
-    leader, terminal = os.openpty()
-    device = os.open(os.devnull, os.O_WRONLY | os.O_APPEND)
-    for descriptor in (writing, terminal, device):
+    opened = [*os.pipe(), *os.openpty(), os.open(os.devnull, os.O_WRONLY | os.O_APPEND)]
+
+    def look(descriptor):
         monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
         refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"), list)
-    for descriptor in (reading, writing, leader, terminal, device):
+
+    for descriptor in opened[1:]:
+        look(descriptor)
+    for descriptor in opened:
         os.close(descriptor)
-    refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"), list)
+    look(opened[-1])

@@ -1,11 +1,9 @@
 import json
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 import attrs
-import pocketflow
 import pytest
 from workflow_parts import edge, flow, step, trace_of
 
@@ -26,19 +24,12 @@ def double(bench):
     """A node that doubles `n`; it fails for the numbers in the list returned."""
     bad = []
 
-    @bench.node("t-double", ["n: int!"], ["n: int"])
-    class Double(pocketflow.Node):
-        def prep(self, shared):
-            return self.params.get("n", shared.get("n"))
-
-        def exec(self, n):
-            if n in bad:
-                raise ValueError(f"{n} is bad")
-            return n * 2
-
-        def post(self, shared, prep_res, exec_res):
-            shared["n"] = exec_res
-            shared["error"] = None
+    @bench.acts("t-double", ["n: int!"], ["n: int"])
+    def double_node(shared, params):
+        n = params.get("n", shared.get("n"))
+        if n in bad:
+            raise ValueError(f"{n} is bad")
+        shared.update(n=n * 2, error=None)
 
     return bad
 
@@ -161,14 +152,8 @@ def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, 
     """Items in flight go on; their success does not let others begin."""
     bad, begun = counted
     bad += failing
-
-    @contextmanager
-    def engine(width):
-        yield InTurn()
-
-    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
-    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", engine)
-    outcome = bench.run(workflow)
+    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", lambda width: InTurn())
+    outcome = bench.run(batch(list(range(100)), parallel=True, max_concurrent=2))
     last = min(failing) + 1  # as many are in flight as the batch is wide
     assert begun == list(range(last + 1))
     assert outcome.error.details["item"] == min(failing)
@@ -179,8 +164,7 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
 
     @bench.acts("t-double", ["n"], ["seen"])
     def meet(shared, params):
-        shared["mine"] = params["n"]
-        shared["__mark__"] = params["n"]
+        shared.update(mine=params["n"], __mark__=params["n"])
         meeting.wait()
         shared["seen"] = [shared["mine"], shared["item"], shared["__mark__"]]
 
@@ -192,21 +176,14 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
 class Watched(ThreadPoolExecutor):
     def __init__(self, width):
         super().__init__(width)
-        self.lock = threading.Lock()
-        self.held = 0
+        self.held = []
         self.most = 0
 
     def submit(self, fn, /, *args, **kwargs):
-        with self.lock:
-            self.held += 1
-            self.most = max(self.most, self.held)
-        future = super().submit(fn, *args, **kwargs)
-        future.add_done_callback(self.let_go)
-        return future
-
-    def let_go(self, future):
-        with self.lock:
-            self.held -= 1
+        self.held = [it for it in self.held if not it.done()]
+        self.held.append(super().submit(fn, *args, **kwargs))
+        self.most = max(self.most, len(self.held))
+        return self.held[-1]
 
 
 def test_a_batch_never_has_more_items_in_flight_than_it_is_wide(bench, monkeypatch):
@@ -245,9 +222,7 @@ def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
 
 @pytest.fixture
 def after(bench):
-    @bench.acts("t-after", [], ["saw"])
-    def after_node(shared, params):
-        shared["saw"] = str(shared.get("error"))
+    bench.acts("t-after", [], ["saw"])(lambda shared, params: shared.update(saw=str(shared.get("error"))))
 
 
 @pytest.mark.parametrize("namespaced", [True, False])
@@ -257,14 +232,11 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(
 ):
     seen = []
 
-    @bench.node("t-double", ["n"])
-    class Look(pocketflow.Node):
-        def prep(self, shared):
-            seen.append((shared.get("error"), shared.get("__error__")))
-
-        def post(self, shared, prep_res, exec_res):
-            shared["__error__"] = Busy()
-            raise ValueError("bad")
+    @bench.acts("t-double", ["n"])
+    def look(shared, params):
+        seen.append((shared.get("error"), shared.get("__error__")))
+        shared["__error__"] = Busy()
+        raise ValueError("bad")
 
     workflow = batch([1, 2, 3], error_handling="continue", parallel=parallel, max_concurrent=1)
     workflow["nodes"].append(step("after", "t-after"))

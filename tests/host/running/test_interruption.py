@@ -36,11 +36,16 @@ def ctrl_c_at(moment):
         sys.settrace(before)
 
 
-def test_ctrl_c_at_any_line_that_starts_a_thread_is_an_interruption(bench):
-    @bench.node("t-quick", ["n: int!"])
-    class Quick(pocketflow.Node):
-        pass
+def wrapped():
+    """Raise what came of Ctrl-C."""
+    try:
+        signal.default_int_handler(signal.SIGINT, None)
+    except BaseException as error:
+        raise ValueError("stopped while it waited") from error
 
+
+def test_ctrl_c_at_any_line_that_starts_a_thread_is_an_interruption(bench):
+    bench.node("t-quick", ["n: int!"])(pocketflow.Node)
     node = step("b", "t-quick", {"n": "${item}"})
     workflow = flow(node | {"batch": {"items": [1, 2], "parallel": True}})
     ends = []
@@ -57,23 +62,9 @@ def test_ctrl_c_at_any_line_that_starts_a_thread_is_an_interruption(bench):
 
 @pytest.mark.parametrize("error_edge", [False, True])
 def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
-    @bench.node("t-wraps", [])
-    class Wraps(pocketflow.Node):
-        def stop(self):
-            raise KeyboardInterrupt
-
-        def post(self, shared, prep_res, exec_res):
-            try:
-                self.stop()
-            except BaseException as error:
-                raise ValueError("stopped while it waited") from error
-
     ran = []
-
-    @bench.acts("t-after", [])
-    def after(shared, params):
-        ran.append(True)
-
+    bench.acts("t-wraps")(lambda shared, params: wrapped())
+    bench.acts("t-after")(lambda shared, params: ran.append(True))
     nodes = [step("a", "t-wraps", retry={"max": 3}), step("z", "t-after")]
     outcome = bench.run(flow(*nodes, edges=[edge("a", "z", "error" if error_edge else "")]))
     assert outcome.error.message == "The run was interrupted at node a"
@@ -82,17 +73,12 @@ def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
 
 
 def test_a_plugin_that_turns_it_into_an_error_while_it_cleans_up_has_not_failed(bench):
-    @bench.node("t-nothing", [])
-    class Nothing(pocketflow.Node):
-        pass
+    bench.node("t-nothing", [])(pocketflow.Node)
 
     @contextmanager
     def cleaning():
         yield
-        try:
-            signal.default_int_handler(signal.SIGINT, None)
-        except BaseException as error:
-            raise ValueError("stopped while it waited") from error
+        wrapped()
 
     bench.plug(pflow_run_context=lambda run: cleaning())
     outcome = bench.run(flow(step("a", "t-nothing")))

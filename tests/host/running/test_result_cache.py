@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
 import attrs
-import pocketflow
 import pytest
 from planted_secrets import remains
 from workflow_parts import flow, step, trace_of
@@ -37,18 +36,11 @@ def reader(bench):
     """A node that reads `n` and `name`; the list of what it was given, and what it writes beside."""
     calls, more = [], {}
 
-    @bench.node("t-read", ["n", "name: str"], ["value"], inputs=("n", "name"), open_outputs=True)
-    class Read(pocketflow.Node):
-        def prep(self, shared):
-            return self.params.get("n", shared.get("n")), self.params.get("name", shared.get("name"))
-
-        def exec(self, prep_res):
-            calls.append(prep_res[0])
-            return {"value": [*prep_res, len(calls)], "error": None, **more}
-
-        def post(self, shared, prep_res, exec_res):
-            for key, value in exec_res.items():
-                shared[key] = value
+    @bench.acts("t-read", ["n", "name: str"], ["value"], inputs=("n", "name"), open_outputs=True)
+    def read(shared, params):
+        n, name = (params.get(key, shared.get(key)) for key in ("n", "name"))
+        calls.append(n)
+        shared.update({"value": [n, name, len(calls)], "error": None, **more})
 
     safe(bench, "t-read")
     return calls, more

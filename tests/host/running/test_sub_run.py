@@ -22,22 +22,12 @@ def add(bench):
     """A node that adds `a` and `b`; it fails where its sum is in the list returned."""
     bad = []
 
-    @bench.node("t-add", ["a: int!", "b: int!"], ["sum: int"], actions=("default", "error", "timeout"))
-    class Add(pocketflow.Node):
-        def prep(self, shared):
-            run = shared["__run__"]
-            run.annotate(self.params["__node_id__"], {"run": run.run_id})
-            run.report_progress(self.params["__node_id__"], 1, 2, "half")
-            return self.params["a"], self.params["b"]
-
-        def exec(self, numbers):
-            if sum(numbers) in bad:
-                raise PflowError(f"{sum(numbers)} is bad", action="timeout", ran="not ran", retryable=True)
-            return sum(numbers)
-
-        def post(self, shared, prep_res, exec_res):
-            shared["sum"] = exec_res
-            return "default"
+    @bench.acts("t-add", ["a: int!", "b: int!"], ["sum: int"], actions=("default", "error", "timeout"))
+    def add_node(shared, params):
+        shared["__run__"].report_progress(params["__node_id__"], 1, 2, "half")
+        shared["sum"] = params["a"] + params["b"]
+        if shared["sum"] in bad:
+            raise PflowError(f"{shared['sum']} is bad", action="timeout", ran="not ran", retryable=True)
 
     return bad
 
