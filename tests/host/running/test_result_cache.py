@@ -117,14 +117,6 @@ def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, reader, monke
     assert not folder(bench).exists()
 
 
-def test_a_node_whose_results_may_not_be_kept_always_runs(bench, tmp_path):
-    file = tmp_path / "a.txt"
-    for text in ("one", "two"):
-        file.write_text(text)
-        reads = step("f", "read-file", {"file_path": str(file)}, cache=True)
-        assert run(bench, reads).outputs["content"] == text
-
-
 def test_a_fingerprint_stands_for_the_entry(bench, reader):
     calls, _ = reader
     safe(bench, "t-read", fingerprint="one")
@@ -545,9 +537,3 @@ def test_clearing_removes_what_is_old_enough(cache, monkeypatch):
     assert cache.clear().entries == 2
     assert cache.usage().entries == 0
     assert (cache.folder / "results.db").stat().st_size == cache.usage().size < 30_000
-
-
-def test_what_cannot_be_removed_is_an_error(cache):
-    (cache.folder / "results.db").mkdir(parents=True)
-    with pytest.raises(StoreError):
-        cache.clear()

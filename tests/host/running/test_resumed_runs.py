@@ -79,6 +79,7 @@ def test_a_step_of_unknown_outcome_is_not_repeated_before_somebody_has_decided(b
         (["--assume-done", 's-b={"value": 7}'], ["a", "c"], {"value": 7}),
         (["--assume-done", "s-b=a text"], ["a", "c"], {"result": "a text"}),
         (["--skip", "s-b"], ["a", "c"], {}),
+        (["--forget", "s-b"], ["a", "c"], {}),  # it comes after all
     ],
 )
 def test_what_is_decided_about_a_step_is_what_later_ones_see(bench, sent, resumed, words, done, outputs):
@@ -147,12 +148,6 @@ def test_a_forgotten_step_that_comes_after_all_takes_its_old_result(bench, sent,
     report = resumed(*mended(later), "--forget", "s-a")
     assert (report.error, report.data["outputs"]["value"]) == (None, "a")
     assert sent == ["a", "new", "b"]
-
-
-def test_a_forgotten_step_of_unknown_outcome_is_left_out_if_it_comes_after_all(bench, sent, resumed):
-    bench.run_failing({"b": UNKNOWN}, sending("a", "b", "c"))
-    assert resumed("--forget", "s-b").error is None
-    assert sent == ["a", "c"]
 
 
 def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):

@@ -250,8 +250,20 @@ def test_a_bar_has_the_room_that_is_there(timed, columns, bar, kind, end):
     assert kept() == ["✓ 1 step in 2.0 s, 1 item failed", "  trace: a/trace.json"]
 
 
-@pytest.mark.parametrize("how", ["handled", "failed", "interrupted"])
-def test_a_failure_is_told_where_it_happened_and_once_it_is_known_what_came_of_it(timed, how):
+HANDLED = "✓ 1 step in 1.0 s, 1 failed and handled"
+
+
+@pytest.mark.parametrize(
+    ("how", "mark", "inside", "told", "end"),
+    [
+        ("handled", "!", "no route", "handled: in failed: no route", HANDLED),
+        ("failed", "✗", "no route", "in failed: no route", "✗ failed after 1 step in 1.0 s"),
+        ("interrupted", "■", "interrupted", "interrupted", "■ interrupted after 1 step in 1.0 s"),
+    ],
+)
+def test_a_failure_is_told_where_it_happened_and_once_it_is_known_what_came_of_it(
+    timed, how, mark, inside, told, end
+):
     display, now, kept, clock = timed("outer", "outer/in", "next")
     outer, inner = begun("outer", "workflow:{}"), begun("outer/in")
     display.step_began(outer)
@@ -267,14 +279,6 @@ def test_a_failure_is_told_where_it_happened_and_once_it_is_known_what_came_of_i
     if how == "handled":
         display.step_began(begun("next"))
     display.summarize("succeeded" if how == "handled" else how, "")
-    mark, inside, told = {
-        "handled": ("!", "no route", "handled: in failed: no route"),
-        "failed": ("✗", "no route", "in failed: no route"),
-        "interrupted": ("■", "interrupted", "interrupted"),
-    }[how]
-    end = {"handled": "✓ 1 step in 1.0 s, 1 failed and handled"}.get(
-        how, f"{mark} {how} after 1 step in 1.0 s"
-    )
     assert kept() == [
         f"{mark}   in         12 ms  t-x  {inside}",
         f"{mark} outer        13 ms  workflow  {told}",
