@@ -39,38 +39,35 @@ def batch(items, params=None, **settings):
     return flow(step("b", "t-double", params, batch={"items": items, **settings}))
 
 
+MAPPED = {"mappings": {"b": {"input_mappings": {"n": "item.n"}}}}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "results"),
+    [
+        (batch([3, 1, 2]), {}, [6, 2, 4]),
+        (batch(["${x}", 5]), {"x": 4}, [8, 10]),
+        (batch("${x}"), {"x": "[1]"}, [2]),
+        (batch("${x}", {"n": "${row.a[0]}"}, **{"as": "row"}), {"x": [{"a": [1]}, {"a": ["7"]}]}, [2, 14]),
+        # The node reads the shared store.
+        (batch([1, 2], {}, **{"as": "n"}), {}, [2, 4]),
+        (batch([{"n": 1}, {"n": "2"}], {}) | MAPPED, {}, [2, 4]),
+    ],
+)
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_node_runs_for_each_item_and_keeps_their_order(bench, double, parallel):
-    outcome = bench.run(batch([3, 1, 2], parallel=parallel))
-    results = [{"n": 6}, {"n": 2}, {"n": 4}]
-    assert outcome.outputs == {"results": results, "errors": [], "count": 3, "succeeded": 3, "failed": 0}
-    assert outcome.steps == 1
-
-
-def test_items_come_from_templates_and_have_a_name_of_their_own(bench, double):
-    workflow = batch("${list}", {"n": "${row.deep[0]}"}, **{"as": "row"})
-    workflow |= {"inputs": {"list": {"type": "list"}}, "outputs": {"second": "${b.results[1].n}"}}
-    assert bench.run(workflow, list=[{"deep": [1]}, {"deep": ["7"]}]).outputs == {"second": 14}
-
-
-def test_an_item_is_found_under_its_name_by_nodes_that_read_the_shared_store(bench, double):
-    workflow = batch([1, 2], {}, **{"as": "n"})
+def test_a_node_runs_for_each_item_and_keeps_their_order(bench, double, workflow, given, results, parallel):
+    workflow["nodes"][0]["batch"]["parallel"] = parallel
+    workflow["inputs"] = {name: {} for name in given}
     assert bench.host.runner.validate(workflow) == ()
-    assert [result["n"] for result in bench.run(workflow).outputs["results"]] == [2, 4]
+    outputs, count = bench.run(workflow, **given).outputs, len(results)
+    assert outputs.pop("results") == [{"n": result} for result in results]
+    assert outputs == {"errors": [], "count": count, "succeeded": count, "failed": 0}
 
 
 @pytest.mark.parametrize("items", [{"a": 1}, "words", 3, None])
 def test_items_that_are_no_list_fail_the_node(bench, double, items):
     workflow = batch("${items}") | {"inputs": {"items": {}}}
     assert "batch.items must be a list, got" in str(bench.run(workflow, items=items).error)
-
-
-@pytest.mark.parametrize(
-    ("items", "given", "results"), [(["${x}", 5], 4, [8, 10]), ("${x}", "[1]", [2])], ids=["list", "text"]
-)
-def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double, items, given, results):
-    outcome = bench.run(batch(items) | {"inputs": {"x": {}}}, x=given)
-    assert [result["n"] for result in outcome.outputs["results"]] == results
 
 
 def warned(bench):
@@ -210,14 +207,6 @@ class InTurn(Executor):
         future = Future()
         future.set_result(fn(*args, **kwargs))
         return future
-
-
-@pytest.mark.parametrize("parallel", [False, True])
-def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
-    workflow = batch([{"n": 1}, {"n": "2"}], {}, parallel=parallel)
-    workflow["mappings"] = {"b": {"input_mappings": {"n": "item.n"}}}
-    assert bench.host.runner.validate(workflow) == ()
-    assert bench.run(workflow).outputs["results"] == [{"n": 2}, {"n": 4}]
 
 
 @pytest.fixture
