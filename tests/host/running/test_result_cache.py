@@ -32,9 +32,15 @@ def cache(tmp_path):
 
 
 @pytest.fixture
-def reader(bench):
-    """A node that reads `n` and `name`; the list of what it was given, and what it writes beside."""
-    calls, more = [], {}
+def more():
+    """What the node `t-read` writes beside its value."""
+    return {}
+
+
+@pytest.fixture
+def calls(bench, more):
+    """A node that reads `n` and `name`; what it was given as `n`, in order."""
+    calls = []
 
     @bench.acts("t-read", ["n", "name: str"], ["value"], inputs=("n", "name"), open_outputs=True)
     def read(shared, params):
@@ -43,7 +49,7 @@ def reader(bench):
         shared.update({"value": [n, name, len(calls)], "error": None, **more})
 
     safe(bench, "t-read")
-    return calls, more
+    return calls
 
 
 def safe(bench, node_type, **fields):
@@ -78,8 +84,7 @@ def execute(folder, text, *values):
 # What a run does with it
 
 
-def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, reader):
-    calls, _ = reader
+def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, calls):
     first, second = run(bench), run(bench)
     assert calls == [1]
     assert first.outputs == second.outputs == {"value": [1, None, 1]}
@@ -89,15 +94,13 @@ def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, 
 
 
 @pytest.mark.parametrize("other", [2, 1.0, True, "1", None, [1], {"n": 1}, [[1]], -1])
-def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, reader, other):
-    calls, _ = reader
+def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, calls, other):
     run(bench)
     run(bench, node(params={"n": other}))
     assert len(calls) == 2
 
 
-def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, reader):
-    calls, _ = reader
+def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, calls):
     workflow = flow(node(), inputs={"name": {"type": "str"}})
     for name in ("text", "text", "texT", "text ", "text"):
         assert bench.run(workflow, name=name).outputs["value"][1] == name
@@ -105,8 +108,7 @@ def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, read
 
 
 @pytest.mark.parametrize("why", ["not asked for", "said no", "impure", "no room"])
-def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, reader, monkeypatch, why):
-    calls, _ = reader
+def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, calls, monkeypatch, why):
     asked = {"not asked for": None, "said no": False}.get(why, True)
     if why == "impure":
         safe(bench, "t-read", purity="impure")
@@ -117,8 +119,7 @@ def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, reader, monke
     assert not folder(bench).exists()
 
 
-def test_a_fingerprint_stands_for_the_entry(bench, reader):
-    calls, _ = reader
+def test_a_fingerprint_stands_for_the_entry(bench, calls):
     safe(bench, "t-read", fingerprint="one")
     run(bench)
     safe(bench, "t-read", fingerprint="one", description="Only its text is another")
@@ -138,8 +139,7 @@ def test_the_text_of_a_nodes_module_counts(tmp_path, monkeypatch, bench):
     assert code_of(entry)
 
 
-def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reader, tmp_path, monkeypatch):
-    calls, _ = reader
+def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, calls, tmp_path, monkeypatch):
     run(bench)
     bench.host.runner.run(flow(node()), {}, origin=RunOrigin(owner="ann"))
     assert len(calls) == 2
@@ -152,8 +152,7 @@ def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reade
     assert len(calls) == 4
 
 
-def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_run(bench, reader):
-    calls, _ = reader
+def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_run(bench, calls):
     states = ["ann", "ann", "bob", PflowError("no such account"), ValueError("oh"), SystemExit(3), "ann"]
 
     def state():
@@ -174,15 +173,13 @@ def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_ru
     assert len(calls) == 5
 
 
-def test_two_nodes_with_the_same_values_share_a_result(bench, reader):
-    calls, _ = reader
+def test_two_nodes_with_the_same_values_share_a_result(bench, calls):
     outcome = run(bench, node(), node(id="s"))
     assert calls == [1]
     assert noted(outcome, 1)["cached"] == 1
 
 
-def test_a_result_is_used_for_its_time_and_no_longer(bench, reader, monkeypatch):
-    calls, _ = reader
+def test_a_result_is_used_for_its_time_and_no_longer(bench, calls, monkeypatch):
     now = time.time()
     for later in (0, 9.9, 10.1, 10.2):
         with monkeypatch.context() as patch:
@@ -200,15 +197,14 @@ def test_results_from_the_future_are_not_used(cache, monkeypatch):
     assert cache.get(KEY, 10) is None
 
 
-def test_with_no_seconds_a_node_runs_and_its_new_result_is_kept(bench, reader):
-    calls, _ = reader
+def test_with_no_seconds_a_node_runs_and_its_new_result_is_kept(bench, calls):
     run(bench)
     run(bench, node(cache={"ttl": 0}))
     assert run(bench).outputs["value"][2] == 2
     assert len(calls) == 2
 
 
-def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
+def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, calls):
     nodes = node(cache=None), node(id="s", cache={"ttl": 5}), node(id="t", cache=False)
     compiled = bench.host.runner.compile(flow(*nodes), "wf", {}).cached(60)
     assert [planned.ttl for planned in compiled.nodes] == [60, 5, None]
@@ -217,7 +213,7 @@ def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
     assert compiled.cached(None).workflow.certain == {"r", "s", "t"}
 
 
-def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):
+def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, calls):
     safe(bench, "t-read", purity="impure", claimed_purity="flow_safe")
     bench.declare("t-impure")
     trusting = bench.host.runner.with_options(RunOptions(trust_readonly=True))
@@ -274,8 +270,7 @@ ring.append(ring)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, reader, value):
-    calls, more = reader
+def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, calls, more, value):
     more["extra"] = value
     for _ in range(2):
         outcome = run(bench)
@@ -287,8 +282,7 @@ def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, rea
         exact_json({"a": [value]}, "it")
 
 
-def test_an_input_that_is_an_object_makes_a_miss(bench, reader):
-    calls, _ = reader
+def test_an_input_that_is_an_object_makes_a_miss(bench, calls):
     workflow = flow(node(), inputs={"name": {"type": "any"}})
     for _ in range(2):
         outcome = bench.run(workflow, name=Odd())
@@ -342,8 +336,7 @@ def test_a_result_that_refers_to_a_file_of_the_run_is_not_kept(bench):
 
 
 @pytest.mark.parametrize("place", ["output", "param", "input", "later"])
-def test_what_contains_a_secret_is_not_kept(bench, reader, place):
-    _, more = reader
+def test_what_contains_a_secret_is_not_kept(bench, calls, more, place):
     bench.acts("t-knows")(lambda shared, params: shared["__run__"].add_secrets([SECRET]))
     more.update({"extra": f"a {SECRET} b"} if place in {"output", "later"} else {})
     reads = node(params={"n": {"deep": [SECRET]}} if place == "param" else {"n": 1})
@@ -356,8 +349,7 @@ def test_what_contains_a_secret_is_not_kept(bench, reader, place):
     assert remains(SECRET, [], folder(bench)) == []
 
 
-def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(bench, reader):
-    calls, more = reader
+def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(bench, calls, more):
     more["extra"] = SECRET
     run(bench)
     assert remains(SECRET, [], folder(bench))
@@ -371,7 +363,7 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
 # The file
 
 
-def test_the_file_and_its_folder_are_private_under_any_umask(bench, reader):
+def test_the_file_and_its_folder_are_private_under_any_umask(bench, calls):
     before = os.umask(0)
     try:
         run(bench)
@@ -394,8 +386,7 @@ def test_the_file_and_its_folder_are_private_under_any_umask(bench, reader):
         lambda content: content[:100] + os.urandom(len(content) - 100),
     ],
 )
-def test_a_damaged_file_is_a_miss_and_is_replaced(bench, reader, damage):
-    calls, _ = reader
+def test_a_damaged_file_is_a_miss_and_is_replaced(bench, calls, damage):
     run(bench)
     path = folder(bench) / "results.db"
     path.write_bytes(damage(path.read_bytes()))
@@ -461,8 +452,7 @@ def test_what_others_could_have_written_is_not_used(cache, change, why):
         cache.put(KEY, "default", b"{}")
 
 
-def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on(bench, reader):
-    calls, _ = reader
+def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on(bench, calls):
     bench.host.paths.cache.mkdir(parents=True)
     folder(bench).write_text("a file in its place")
     batch = {"items": [1, 2, 3]}
@@ -507,8 +497,7 @@ def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path, monkeypatch):
     assert 15 < len(left) <= 20
 
 
-def test_a_result_that_would_take_most_of_the_limit_is_not_kept(bench, reader, monkeypatch):
-    _, more = reader
+def test_a_result_that_would_take_most_of_the_limit_is_not_kept(bench, calls, more, monkeypatch):
     more["extra"] = "x" * 60_000
     monkeypatch.setenv("PFLOW_CACHE_LIMIT_MB", "0.1")
     assert noted(run(bench))["why"] == "the result is too large"
