@@ -297,18 +297,6 @@ def test_a_wrong_decision_is_refused(bench, sent, resumed, words, says):
     assert caught.value.kind in ("usage", "not_found")
 
 
-def test_a_run_that_went_on_after_an_unknown_step_keeps_it_open(bench, sent, resumed):
-    workflow = {**sending("a", "b"), "edges": [edge("s-a", "s-b", "error")]}
-    ended = bench.run_failing({"a": UNKNOWN}, workflow)
-    assert (ended.success, ended.exit_code, sent) == (True, 0, ["b"])
-    (listed,) = resumed("--list").data
-    assert (listed["state"], listed["open"]) == ("ended", ["s-a"])
-    with pytest.raises(PflowError, match="no run to resume"):
-        resumed()
-    assert resumed(ended.run_id, "--assume-done", "s-a=null").error is None
-    assert (sent, trace_of(ended)["success"]) == (["b"], True)
-
-
 def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
     failing = {"b": NO, "c": UNKNOWN}
     ran = [bench.run_failing(failing, sending("a", last)).run_id for last in "bc"]

@@ -211,11 +211,11 @@ def test_what_has_begun_is_shown_after_a_moment_with_its_own_time(timed):
     clock.now += 1
     # The step that waits for the start is not shown before it.
     assert now() == ["* start        2.5 s  server slow", "* fetch        2.0 s  t-x"]
-    fetch.milliseconds, fetch.waited = 2000.0, 250.0
+    fetch.milliseconds, fetch.waited, fetch.details = 2000.0, 250.0, {"retries": 2}
     display.step_ended(fetch)
     start.milliseconds = 2500.0
     display.prepared(start)
-    assert kept() == ["✓ fetch        1.8 s  t-x", "✓ start        2.5 s  server slow"]
+    assert kept() == ["✓ fetch        1.8 s  t-x  2 retries", "✓ start        2.5 s  server slow"]
     clock.now += 0.25
     assert now() == []
     clock.now += 0.25
@@ -325,13 +325,6 @@ def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
     running.began -= 20
     shown = "".join(text for line in display._now() for text, _ in line)
     assert re.search(r" 2\d(\.\d)? s ", shown), shown
-
-
-def test_retries_are_told_in_the_line_of_a_step(shown):
-    node = step("read", "read-file", {"file_path": "absent"}, retry={"max": 2, "wait": 0.01})
-    screen = shown(flow(node), columns=200)
-    assert screen.end() == 1
-    assert re.match(r"✗ read .* read-file  2 retries  ", screen.lines[0])
 
 
 @pytest.mark.parametrize(("state", "mark"), [("interrupted", "■"), ("failed", "✗")])
