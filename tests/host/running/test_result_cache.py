@@ -119,6 +119,14 @@ def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, calls, monkey
     assert not folder(bench).exists()
 
 
+def test_read_file_is_never_cached(bench, tmp_path):
+    file = tmp_path / "a.txt"
+    for text in ("one", "two"):
+        file.write_text(text)
+        reads = step("f", "read-file", {"file_path": str(file)}, cache=True)
+        assert run(bench, reads).outputs["content"] == text
+
+
 def test_a_fingerprint_stands_for_the_entry(bench, calls):
     safe(bench, "t-read", fingerprint="one")
     run(bench)
