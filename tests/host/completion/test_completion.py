@@ -57,23 +57,18 @@ def crashes(word):
     """Stand for a command whose completion fails."""
 
 
-class _Other:
-    def main(self, args, prog_name, **extra):
-        raise AssertionError("it must not run")
-
-    def complete_words(self, words, incomplete, *, obj):
-        print("beside the answer")
-        return [Suggestion(value=f"{len(words)}-{incomplete}", type="stem")]
+def must_not_run(args, prog_name, **extra):
+    raise AssertionError("it must not run")
 
 
-class _Wrong(_Other):
-    def complete_words(self, words, incomplete, *, obj):
-        return ["a string"]
+def complete_words(words, incomplete, *, obj):
+    print("beside the answer")
+    return [Suggestion(value=f"{len(words)}-{incomplete}", type="stem")]
 
 
-other = _Other()
-wrong = _Wrong()
-plain = SimpleNamespace(main=other.main)
+plain = SimpleNamespace(main=must_not_run)
+other = SimpleNamespace(main=must_not_run, complete_words=complete_words)
+wrong = SimpleNamespace(main=must_not_run, complete_words=lambda words, incomplete, *, obj: ["a string"])
 
 
 def announce(*names):

@@ -1,10 +1,11 @@
 import json
+from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError
-from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Recorder, RunWatcher, Step
+from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Recorder, Step
 from pflow_mcp_plugin.redaction import Redactor
 
 
@@ -121,20 +122,13 @@ def test_a_loop_in_an_item_of_a_batch_does_not_fill_the_trace(recorder):
 def test_whoever_watches_a_run_is_told_of_its_steps_but_not_of_those_of_items():
     told = []
 
-    class Watcher(RunWatcher):
-        def step_began(self, step):
-            told.append(f"{step.node.id} began")
-
-        def step_ended(self, step):
-            told.append(f"{step.node.id} ended")
-
-        def preparing(self, preparation):
-            told.append(preparation.label)
-
-        def prepared(self, preparation):
-            told.append(preparation.error)
-
-    recorder = Recorder("r", "wf", Redactor(), watcher=Watcher())
+    watcher = SimpleNamespace(
+        step_began=lambda step: told.append(f"{step.node.id} began"),
+        step_ended=lambda step: told.append(f"{step.node.id} ended"),
+        preparing=lambda preparation: told.append(preparation.label),
+        prepared=lambda preparation: told.append(preparation.error),
+    )
+    recorder = Recorder("r", "wf", Redactor(), watcher=watcher)
     end = recorder.prepare("server s", ())
     step = recorder.begin(ref("each"))
     inner, item = recorder.item(ref("each"))
