@@ -101,10 +101,8 @@ def test_workflows_inputs_runs_and_settings_are_completed_by_name(answered, host
     host.library.save("daily", ECHO)
     host.settings.set("API_TOKEN", "the-secret-value")
     outcome = host.runner.run(ECHO, {"text": "x"}, name="daily")
-    assert answered("run", "da") == ["daily", ("file", "")]
-    assert answered("run", "--cache", "da") == ["daily", ("file", "")]
-    assert answered("validate", "") == ["daily", ("file", "")]
-    assert answered("workflow", "export-python", "") == ["daily", ("file", "")]
+    for line in ("run da", "run --cache da", "validate ", "workflow export-python "):
+        assert answered(*line.split(" ")) == ["daily", ("file", "")]
     assert answered("workflow", "graph", "daily", "--html", "") == [("file", "")]
     assert answered("workflow", "delete", "") == ["daily"]
     assert answered("run", "daily", "text=1", "") == [("stem", "other=")]
@@ -129,9 +127,8 @@ def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch)
     assert answered("tools", "cut", "--mode=f", plugins=plugins) == ["--mode=fast"]
     assert answered("tools", "cut", "t", plugins=plugins) == ["two"]
     assert answered("other", "a", "b", "c", plugins=plugins) == [("stem", "2-c")]
-    assert answered("plain", "", plugins=plugins) == []
-    assert answered("crashes", "", plugins=plugins) == []
-    assert answered("wrong", "", plugins=plugins) == []
+    for name in ("plain", "crashes", "wrong"):
+        assert answered(name, "", plugins=plugins) == []
     assert answered("crashes", "--h", plugins=plugins) == ["--help"]
 
 

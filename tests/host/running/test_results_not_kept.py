@@ -9,9 +9,12 @@ from pflow_mcp_plugin.contract import PflowError
 SECRET = "planted-4711"
 
 
+WORKFLOW = flow(step("log-in", "t-token", keep=False), step("send", "t-send", {"value": "${log-in.token}"}))
+
+
 @pytest.fixture
-def failed(bench, sent):
-    """A run that made a token, which is among what was sent, and failed to send it."""
+def fails(bench, sent):
+    """Run the workflow: it makes a token, which is among what was sent, and cannot send it."""
 
     @bench.acts("t-token", (), ["token"])
     def token(shared, params):
@@ -19,9 +22,6 @@ def failed(bench, sent):
         shared["token"] = SECRET
 
     return lambda: bench.run_failing({SECRET: ValueError("not now")}, WORKFLOW)
-
-
-WORKFLOW = flow(step("log-in", "t-token", keep=False), step("send", "t-send", {"value": "${log-in.token}"}))
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ WORKFLOW = flow(step("log-in", "t-token", keep=False), step("send", "t-send", {"
     ],
 )
 def test_a_run_is_not_resumed_past_what_may_have_done_harm_without_its_result(
-    failed, sent, resumed, words, sends
+    fails, sent, resumed, words, sends
 ):
-    assert failed().exit_code == 1
+    assert fails().exit_code == 1
     refused = resumed()
     assert (refused.exit_code, sent) == (1, ["token"])
     assert refused.error.message.startswith("log-in was done, and the record does not have what it returned")
@@ -44,18 +44,18 @@ def test_a_run_is_not_resumed_past_what_may_have_done_harm_without_its_result(
     assert sent == sends
 
 
-def test_what_only_reads_is_run_again(bench, failed, sent, resumed):
+def test_what_only_reads_is_run_again(bench, fails, sent, resumed):
     bench.known["t-token"] = attrs.evolve(bench.known["t-token"], purity="flow_safe")
-    failed()
+    fails()
     assert resumed().error is None
     assert sent == ["token", "token", SECRET]
 
 
-def test_it_has_no_effect_on_a_workflow_that_a_node_runs_which_is_said(bench, failed):
+def test_it_has_no_effect_on_a_workflow_that_a_node_runs_which_is_said(bench, fails):
     problems = bench.host.runner.validate(flow(step("outer", "workflow", {"workflow": WORKFLOW}, keep=False)))
     assert ["which are kept" in it.message for it in problems] == [True]
 
 
-def test_another_value_is_refused(bench, failed):
+def test_another_value_is_refused(bench, fails):
     with pytest.raises(PflowError, match="Expected true or false"):
         bench.run(flow(step("log-in", "t-token", keep="no")))
