@@ -307,37 +307,33 @@ def test_how_much_of_a_run_stays_is_the_users_choice(timed, detail):
     assert display.shows_handled is (detail != "brief")
 
 
-def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
-    step = begun("each")
-    display = TerminalDisplay(io.StringIO(), ["each"], "usual", terminal=False)
+def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready(timed):
+    display, now, _, clock = timed("each")
     start = Preparation("server slow", frozenset({"each/inner"}))
     display.preparing(start)
-    display.step_began(step)
-    (running,) = display._running
-    running.began -= 5
-    display._waiting[start] -= 10
+    clock.now += 5
+    display.step_began(begun("each"))
+    clock.now += 5
     start.milliseconds = 10_000.0
     display.prepared(start)
-    assert 5 <= running.waited < 6
+    clock.now += 10
     display.items_ended("each", {"count": 9, "succeeded": 1, "failed": 0})
     display.prepared(Preparation("server later", frozenset({"each/other"}), milliseconds=1.0))
-    assert 5 <= running.waited < 6  # its items run
-    running.began -= 20
-    shown = "".join(text for line in display._now() for text, _ in line)
-    assert re.search(r" 2\d(\.\d)? s ", shown), shown
+    clock.now += 10  # its items run
+    (shown,) = now()
+    assert shown.startswith("* each        20.0 s "), shown
 
 
 @pytest.mark.parametrize(("state", "mark"), [("interrupted", "■"), ("failed", "✗")])
-def test_a_start_that_ends_with_its_run_is_told_from_one_that_fails(state, mark):
-    stream = io.StringIO()
-    display = TerminalDisplay(stream, ["a"], "usual", terminal=False)
+def test_a_start_that_ends_with_its_run_is_told_from_one_that_fails(timed, state, mark):
+    display, _, kept, _ = timed("a")
     start = Preparation("server slow")
     display.preparing(start)
     start.milliseconds, start.error = 1_200.0, "the run ended first"
     display.prepared(start)
-    assert stream.getvalue() == ""
+    assert kept() == []
     display.summarize(state, "")
-    assert stream.getvalue().splitlines()[0] == f"{mark} start        1.2 s  server slow"
+    assert kept()[0] == f"{mark} start        1.2 s  server slow"
 
 
 def test_a_terminal_that_is_closed_ends_nothing():
