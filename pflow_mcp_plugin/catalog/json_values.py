@@ -51,7 +51,7 @@ _CUT = "..."
 
 
 def excerpt(value: object, depth: int = _DEPTH) -> JSON:
-    """Return a JSON value cut to what people read; `...` stands for what is left out of it."""
+    """Return a JSON value of a tool or its answer, cut to what people read; `...` stands for the rest."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
     if isinstance(value, Mapping | list | tuple) and depth == 0:

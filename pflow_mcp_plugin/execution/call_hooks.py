@@ -121,6 +121,6 @@ def note_progress(run: Run, call: ToolCall, done: float, total: float | None, te
 
 
 def shortened(text: str | None) -> str:
-    """Return the message that came with the progress of a tool call as one short printable line."""
+    """Return the message of a call's progress as call hooks get it: one short printable line."""
     shown = (text or "")[: 2 * _LONGEST]
     return " ".join(printable(shown).split())[:_LONGEST]

@@ -104,10 +104,13 @@ def plain_http_host(url: str) -> str:
 
 def is_same_origin(one: str, other: str) -> bool:
     """Whether egress to two URLs is to the same origin (RFC 6454), however they are spelled."""
-    first, second = (
-        (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
-        for parts in map(urlsplit, (one, other))
-    )
+    try:
+        first, second = (
+            (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
+            for parts in map(urlsplit, (one, other))
+        )
+    except ValueError:  # an invalid address has none, such as one whose port is too large
+        return False
     return first == second
 
 

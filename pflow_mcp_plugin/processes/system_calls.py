@@ -101,7 +101,7 @@ def is_memory_known() -> bool:
 
 
 def has_members(group: int) -> bool:
-    """Whether `/proc` lists more than zombies in a group; true on operating systems without it."""
+    """Ask the operating system whether a group has more than zombies; true where it has no `/proc`."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 

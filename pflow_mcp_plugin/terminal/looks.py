@@ -125,7 +125,7 @@ def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
 
 
 def moves_cursor(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal can move its cursor: not if `TERM` is `dumb` or missing."""
+    """Whether the terminal can look as if lines change: not if `TERM` is `dumb` or missing."""
     return os.name == "nt" or environment.get("TERM", "dumb") not in ("", "dumb")
 
 

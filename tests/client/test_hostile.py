@@ -187,7 +187,7 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool, serve, kind):
         (302, {"location": "javascript:alert(1)"}, "redirects to an invalid address"),
         (307, {"location": "http://a]b/x"}, "redirects to an invalid address"),
         (307, {"location": "http://[bad"}, "redirects to an invalid address"),
-        (307, {"location": "http://127.0.0.1:99999/"}, "server odd"),
+        (307, {"location": "http://127.0.0.1:99999/"}, "redirects to an invalid address"),
         (307, {"location": "\x01"}, "redirects to itself"),
         (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
         (403, {"www_authenticate": f'Bearer scope="\x1b[31m{"a" * 60_000}"'}, "access denied"),

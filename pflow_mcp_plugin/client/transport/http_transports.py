@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import attrs
 import httpx2
@@ -418,6 +418,7 @@ def _endpoint(url: str, place: str) -> str:
     """Return SSE's address for messages; it receives headers and tokens, so it must have the same origin."""
     try:
         endpoint = str(httpx2.URL(urljoin(url, place)))
+        _ = urlsplit(endpoint).port  # raises ValueError if it is invalid
         if is_same_origin(url, endpoint):
             return endpoint
         wrong: Exception = ForeignEndpoint(endpoint)

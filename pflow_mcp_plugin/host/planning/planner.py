@@ -71,7 +71,7 @@ class Planner:
     setting: Callable[[str], str | None]
 
     def plan(self, task: str, options: PlanOptions) -> Plan:
-        """Plan a workflow for a task in words, or find a saved one that does it."""
+        """Let the planner find a saved workflow that does the task, or plan one."""
         task = task.strip()
         if not task or len(task) > _LONGEST:
             what = f"has {len(task):,} characters, more than {_LONGEST:,}" if task else "is empty"
