@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes import file_system_nodes
@@ -28,17 +29,6 @@ with open_host() as host:
             print(outcome.error.message)
     print(sorted(path.name for path in folder.rglob("*")), (folder / "big").read_text())
 """
-
-
-def one(bench, kind, /, **params):
-    params = {key: str(value) if isinstance(value, Path) else value for key, value in params.items()}
-    return bench.run({"nodes": [{"id": "n", "type": kind, "params": params}]})
-
-
-def refused(bench, kind, /, **params):
-    outcome = one(bench, kind, **params)
-    assert outcome.error is not None, outcome.outputs
-    return outcome.error
 
 
 def tree(folder):
@@ -83,18 +73,18 @@ def shelf(tmp_path):
         ("[!", []),
     ],
 )
-def test_a_pattern_finds_files_sorted_by_path(bench, shelf, pattern, found):
-    outputs = one(bench, "list-files", pattern=pattern, folder=shelf).outputs
+def test_a_pattern_finds_files_sorted_by_path(one, shelf, pattern, found):
+    outputs = one("list-files", pattern=pattern, folder=shelf).outputs
     assert [file["path"] for file in outputs["files"]] == [f"{shelf}/{name}" for name in found]
     assert outputs["count"] == len(found)
 
 
-def test_a_file_is_listed_with_its_size_and_time(bench, shelf, monkeypatch):
+def test_a_file_is_listed_with_its_size_and_time(one, shelf, monkeypatch):
     os.utime(shelf / "a.csv", (1_000_000_000, 1_000_000_000))
     monkeypatch.chdir(shelf)
-    [file] = one(bench, "list-files", pattern="a.csv").outputs["files"]
+    [file] = one("list-files", pattern="a.csv").outputs["files"]
     assert file == {"path": "a.csv", "name": "a.csv", "size": 5, "modified": "2001-09-09T01:46:40Z"}
-    [file] = one(bench, "list-files", pattern=f"{shelf}/[a].csv", folder="/no/such").outputs["files"]
+    [file] = one("list-files", pattern=f"{shelf}/[a].csv", folder="/no/such").outputs["files"]
     assert file["path"] == f"{shelf}/a.csv"
 
 
@@ -102,17 +92,13 @@ def test_a_folder_is_no_pattern_and_its_files_are_read_by_the_next_node(bench, t
     folder = tmp_path / "[x]*"
     folder.mkdir()
     (folder / "a").write_text("content")
-    workflow = {
-        "nodes": [
-            {"id": "list", "type": "list-files", "params": {"pattern": "*", "folder": str(folder)}},
-            {"id": "read", "type": "read-file", "params": {"file_path": "${list.files[0].path}"}},
-        ]
-    }
-    assert bench.run(workflow).outputs["content"] == "content"
+    listing = step("list", "list-files", {"pattern": "*", "folder": str(folder)})
+    reading = step("read", "read-file", {"file_path": "${list.files[0].path}"})
+    assert bench.run(flow(listing, reading)).outputs["content"] == "content"
 
 
 @pytest.mark.parametrize(
-    ("params", "message", "step"),
+    ("params", "message", "advice"),
     [
         ({"pattern": "*", "folder": "shef"}, "shef: it does not exist", "Did you mean shelf?"),
         ({"pattern": "*", "folder": "shelf/a.csv"}, "it is not a folder", "Name a folder"),
@@ -120,35 +106,33 @@ def test_a_folder_is_no_pattern_and_its_files_are_read_by_the_next_node(bench, t
         ({"pattern": "*\0/*", "folder": "shelf\0"}, "null", "Check"),
     ],
 )
-def test_what_cannot_be_listed_says_why(bench, shelf, monkeypatch, params, message, step):
+def test_what_cannot_be_listed_says_why(refused, shelf, monkeypatch, params, message, advice):
     monkeypatch.chdir(shelf.parent)
-    error = refused(bench, "list-files", **params)
+    error = refused("list-files", **params)
     assert message in error.message
-    assert not error.suggestions or error.suggestions[0].startswith(step)
+    assert not error.suggestions or error.suggestions[0].startswith(advice)
 
 
-def test_too_many_files_are_an_error(bench, shelf, monkeypatch):
+def test_too_many_files_are_an_error(refused, shelf, monkeypatch):
     monkeypatch.setattr(file_system_nodes, "MOST_FILES", 4)
-    assert (
-        "more than 4 files match **/*" in refused(bench, "list-files", pattern="**/*", folder=shelf).message
-    )
+    assert "more than 4 files match **/*" in refused("list-files", pattern="**/*", folder=shelf).message
 
 
-def test_a_time_beyond_the_calendar_is_empty(bench, shelf):
+def test_a_time_beyond_the_calendar_is_empty(one, shelf):
     try:
         os.utime(shelf / "a.csv", (1 << 40, 1 << 40))
     except OSError:
         return
-    [file] = one(bench, "list-files", pattern="a.csv", folder=shelf).outputs["files"]
+    [file] = one("list-files", pattern="a.csv", folder=shelf).outputs["files"]
     assert file["modified"] == "" or file["modified"] > "2100"
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
 @pytest.mark.parametrize("into", ["new.csv", "made/sub/new.csv", "sub", "made/"])
-def test_a_file_goes_to_a_path_or_into_a_folder(bench, shelf, kind, into):
+def test_a_file_goes_to_a_path_or_into_a_folder(one, shelf, kind, into):
     (shelf / "a.csv").chmod(0o640)
     os.utime(shelf / "a.csv", (1_000_000_000, 1_000_000_000))
-    outputs = one(bench, kind, source=shelf / "a.csv", destination=f"{shelf}/{into}").outputs
+    outputs = one(kind, source=shelf / "a.csv", destination=f"{shelf}/{into}").outputs
     target = shelf / (into if into.endswith(".csv") else f"{into.rstrip('/')}/a.csv")
     assert outputs == {"file_path": str(target), "size": 5}
     status = target.stat()
@@ -157,36 +141,34 @@ def test_a_file_goes_to_a_path_or_into_a_folder(bench, shelf, kind, into):
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
-def test_a_folder_goes_with_all_that_is_in_it(bench, shelf, tmp_path, kind):
+def test_a_folder_goes_with_all_that_is_in_it(one, shelf, tmp_path, kind):
     before = tree(shelf)
-    outputs = one(bench, kind, source=f"{shelf}/", destination=tmp_path / "other").outputs
+    outputs = one(kind, source=f"{shelf}/", destination=tmp_path / "other").outputs
     assert tree(tmp_path / "other") == before
     assert outputs["file_path"] == str(tmp_path / "other")
+    assert tree(shelf) == (before if kind == "copy-file" else {})
     assert shelf.exists() == (kind == "copy-file")
-    if shelf.exists():
-        assert tree(shelf) == before
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
 @pytest.mark.parametrize("name", ["link.csv", "lost.csv", "sub/loop"])
-def test_a_link_itself_is_transferred(bench, shelf, tmp_path, kind, name):
+def test_a_link_itself_is_transferred(one, shelf, tmp_path, kind, name):
     leads_to = (shelf / name).readlink()
-    assert one(bench, kind, source=shelf / name, destination=tmp_path / "l").success
+    assert one(kind, source=shelf / name, destination=tmp_path / "l").success
     assert (tmp_path / "l").readlink() == leads_to
     assert (shelf / "a.csv").read_text() == "a.csv"
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
-def test_what_is_there_is_replaced_only_if_that_is_asked_for(bench, shelf, kind):
-    error = refused(bench, kind, source=shelf / "a.csv", destination=shelf / "b.csv")
-    assert f"{shelf}/b.csv exists already" in error.message
+@pytest.mark.parametrize("name", ["b.csv", "lost.csv"])
+def test_what_is_there_is_replaced_only_if_that_is_asked_for(one, refused, shelf, kind, name):
+    error = refused(kind, source=shelf / "a.csv", destination=shelf / name)
+    assert f"{shelf}/{name} exists already" in error.message
     assert "Set overwrite to true" in error.suggestions[0]
     assert error.ran == "not ran"
-    assert one(bench, kind, source=shelf / "a.csv", destination=shelf / "b.csv", overwrite=True).success
-    assert (shelf / "b.csv").read_text() == "a.csv"
-    assert refused(bench, kind, source=shelf / "b.csv", destination=shelf / "lost.csv").ran == "not ran"
-    assert one(bench, kind, source=shelf / "b.csv", destination=shelf / "lost.csv", overwrite=True).success
-    assert not (shelf / "lost.csv").is_symlink()
+    assert one(kind, source=shelf / "a.csv", destination=shelf / name, overwrite=True).success
+    assert (shelf / name).read_text() == "a.csv"
+    assert not (shelf / name).is_symlink()
     assert not (shelf / "nowhere").exists()
 
 
@@ -217,9 +199,11 @@ def test_what_is_there_is_replaced_only_if_that_is_asked_for(bench, shelf, kind)
         ("n" * 300, "x", "ile name too long"),
         ("a\0.csv", "x", "null"),
         ("a.csv", "x\0", "null"),
+        (None, "x", "is empty"),
+        ("a.csv", None, "is empty"),
     ],
 )
-def test_what_must_not_be_transferred_is_left_alone(bench, shelf, kind, source, destination, message):
+def test_what_must_not_be_transferred_is_left_alone(refused, shelf, kind, source, destination, message):
     (shelf / "twin.csv").hardlink_to(shelf / "a.csv")
     (shelf / "dest" / "sub").mkdir(parents=True)
     (shelf / "dest2" / "b.csv").mkdir(parents=True)
@@ -230,8 +214,8 @@ def test_what_must_not_be_transferred_is_left_alone(bench, shelf, kind, source, 
         listening.bind("socket")
     os.chdir(here)
     before = sorted(shelf.rglob("*"))
-    params = {"source": f"{shelf}/{source}", "destination": f"{shelf}/{destination}", "overwrite": True}
-    error = refused(bench, kind, **params)
+    paths = ["" if path is None else f"{shelf}/{path}" for path in (source, destination)]
+    error = refused(kind, source=paths[0], destination=paths[1], overwrite=True)
     assert message in error.message
     assert error.ran == "not ran" or error.retryable
     assert sorted(shelf.rglob("*")) == before
@@ -242,29 +226,19 @@ def test_what_must_not_be_transferred_is_left_alone(bench, shelf, kind, source, 
         assert error.suggestions == ("Did you mean sub?",)
 
 
-def test_a_pipe_inside_of_a_folder_leaves_no_part_of_a_copy(bench, shelf, tmp_path):
+def test_a_pipe_inside_of_a_folder_leaves_no_part_of_a_copy(refused, shelf, tmp_path):
     os.mkfifo(shelf / "sub" / "pipe")
-    error = refused(bench, "copy-file", source=shelf, destination=tmp_path / "other")
+    error = refused("copy-file", source=shelf, destination=tmp_path / "other")
     assert f"it is a named pipe, not a regular file: '{shelf}/sub/pipe'" in error.message
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == ["shelf"]
 
 
-def test_an_empty_path_is_refused(bench, shelf):
-    for kind, params in (
-        ("copy-file", {"source": "", "destination": "x"}),
-        ("move-file", {"source": str(shelf), "destination": ""}),
-        ("delete-file", {"file_path": "", "recursive": True}),
-    ):
-        assert "is empty" in refused(bench, kind, **params).message
-    assert shelf.exists()
-
-
-def test_a_limit_on_file_sizes_leaves_the_old_file(bench, shelf):
+def test_a_limit_on_file_sizes_leaves_the_old_file(one, shelf):
     (shelf / "big").write_bytes(b"x" * 300_000)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        outcome = one(bench, "copy-file", source=shelf / "big", destination=shelf / "b.csv", overwrite=True)
+        outcome = one("copy-file", source=shelf / "big", destination=shelf / "b.csv", overwrite=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "file too large" in outcome.error.message
@@ -293,127 +267,102 @@ def test_a_full_disk_leaves_nothing_half_copied_and_every_source(tmp_path):
     assert sorted(path.name for path in source.rglob("*")) == ["a", "b", "big", "tree"]
 
 
-def test_a_move_to_another_file_system_copies_and_removes(bench, shelf, monkeypatch):
+def test_a_move_to_another_file_system_copies_and_removes(one, shelf, monkeypatch):
     other = Path("/dev/shm")
     if not other.is_dir() or other.stat().st_dev == shelf.stat().st_dev:
         pytest.skip("there they work")
     target, before = other / f"pflow-{os.getpid()}-{os.urandom(4).hex()}", tree(shelf)
     try:
-        assert one(bench, "move-file", source=shelf, destination=target).success
+        assert one("move-file", source=shelf, destination=target).success
         assert (tree(target), shelf.exists()) == (before, False)
-        assert one(bench, "move-file", source=target / "a.csv", destination=shelf).outputs["size"] == 5
+        assert one("move-file", source=target / "a.csv", destination=shelf).outputs["size"] == 5
         assert (shelf.read_text(), (target / "a.csv").exists()) == ("a.csv", False)
-        assert one(bench, "move-file", source=target / "sub/loop", destination=shelf, overwrite=True).success
+        assert one("move-file", source=target / "sub/loop", destination=shelf, overwrite=True).success
         assert (str(shelf.readlink()), (target / "sub/loop").is_symlink()) == ("..", False)
     finally:
         shutil.rmtree(target, ignore_errors=True)
 
 
-def test_what_a_killed_copy_left_is_removed_by_the_next_one(bench, shelf):
+def test_what_a_killed_copy_left_is_removed_by_the_next_one(one, shelf):
     dead = subprocess.Popen(["true"])
     dead.wait()
     left = shelf / f".new.{dead.pid}-0a.tmp"
     (left / "part").mkdir(parents=True)
-    assert one(bench, "copy-file", source=shelf / "sub", destination=shelf / "new").success
+    assert one("copy-file", source=shelf / "sub", destination=shelf / "new").success
     assert not left.exists()
 
 
 @pytest.mark.parametrize("name", ["a.csv", "link.csv", "lost.csv"])
-def test_a_file_or_a_link_is_deleted(bench, shelf, name):
-    outputs = one(bench, "delete-file", file_path=shelf / name).outputs
+def test_a_file_or_a_link_is_deleted(one, shelf, name):
+    outputs = one("delete-file", file_path=shelf / name).outputs
     assert outputs == {"file_path": str(shelf / name), "deleted": True}
     assert not os.path.lexists(shelf / name)
     assert (shelf / "b.csv").exists()
     assert name == "a.csv" or (shelf / "a.csv").exists()
 
 
-def test_a_folder_is_deleted_only_if_that_is_asked_for_and_links_are_not_followed(bench, shelf, tmp_path):
+def test_a_folder_is_deleted_only_if_that_is_asked_for_and_links_are_not_followed(
+    one, refused, shelf, tmp_path
+):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").write_text("kept")
     (shelf / "out").symlink_to(tmp_path / "kept")
-    error = refused(bench, "delete-file", file_path=shelf)
+    error = refused("delete-file", file_path=shelf)
     assert ("it is a folder" in error.message, error.ran) == (True, "not ran")
-    assert one(bench, "delete-file", file_path=f"{shelf}/out/", recursive=True).success
+    assert one("delete-file", file_path=f"{shelf}/out/", recursive=True).success
     (shelf / "out").symlink_to(tmp_path / "kept")
-    assert one(bench, "delete-file", file_path=shelf, recursive=True).outputs["deleted"]
+    assert one("delete-file", file_path=shelf, recursive=True).outputs["deleted"]
     assert not shelf.exists()
     assert (tmp_path / "kept" / "file").read_text() == "kept"
 
 
-def test_what_does_not_exist_may_be_deleted_if_that_is_asked_for(bench, shelf):
-    assert (
-        refused(bench, "delete-file", file_path=shelf / "b.cvs")
-        .suggestions[0]
-        .startswith("Did you mean b.csv")
-    )
+def test_what_does_not_exist_may_be_deleted_if_that_is_asked_for(one, refused, shelf):
+    assert refused("delete-file", file_path=shelf / "b.cvs").suggestions[0].startswith("Did you mean b.csv")
     for name in ("b.cvs", "none/x", "a.csv/x"):
-        outputs = one(bench, "delete-file", file_path=shelf / name, missing_ok=True).outputs
+        outputs = one("delete-file", file_path=shelf / name, missing_ok=True).outputs
         assert outputs["deleted"] is False
-    assert "too long" in refused(bench, "delete-file", file_path="n" * 300, missing_ok=True).message
+    for name, message in (("n" * 300, "too long"), ("", "is empty")):
+        assert message in refused("delete-file", file_path=name, missing_ok=True, recursive=True).message
 
 
 @pytest.mark.parametrize("kind", ["delete-file", "move-file"])
-def test_neither_home_nor_the_current_folder_nor_the_root_is_removed(bench, shelf, monkeypatch, kind):
+def test_neither_home_nor_the_current_folder_nor_the_root_is_removed(refused, shelf, monkeypatch, kind):
     home = shelf / "users" / "ada"
     home.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(shelf / "sub" / "deep")
-    for path in (
-        "/",
-        "//",
-        "~",
-        "~/",
-        "..",
-        ".",
-        f"{shelf}",
-        f"{shelf}/users",
-        f"{home}/../ada/.",
-        "loop/../..",
-    ):
+    plain = ("/", "//", "~", "~/", "..", ".", "loop/../..")
+    for path in (*plain, f"{shelf}", f"{shelf}/users", f"{home}/../ada/."):
         params = {"file_path": path, "recursive": True}
         if kind == "move-file":
             params = {"source": path, "destination": str(shelf.parent / "moved")}
-        assert refused(bench, kind, **params).ran == "not ran"
+        assert refused(kind, **params).ran == "not ran"
     assert home.exists()
     assert (shelf / "sub" / "deep" / "d.csv").exists()
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file", "delete-file"])
-def test_pflows_own_files_are_neither_replaced_nor_removed(bench, pflow_home, shelf, kind):
-    paths = bench.host.paths
-    config = paths.config
+def test_pflows_own_files_are_neither_replaced_nor_removed(one, refused, bench, pflow_home, shelf, kind):
+    config = bench.host.paths.config
     config.mkdir(parents=True, exist_ok=True)
-    (config / "mcp-servers.toml").write_text("")
-    (config / "linked.toml").symlink_to(shelf / "a.csv")
-    (shelf / "way").symlink_to(config)
+    servers, link, way = config / "mcp-servers.toml", config / "linked.toml", shelf / "way"
+    servers.write_text("")
+    link.symlink_to(shelf / "a.csv")
+    way.symlink_to(config)
+    removed = [config, pflow_home, link, servers]
+    replaced = [config, config / "new.toml", link, way, way / "mcp-servers.toml"]
+    to, over = {"destination": shelf / "new"}, {"source": shelf / "a.csv", "overwrite": True}
+    onto = [{**over, "destination": path} for path in replaced]
     refusals = {
-        "delete-file": [
-            {"file_path": path, "recursive": True}
-            for path in (config, config / "mcp-servers.toml", pflow_home, config / "linked.toml")
-        ],
-        "move-file": [
-            {"source": config, "destination": shelf / "new"},
-            {"source": pflow_home, "destination": shelf / "new"},
-            {"source": config / "linked.toml", "destination": shelf / "new"},
-        ],
-        "copy-file": [],
-    }[kind]
-    if kind != "delete-file":
-        refusals += [
-            {"source": shelf / "a.csv", "destination": target, "overwrite": True}
-            for target in (
-                config,
-                config / "new.toml",
-                config / "linked.toml",
-                shelf / "way",
-                shelf / "way" / "mcp-servers.toml",
-            )
-        ]
+        "delete-file": [{"file_path": path, "recursive": True} for path in removed],
+        "move-file": [*({"source": path, **to} for path in removed), *onto],
+        "copy-file": onto,
+    }
     before = tree(config)
-    for params in refusals:
-        assert "pflow keeps its own files in" in refused(bench, kind, **params).message
+    for params in refusals[kind]:
+        assert "pflow keeps its own files in" in refused(kind, **params).message
     assert tree(config) == before
-    assert one(bench, "delete-file", file_path=shelf / "way").success
+    assert one("delete-file", file_path=way).success
 
 
 @pytest.mark.parametrize(
@@ -448,37 +397,26 @@ def test_a_folder_that_may_not_be_written_keeps_everything(node, params, monkeyp
 
 
 def test_a_failure_on_purpose_has_its_message_and_kind(bench):
-    workflow = {
-        "inputs": {"rows": {}},
-        "nodes": [
-            {"id": "guard", "type": "fail", "params": {"message": "Too many: ${rows}", "kind": "config"}}
-        ],
-    }
-    error = bench.run(workflow, rows=[1]).error
+    guard = step("guard", "fail", {"message": "Too many: ${rows}", "kind": "config"})
+    error = bench.run(flow(guard, inputs={"rows": {}}), rows=[1]).error
     assert (error.message, error.kind) == ("Node guard (fail) failed: Too many: [1]", "config")
     assert error.exit_code == 2
 
 
 @pytest.mark.parametrize("kind", ["interrupted", "no such kind"])
-def test_a_kind_that_does_not_exist_is_an_error_before_the_run(bench, kind):
+def test_a_kind_that_does_not_exist_is_an_error_before_the_run(one, kind):
     with pytest.raises(PflowError, match="Parameter kind of node n must be one of"):
-        one(bench, "fail", message="m", kind=kind)
+        one("fail", message="m", kind=kind)
 
 
 def test_a_failure_on_purpose_routes_is_caught_in_batches_and_is_never_retried(bench):
-    workflow = {
-        "nodes": [
-            {
-                "id": "each",
-                "type": "fail",
-                "batch": {"items": [1, 2], "as": "n", "error_handling": "continue"},
-                "params": {"message": {"n": "${n}"}},
-            },
-            {"id": "guard", "type": "fail", "params": {"message": "m"}, "retry": {"max": 3, "wait": 60}},
-            {"id": "after", "type": "echo", "params": {"message": "${guard.error}"}},
-        ],
-        "edges": [{"from": "each", "to": "guard"}, {"from": "guard", "to": "after", "action": "error"}],
-    }
+    batch = {"items": [1, 2], "as": "n", "error_handling": "continue"}
+    workflow = flow(
+        step("each", "fail", {"message": {"n": "${n}"}}, batch=batch),
+        step("guard", "fail", {"message": "m"}, retry={"max": 3, "wait": 60}),
+        step("after", "echo", {"message": "${guard.error}"}),
+        edges=[edge("each", "guard"), edge("guard", "after", "error")],
+    )
     outcome = bench.run(workflow)
     assert outcome.error is None
     assert outcome.outputs["message"] == "m"
@@ -486,11 +424,7 @@ def test_a_failure_on_purpose_routes_is_caught_in_batches_and_is_never_retried(b
 
 
 def test_what_is_deleted_is_never_taken_from_the_shared_store(bench, shelf):
-    workflow = {
-        "inputs": {"file_path": {"type": "str"}},
-        "nodes": [{"id": "n", "type": "delete-file", "params": {}}],
-    }
-    assert (
-        "parameter file_path is missing" in bench.run(workflow, file_path=str(shelf / "a.csv")).error.message
-    )
+    workflow = flow(step("n", "delete-file", {}), inputs={"file_path": {"type": "str"}})
+    error = bench.run(workflow, file_path=str(shelf / "a.csv")).error
+    assert "parameter file_path is missing" in error.message
     assert (shelf / "a.csv").exists()

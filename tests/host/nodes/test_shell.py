@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ended_processes import gone
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.processes.process_group import shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
@@ -18,7 +19,7 @@ PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
 
 def shell(command, **params):
-    return {"nodes": [{"id": "sh", "type": "shell", "params": {"command": command, **params}}]}
+    return flow(step("sh", "shell", {"command": command, **params}))
 
 
 def all_gone(file):
@@ -39,11 +40,8 @@ def test_any_longer_time_will_do(bench, timeout):
 
 def test_a_list_of_arguments_meets_no_shell(bench):
     command = [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME; ls *", "${x}", 3]
-    workflow = {**shell(command), "inputs": {"x": {}}}
-    assert (
-        bench.run(workflow, x={"a": "b c"}).outputs["stdout"]
-        == str(["$HOME; ls *", '{"a": "b c"}', "3"]) + "\n"
-    )
+    outputs = bench.run(shell(command) | {"inputs": {"x": {}}}, x={"a": "b c"}).outputs
+    assert outputs["lines"] == [str(["$HOME; ls *", '{"a": "b c"}', "3"])]
 
 
 def test_a_template_in_a_line_cannot_add_to_it(bench, tmp_path):
@@ -307,74 +305,22 @@ def test_the_memory_of_each_process_is_limited_if_that_is_asked_for(bench, is_li
     assert bench.run(shell("echo ${word}", memory_mb=200) | {"inputs": {"word": {}}}, word="a b").success
 
 
-LEFT_BEHIND = """
-import os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-nap = [sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(600)"]
-children = [
-    subprocess.Popen(nap),
-    subprocess.Popen(nap, start_new_session=True),
-    subprocess.Popen(nap, env={}),
-]
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.closerange(0, 3)
-        time.sleep(600)
-    os._exit(0)
-with open(sys.argv[1] + ".new", "w") as file:
-    file.write(" ".join(str(child.pid) for child in children))
-os.rename(sys.argv[1] + ".new", sys.argv[1])
-time.sleep(600 if sys.argv[2] == "stays" else 0)
-"""
-
-
-@pytest.fixture
-def leaving(tmp_path):
-    """A workflow whose command leaves a child, one in another session and one without an environment."""
-
-    def write(how):
-        script, pids = tmp_path / "leaves.py", tmp_path / "pids"
-        script.write_text(LEFT_BEHIND)
-        file = tmp_path / "w.json"
-        file.write_text(json.dumps(shell([sys.executable, str(script), str(pids), how])))
-        return file, pids
-
-    return write
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGABRT])
-def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(leaving, pflow_home, number):
+def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(leaving, end_run, number):
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("a program in the background of a shell ignores SIGQUIT, and so do those that it starts")
-    file, pids = leaving("stays")
-    with subprocess.Popen(
-        [*PFLOW, "run", str(file)],
-        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as run:
-        end = time.monotonic() + 60
-        while not pids.exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        run.send_signal(number)
-    assert all_gone(pids)
-    end = time.monotonic() + 20
-    while (left := marked_processes(f"{run.pid}-")) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert left == []
+    end_run(shell([sys.executable, "-c", leaving.code(600)]), leaving.pids, number)
+    assert leaving.all_gone()
 
 
 @pytest.mark.slow
-def test_row_64_what_left_the_session_of_a_command_ends_with_the_run(leaving, bench, tmp_path):
-    file, pids = leaving("goes")
+def test_row_64_what_left_the_session_of_a_command_ends_with_the_run(leaving, bench):
     shared_reaper.acquire()  # another run of this program still needs it
     try:
-        outcome = bench.run(json.loads(file.read_text()))
+        outcome = bench.run(shell([sys.executable, "-c", leaving.code(0)]))
         assert outcome.error is None
-        assert all_gone(pids)
+        assert leaving.all_gone()
     finally:
         shared_reaper.release()
     assert marked_processes(f"{os.getpid()}-") == []
