@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.storage import write_regular
 
@@ -34,14 +35,22 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give fi
 
 
 def write(bench, path, content="new", **params):
-    params = {"file_path": str(path), "content": content, **params}
     bench.warnings.clear()
-    return bench.run({"nodes": [{"id": "n", "type": "write-file", "params": params}]})
+    return bench.run(flow(step("n", "write-file", {"file_path": str(path), "content": content, **params})))
 
 
 def facts(path):
     there = path.stat()
     return stat.S_IMODE(there.st_mode), there.st_uid, there.st_gid
+
+
+@pytest.fixture
+def report(tmp_path):
+    """A file that is there already, and beside which a test leaves no part of another."""
+    file = tmp_path / "report"
+    file.write_text("old")
+    yield file
+    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
 
 
 @pytest.fixture
@@ -69,40 +78,33 @@ def ordinary_user():
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o755])
-def test_a_file_that_is_replaced_keeps_its_permissions(bench, tmp_path, mode):
-    file = tmp_path / "report"
-    file.write_text("old")
-    file.chmod(mode)
-    before, number = facts(file), file.stat().st_ino
-    assert write(bench, file).outputs["size"] == 3
-    assert (file.read_text(), facts(file)) == ("new", before)
-    assert file.stat().st_ino != number
-    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
+def test_a_file_that_is_replaced_keeps_its_permissions(bench, report, mode):
+    report.chmod(mode)
+    before, number = facts(report), report.stat().st_ino
+    assert write(bench, report).outputs["size"] == 3
+    assert (report.read_text(), facts(report)) == ("new", before)
+    assert report.stat().st_ino != number
     assert bench.warnings == []
 
 
 @needs_root
 @pytest.mark.parametrize(("user", "group"), [(12345, 54321), (0, 54321)])
-def test_a_file_that_is_replaced_keeps_its_owner(bench, tmp_path, user, group):
-    file = tmp_path / "report"
-    file.write_text("old")
-    os.chown(file, user, group)
-    file.chmod(0o2755)
-    number = file.stat().st_ino
-    assert write(bench, file).success
-    assert (file.read_text(), facts(file)) == ("new", (0o2755, user, group))
-    assert file.stat().st_ino != number
+def test_a_file_that_is_replaced_keeps_its_owner(bench, report, user, group):
+    os.chown(report, user, group)
+    report.chmod(0o2755)
+    number = report.stat().st_ino
+    assert write(bench, report).success
+    assert (report.read_text(), facts(report)) == ("new", (0o2755, user, group))
+    assert report.stat().st_ino != number
 
 
-def test_a_file_that_is_replaced_keeps_its_extended_attributes(bench, tmp_path):
-    file = tmp_path / "report"
-    file.write_text("old")
+def test_a_file_that_is_replaced_keeps_its_extended_attributes(bench, report):
     try:
-        os.setxattr(file, "user.tag", b"blue")
+        os.setxattr(report, "user.tag", b"blue")
     except OSError:
         pytest.skip("this file system has no extended attributes")
-    assert write(bench, file).success
-    assert (file.read_text(), os.getxattr(file, "user.tag")) == ("new", b"blue")
+    assert write(bench, report).success
+    assert (report.read_text(), os.getxattr(report, "user.tag")) == ("new", b"blue")
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -125,20 +127,18 @@ def test_a_link_that_leads_to_itself_is_refused(bench, tmp_path):
     assert "link: Too many levels of symbolic links" in write(bench, tmp_path / "link").error.message
 
 
-def test_a_folder_is_refused_with_what_to_do(bench, tmp_path):
-    error = write(bench, tmp_path).error
+def test_a_folder_is_refused_with_what_to_do(refused, tmp_path):
+    error = refused("write-file", file_path=tmp_path, content="new")
     assert f"Cannot write {tmp_path}: Is a directory" in error.message
     assert error.suggestions == ("Name a file in it",)
 
 
-def test_a_file_with_two_names_keeps_both(bench, tmp_path):
-    file, other = tmp_path / "report", tmp_path / "other"
-    file.write_text("a longer old text")
-    other.hardlink_to(file)
-    assert write(bench, file).success
-    assert (file.read_text(), other.read_text()) == ("new", "new")
+def test_a_file_with_two_names_keeps_both(bench, report, tmp_path):
+    (tmp_path / "other").hardlink_to(report)
+    assert write(bench, report, "n").success
+    assert (report.read_text(), (tmp_path / "other").read_text()) == ("n", "n")
     [warning] = [problem.message for problem in bench.warnings]
-    assert warning.startswith(f"{file} was written in place: it has further names")
+    assert warning.startswith(f"{report} was written in place: it has further names")
 
 
 @pytest.mark.parametrize("content", ["new", "a new text that is longer than the old one"])
@@ -182,19 +182,15 @@ def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, tmp_path, append):
-    file = tmp_path / "report"
-    file.write_text("old")
+def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, report, append):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    content = "x" * (24 << 20)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, before[1]))
     try:
-        error = write(bench, file, content, append=append).error
+        error = write(bench, report, "x" * (24 << 20), append=append).error
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "File too large" in error.message
-    assert file.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
+    assert report.read_text() == "old"
 
 
 @pytest.mark.usefixtures("pflow_home")
@@ -235,12 +231,11 @@ def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
     assert "busy" in done.stderr
 
 
-def test_a_file_that_is_named_by_its_descriptor_stays_the_same_file(bench, tmp_path):
-    file = tmp_path / "report"
-    with file.open("w") as opened:
+def test_a_file_that_is_named_by_its_descriptor_stays_the_same_file(bench, report):
+    with report.open("w") as opened:
         assert write(bench, f"/proc/self/fd/{opened.fileno()}").success
-        assert os.fstat(opened.fileno()).st_ino == file.stat().st_ino
-    assert file.read_text() == "new"
+        assert os.fstat(opened.fileno()).st_ino == report.stat().st_ino
+    assert report.read_text() == "new"
     assert bench.warnings == []
 
 

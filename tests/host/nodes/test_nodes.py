@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -6,112 +5,91 @@ import threading
 
 import pytest
 from special_paths import KINDS, special_path
+from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.contract import NodeSource
 from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
 
-def one(node_type, **params):
-    return {"nodes": [{"id": "n", "type": node_type, "params": params}]}
-
-
-def test_echo_passes_its_message_on_with_its_type(bench):
-    assert bench.run(one("echo", message={"a": [1]})).outputs == {"message": {"a": [1]}}
+def test_echo_passes_its_message_on_with_its_type(bench, one):
+    assert one("echo", message={"a": [1]}).outputs == {"message": {"a": [1]}}
     from_root = {"inputs": {"message": {}}, "nodes": [{"id": "echo"}]}
     assert bench.run(from_root, message="hi").outputs == {"message": "hi"}
 
 
-def test_a_file_is_written_and_read_back_byte_for_byte(bench, tmp_path):
-    path = tmp_path / "new" / "a.txt"
-    text = "first\r\nsecond\n\u00e9"
-    assert bench.run(one("write-file", file_path=str(path), content=text)).outputs == {
-        "file_path": str(path),
-        "size": 16,
-    }
-    assert bench.run(one("read-file", file_path=str(path))).outputs == {
-        "content": text,
-        "file_path": str(path),
-    }
+def test_a_file_is_written_and_read_back_byte_for_byte(one, tmp_path):
+    path, text = tmp_path / "new" / "a.txt", "first\r\nsecond\n\u00e9"
+    written = one("write-file", file_path=path, content=text).outputs
+    assert written == {"file_path": str(path), "size": 16}
+    assert one("read-file", file_path=path).outputs == {"content": text, "file_path": str(path)}
 
 
-def test_a_file_can_be_appended_to(bench, tmp_path):
-    path = tmp_path / "a.txt"
+def test_a_file_can_be_appended_to(one, tmp_path):
     for line in ("a\n", "b\n"):
-        assert bench.run(one("write-file", file_path=str(path), content=line, append=True)).success
-    assert path.read_text() == "a\nb\n"
+        assert one("write-file", file_path=tmp_path / "a.txt", content=line, append=True).success
+    assert (tmp_path / "a.txt").read_text() == "a\nb\n"
 
 
-def test_values_are_written_as_json(bench, tmp_path):
-    path = tmp_path / "a.json"
-    assert bench.run(one("write-file", file_path=str(path), content={"a": [1]})).success
-    assert path.read_text() == '{\n  "a": [\n    1\n  ]\n}\n'
+def test_values_are_written_as_json(one, tmp_path):
+    assert one("write-file", file_path=tmp_path / "a.json", content={"a": [1]}).success
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    1\n  ]\n}\n'
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("name", "params", "message"),
     [
-        ({"file_path": "{}/missing"}, "Cannot read {}/missing: No such file or directory"),
-        ({"file_path": "{}"}, "Cannot read {}: Is a directory"),
-        ({"file_path": "{}/latin"}, "Cannot read {}/latin: it is not utf-8 text"),
-        ({"file_path": "{}/latin", "encoding": "utf-9"}, "Cannot read {}/latin: unknown encoding utf-9"),
+        ("/missing", {}, "No such file or directory"),
+        ("", {}, "Is a directory"),
+        ("/latin", {}, "it is not utf-8 text"),
+        ("/latin", {"encoding": "utf-9"}, "unknown encoding utf-9"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_with_the_reason(bench, tmp_path, params, message):
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(refused, tmp_path, name, params, message):
     (tmp_path / "latin").write_bytes(b"\xe9")
-    filled = {key: value.format(tmp_path) for key, value in params.items()}
-    outcome = bench.run(one("read-file", **filled))
-    assert outcome.error.message == f"Node n (read-file) failed: {message.format(tmp_path)}"
-    assert outcome.error.details["file_path"] == filled["file_path"]
-
-
-def test_a_file_that_cannot_be_written_is_named_with_the_reason(bench, tmp_path):
-    (tmp_path / "file").write_text("")
-    outcome = bench.run(one("write-file", file_path=str(tmp_path / "file" / "below"), content="x"))
-    assert "Cannot write" in outcome.error.message
+    error = refused("read-file", file_path=f"{tmp_path}{name}", **params)
+    assert error.message == f"Node n (read-file) failed: Cannot read {tmp_path}{name}: {message}"
+    assert error.details["file_path"] == f"{tmp_path}{name}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("node", "params"), [("read-file", {}), ("write-file", {"content": "x"})])
-def test_what_is_no_regular_file_is_refused_unless_asked_for(bench, tmp_path, node, params, kind):
+def test_what_is_no_regular_file_is_refused_unless_asked_for(refused, tmp_path, node, params, kind):
     with special_path(kind, tmp_path / "file") as path:
-        refused = bench.run(one(node, file_path=str(path), **params)).error
-    assert "file: it is a " in refused.message
-    assert "not a regular file" in refused.message
+        error = refused(node, file_path=path, **params)
+    assert "file: it is a " in error.message
+    assert "not a regular file" in error.message
     hint = "Name a regular file" if kind == "socket" else "Set special_files to true if it is meant"
-    assert refused.suggestions == (hint,)
+    assert error.suggestions == (hint,)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "pipe with a writer", "terminal"])
-def test_a_special_file_is_read_for_as_long_as_the_timeout(bench, tmp_path, kind):
+def test_a_special_file_is_read_for_as_long_as_the_timeout(refused, tmp_path, kind):
     with special_path(kind, tmp_path / "file") as path:
-        failed = bench.run(one("read-file", file_path=str(path), special_files=True, timeout=0.1)).error
-    assert "it took longer than 0.1 seconds" in failed.message
+        error = refused("read-file", file_path=path, special_files=True, timeout=0.1)
+    assert "it took longer than 0.1 seconds" in error.message
 
 
-def test_an_endless_device_is_read_up_to_the_limit(bench):
-    workflow = one("read-file", file_path="/dev/zero", special_files=True, max_mb=2)
-    failed = bench.run(workflow).error
-    assert "Cannot read /dev/zero: it is larger than 2 MiB" in failed.message
-    assert failed.suggestions == ("Raise max_mb if it is meant",)
+def test_an_endless_device_is_read_up_to_the_limit(refused):
+    error = refused("read-file", file_path="/dev/zero", special_files=True, max_mb=2)
+    assert "Cannot read /dev/zero: it is larger than 2 MiB" in error.message
+    assert error.suggestions == ("Raise max_mb if it is meant",)
 
 
 @pytest.mark.parametrize("params", [{"max_mb": 0}, {"timeout": -1}])
-def test_a_limit_of_nothing_is_refused(bench, tmp_path, params):
-    message = bench.run(one("read-file", file_path=str(tmp_path), **params)).error.message
+def test_a_limit_of_nothing_is_refused(refused, tmp_path, params):
+    message = refused("read-file", file_path=tmp_path, **params).message
     assert f"parameter {next(iter(params))} must be more than 0" in message
 
 
-def test_pipes_are_read_and_written_where_asked_for(bench, tmp_path):
+def test_pipes_are_read_and_written_where_asked_for(one, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writing = threading.Thread(target=pipe.write_text, args=("text",))
     writing.start()
-    workflow = one("read-file", file_path=str(pipe), special_files=True)
-    assert bench.run(workflow).outputs["content"] == "text"
+    assert one("read-file", file_path=pipe, special_files=True).outputs["content"] == "text"
     writing.join(10)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    workflow = one("write-file", file_path=str(pipe), content="more", special_files=True)
-    assert bench.run(workflow).outputs["size"] == 4
+    assert one("write-file", file_path=pipe, content="more", special_files=True).outputs["size"] == 4
     assert os.read(reader, 10) == b"more"
     os.close(reader)
 
@@ -119,15 +97,14 @@ def test_pipes_are_read_and_written_where_asked_for(bench, tmp_path):
 @pytest.mark.parametrize(("append", "retries"), [(False, 2), (True, None)])
 def test_writing_is_tried_again_where_asked_for_but_not_appending(bench, tmp_path, append, retries):
     (tmp_path / "file").write_text("")
-    workflow = one("write-file", file_path=str(tmp_path / "file" / "below"), content="x", append=append)
-    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
-    [step] = json.loads(bench.run(workflow).trace_path.read_text())["steps"]
-    assert step["details"].get("retries") == retries
+    params = {"file_path": str(tmp_path / "file" / "below"), "content": "x", "append": append}
+    outcome = bench.run(flow(step("n", "write-file", params, retry={"max": 2, "wait": 0})))
+    assert "Cannot write" in outcome.error.message
+    assert trace_of(outcome)["steps"][0]["details"].get("retries") == retries
 
 
 def test_a_retry_of_a_command_is_warned_of(bench):
-    workflow = one("shell", command=["true"])
-    workflow["nodes"][0]["retry"] = {"max": 1}
+    workflow = flow(step("n", "shell", {"command": ["true"]}, retry={"max": 1}))
     assert [problem.path for problem in bench.host.runner.validate(workflow)] == ["$.nodes[0].retry"]
     assert bench.host.registry.get("shell").to_dict()["retryable"] is False
 
