@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_OPTIONS = [
+HEADLESS = [
     "--headless",
     "--no-sandbox",  # root cannot have it
     "--disable-gpu",
@@ -29,7 +29,6 @@ _OPTIONS = [
     "--disable-sync",
     "--no-proxy-server",
     "--ignore-certificate-errors",  # the CA of a test is unknown to it
-    "--remote-debugging-pipe",
 ]
 # Chromium reads from descriptor 3 and writes to 4.
 _START = """import os, sys
@@ -128,7 +127,7 @@ def browsing(chromium: str, folder: Path) -> Iterator[Browser]:
     answers, answers_written = os.pipe()
     command = [
         *(sys.executable, "-c", _START, str(requests_read), str(answers_written)),
-        *(chromium, *_OPTIONS, f"--user-data-dir={folder}"),
+        *(chromium, *HEADLESS, "--remote-debugging-pipe", f"--user-data-dir={folder}"),
     ]
     process = subprocess.Popen(
         command, pass_fds=(requests_read, answers_written), stderr=subprocess.DEVNULL, start_new_session=True

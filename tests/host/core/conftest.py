@@ -1,3 +1,4 @@
+import json
 import sys
 from contextlib import contextmanager
 from itertools import count
@@ -16,6 +17,17 @@ def home(monkeypatch, tmp_path):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("PFLOW_DISABLE_PLUGINS", raising=False)
     return tmp_path / "home"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a workflow to a file, and return the name by which it is run in its folder."""
+
+    def write(workflow, name="wf.json"):
+        (tmp_path / name).write_text(json.dumps(workflow))
+        return name
+
+    return write
 
 
 @pytest.fixture

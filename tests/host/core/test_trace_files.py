@@ -7,6 +7,7 @@ import subprocess
 from html import unescape
 
 import pytest
+from browser import HEADLESS
 from screen import Screen
 from workflow_parts import edge, flow, step
 
@@ -26,17 +27,8 @@ EVIL = "</pre></details><script>document.title = 'broken in'</script><img src=x 
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(workflow, name="wf.json"):
-        (tmp_path / name).write_text(json.dumps(workflow))
-
-    return write
-
-
-@pytest.fixture
 def ran(pflow, write):
-    write(WORKFLOW)
-    finished = pflow("run", "wf.json", f"text={EVIL}", "--json")
+    finished = pflow("run", write(WORKFLOW), f"text={EVIL}", "--json")
     assert finished.exit_code == 1
     return finished.envelope["trace_path"].rpartition("/")[2].removesuffix(".json")
 
@@ -44,10 +36,8 @@ def ran(pflow, write):
 STEERING = "\x1b[31m\x1b]0;title\x07\x9b2J\x08\u202eturned"
 
 
-def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
-    node = step("no", "read-file", {"file_path": f"{STEERING} no"})
-    (tmp_path / "wf.json").write_text(json.dumps(flow(node)))
-    ran = pflow("run", "wf.json", "--json")
+def test_no_text_that_a_node_made_steers_the_terminal(pflow, write):
+    ran = pflow("run", write(flow(step("no", "read-file", {"file_path": f"{STEERING} no"}))), "--json")
     assert STEERING in ran.envelope["error"]["message"]
     shown = [ran.stderr, pflow("trace", "list").stdout, pflow("trace", "show").stdout]
     escaped = r"Cannot read \u001b[31m\u001b]0;title\u0007\u009b2J\u0008\u202eturned no"
@@ -74,9 +64,13 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert 'inputs: {\n    "text": "again"\n  }' in shown
 
 
-def test_the_list_says_whether_a_run_succeeded_or_why_it_failed(pflow, ran, write):
-    write(GOOD, "good.json")
-    assert pflow("run", "good.json").exit_code == 0
+@pytest.fixture
+def good(pflow, ran, write):
+    """A run that succeeded, after the one that failed."""
+    assert pflow("run", write(GOOD, "good.json")).exit_code == 0
+
+
+def test_the_list_says_whether_a_run_succeeded_or_why_it_failed(pflow, good):
     header, good, bad = pflow("trace", "list").stdout.splitlines()
     assert header.split() == ["RUN", "RESULT", "STARTED", "TIME", "STEPS", "WORKFLOW", "ERROR"]
     assert re.fullmatch(r"\S+  ok      just now +\d+ ms +1  good.json", good)
@@ -89,10 +83,7 @@ def test_a_list_of_failed_runs_has_their_errors_on_a_narrow_terminal_too(ran, pf
     assert "Node read" in screen.lines[1]
 
 
-def test_the_list_is_narrowed_by_result_workflow_and_time(pflow, ran, write, pflow_home):
-    write(GOOD, "good.json")
-    assert pflow("run", "good.json").exit_code == 0
-
+def test_the_list_is_narrowed_by_result_workflow_and_time(pflow, ran, good, pflow_home):
     def listed(*options):
         envelope = pflow("trace", "list", "--json", *options).envelope
         assert envelope["total"] == len(envelope["data"])
@@ -109,8 +100,8 @@ def test_the_list_is_narrowed_by_result_workflow_and_time(pflow, ran, write, pfl
 
 def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, write):
     nodes = [step(name, "echo", {"message": f"it is {name}"}) for name in "ab"]
-    write({"nodes": nodes, "outputs": {"all": "${a.message} and ${b.message}"}})
-    assert pflow("run", "wf.json").exit_code == 0
+    outputs = {"all": "${a.message} and ${b.message}"}
+    assert pflow("run", write(flow(*nodes, outputs=outputs))).exit_code == 0
     heading, _, first, second, both, more, page = pflow("trace", "show").stdout.splitlines()
     assert re.fullmatch(r"wf.json: run \S+ ok in \d+ ms, just now", heading)
     for name, line in (("a", first), ("b", second)):
@@ -131,14 +122,10 @@ def nested(pflow, write):
     exits = step("do", "shell", {"command": ["sh", "-c", "exit ${n}"]})
     of_item = {"workflow": flow(exits, inputs={"n": {}}), "n": "${item}"}
     batch = {"items": [0, 3], "error_handling": "continue"}
-    write(
-        flow(
-            step("not", "echo", {"message": "no"}, when="1 > 2"),
-            step("outer", "workflow", {"workflow": inside}),
-            step("each", "workflow", of_item, batch=batch),
-        )
-    )
-    assert pflow("run", "wf.json").exit_code == 0
+    skipped = step("not", "echo", {"message": "no"}, when="1 > 2")
+    outer = step("outer", "workflow", {"workflow": inside})
+    each = step("each", "workflow", of_item, batch=batch)
+    assert pflow("run", write(flow(skipped, outer, each))).exit_code == 0
 
 
 def test_the_steps_of_a_workflow_that_a_step_ran_are_shown_in_it(pflow, nested):
@@ -167,13 +154,9 @@ def test_a_step_inside_another_is_found_by_its_id(pflow, nested):
     assert "Did you mean outer/in?" in pflow("trace", "show", "--step", "in").stderr
 
 
+OF_FILES = {"items": "${files}", "error_handling": "continue"}
 BATCH = flow(
-    step(
-        "read",
-        "read-file",
-        {"file_path": "${item}.txt"},
-        batch={"items": "${files}", "error_handling": "continue"},
-    ),
+    step("read", "read-file", {"file_path": "${item}.txt"}, batch=OF_FILES),
     step("bad", "shell", {"command": ["sh", "-c", "echo why >&2; exit 3"]}),
     step("rescue", "echo", {"message": "rescued"}),
     inputs={"files": {"type": "list"}},
@@ -182,11 +165,10 @@ BATCH = flow(
 
 
 @pytest.fixture
-def batched(pflow, tmp_path):
+def batched(pflow, write, tmp_path):
     """A run that went on after two failed items of a batch, and after a failure that an edge handled."""
     (tmp_path / "a.txt").write_text("the text\n")
-    (tmp_path / "wf.json").write_text(json.dumps(BATCH))
-    finished = pflow("run", "wf.json", 'files=["a", "b", "a", "c"]')
+    finished = pflow("run", write(BATCH), 'files=["a", "b", "a", "c"]')
     assert (finished.exit_code, finished.stdout) == (0, "rescued\n")
     return finished
 
@@ -239,7 +221,7 @@ def test_a_step_tells_its_errors_first_and_nothing_twice(batched, pflow):
     assert [text.count(word) for word in ("ended with exit code 3", '"exit_code": 3', "handled")] == [1, 1, 1]
 
 
-def test_only_what_failed_is_shown_if_that_is_asked(batched, pflow, tmp_path):
+def test_only_what_failed_is_shown_if_that_is_asked(batched, pflow, write):
     text = pflow("trace", "show", "--failed").stdout
     heads = [line.partition(" ")[0] for line in text.splitlines() if re.match(r"\S+ \([a-z-]+\)  ", line)]
     assert heads == ["read[1]", "read[3]", "bad"]
@@ -253,38 +235,32 @@ def test_only_what_failed_is_shown_if_that_is_asked(batched, pflow, tmp_path):
     assert pflow("trace", "show", "--failed", "--full").exit_code == 2
     assert pflow("run", "wf.json", "files=[]").exit_code == 0
     assert "bad (shell)" in pflow("trace", "show", "--failed").stdout
-    echo = flow(step("say", "echo", {"message": "x"}))
-    (tmp_path / "echo.json").write_text(json.dumps(echo))
-    pflow("run", "echo.json")
+    pflow("run", write(GOOD))
     assert pflow("trace", "show", "--failed").stdout.endswith("No step failed\n")
 
 
-def test_failed_items_beyond_those_that_the_trace_keeps_are_counted(pflow, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps(BATCH))
-    pflow("run", "wf.json", f"files={json.dumps([f'no{number}' for number in range(14)])}")
+def test_failed_items_beyond_those_that_the_trace_keeps_are_counted(pflow, write):
+    pflow("run", write(BATCH), f"files={json.dumps([f'no{number}' for number in range(14)])}")
     assert "\n4 more items of read failed\n" in pflow("trace", "show", "--failed").stdout
     late = pflow("trace", "show", "--step", "read[12]").stdout
     assert re.search(r"read\[12\] .*failed\n  error: Cannot read no12.txt.*\n  item: no12", late)
 
 
-def test_an_item_that_failed_is_shown_also_inside_another_and_where_no_param_has_it(pflow, tmp_path):
+def test_an_item_that_failed_is_shown_also_inside_another_and_where_no_param_has_it(pflow, write):
     fails = step("do", "shell", {"command": ["sh", "-c", "exit 3"]}, batch={"items": "${names}"})
     inside = flow(fails, inputs={"names": {"type": "list"}})
     of_item = {"workflow": inside, "names": "${item}"}
     outer = step("each", "workflow", of_item, batch={"items": [["ann", "bob"]], "error_handling": "continue"})
-    (tmp_path / "wf.json").write_text(json.dumps(flow(outer)))
-    pflow("run", "wf.json")
+    pflow("run", write(flow(outer)))
     text = pflow("trace", "show", "--failed").stdout
     assert re.search(r"each/do\[0\]\[0\] \(shell\) .*\n  error: .* exit code 3\n  item: ann\n", text)
 
 
-def test_the_note_of_a_step_has_its_whole_error_in_one_line(pflow, tmp_path):
+def test_the_note_of_a_step_has_its_whole_error_in_one_line(pflow, write):
     lines = ["sh", "-c", "printf '{\\n  \"error\": 7\\n}' >&2; exit 3"]
-    (tmp_path / "wf.json").write_text(json.dumps(flow(step("bad", "shell", {"command": lines}))))
-    pflow("run", "wf.json")
-    words = 'exit code 3: { "error": 7 }'
-    assert words in pflow("trace", "show").stdout
-    assert words in pflow("trace", "list").stdout
+    pflow("run", write(flow(step("bad", "shell", {"command": lines}))))
+    for command in ("show", "list"):
+        assert 'exit code 3: { "error": 7 }' in pflow("trace", command).stdout
 
 
 def test_what_failed_inside_a_step_stands_for_it(nested, pflow):
@@ -297,23 +273,20 @@ def test_what_failed_inside_a_step_stands_for_it(nested, pflow):
 
 def test_a_page_shows_steps_inside_others_and_none_that_was_skipped_as_failed(pflow, nested):
     page = pflow("trace", "view", "--output", "-").stdout.partition("</style>")[2]
-    assert re.search(
-        r'class="step skipped">\n<summary><span class="name opener" [^>]*><span>○ <bdi>not', page
-    )
+    skipped = r'class="step skipped">\n<summary><span class="name opener" [^>]*><span>○ <bdi>not'
+    assert re.search(skipped, page)
     outer = page.partition("outer</bdi>")[2].partition('<details class="step fine">')
     assert "outer/in</bdi>" in outer[2]
     assert "</details>" not in outer[0]
-    assert re.search(
-        r'<details class="item failed">\n.*each\[1\]</span>.*\n.*<details class="step failed">', page
-    )
+    failed = r'<details class="item failed">\n.*each\[1\]</span>.*\n.*<details class="step failed">'
+    assert re.search(failed, page)
     assert page.count('class="step failed"') == 1
     assert 'failed" open' not in page
 
 
-def test_a_run_leaves_a_trace_once_it_has_begun_and_none_if_it_is_refused(pflow, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps(WORKFLOW))
-    broken = flow(step("a", "no-such-node"))
-    (tmp_path / "broken.json").write_text(json.dumps(broken))
+def test_a_run_leaves_a_trace_once_it_has_begun_and_none_if_it_is_refused(pflow, write):
+    write(WORKFLOW)
+    write(flow(step("a", "no-such-node")), "broken.json")
     for words in (("wf.json",), ("wf.json", "texd=x"), ("broken.json",), ("none.json",)):
         refused = pflow("run", *words)
         assert refused.exit_code == 2
@@ -416,21 +389,6 @@ addEventListener("load", () => {
 """
 
 
-HEADLESS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    # It is to look at one file of this machine and to ask nobody for anything.
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--dump-dom",
-    "--virtual-time-budget=3000",
-]
-
-
 @pytest.fixture
 def browse(pflow, pflow_home, tmp_path, chromium):
     """Open the page of the planted run in a browser, changed by `change`, and return its final DOM."""
@@ -443,7 +401,15 @@ def browse(pflow, pflow_home, tmp_path, chromium):
         page = tmp_path / "page.html"
         page.write_text(change(page.read_text()))
         profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [chromium, *HEADLESS, f"--window-size={size}", profile, page.as_uri()]
+        command = [
+            chromium,
+            *HEADLESS,
+            "--dump-dom",
+            "--virtual-time-budget=3000",
+            f"--window-size={size}",
+            profile,
+            page.as_uri(),
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
 
     return open_page
@@ -543,10 +509,11 @@ def test_a_failed_item_of_a_batch_says_why(page_of):
     assert "darker where more items ran" in page
 
 
-def of_two_items(second, **step):
-    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [second, [1, 900, 100, True]]}
-    whole = {"id": "each", "type": "t", "offset": 0, "milliseconds": 1000, **step}
-    return {"success": True, "milliseconds": 1000, "steps": [{**whole, "details": {"batch": batch}}]}
+def of_two_items(first, begin=0, **step):
+    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [first, [1, begin + 900, 100, True]]}
+    whole = {"id": "each", "type": "t", "offset": begin, "milliseconds": 1000, **step}
+    steps = [{**whole, "details": {"batch": batch}}]
+    return {"success": True, "milliseconds": begin + 1000, "steps": steps}
 
 
 def test_the_bar_of_a_batch_begins_when_what_it_waited_for_was_there(page_of):
@@ -556,9 +523,12 @@ def test_the_bar_of_a_batch_begins_when_what_it_waited_for_was_there(page_of):
     assert page.count('class="time">100 ms<') == 2
 
 
+def bar_of(page):
+    return page.partition('class="bar density"')[2].partition("</span>")[0]
+
+
 def test_the_bar_of_a_batch_is_dark_where_items_ran_and_pale_where_none_did(page_of):
-    page = page_of(of_two_items([0, 0, 100, True]))
-    bar = page.partition('class="bar density"')[2].partition("</span>")[0]
+    bar = bar_of(page_of(of_two_items([0, 0, 100, True])))
     shades = [float(shade) for shade in re.findall(r" / (\d\.\d+)\)", bar)]
     assert shades[0] == shades[-1] == max(shades)
     middle = shades[len(shades) // 3 : -len(shades) // 3]
@@ -567,16 +537,12 @@ def test_the_bar_of_a_batch_is_dark_where_items_ran_and_pale_where_none_did(page
 
 
 def test_the_bar_of_a_batch_has_the_same_shades_whenever_the_batch_began(page_of):
-    def shades(begin):
-        times = [[0, begin, 100, True], [1, begin + 900, 100, False]]
-        batch = {"count": 2, "succeeded": 1, "failed": 1, "times": times}
-        step = {"id": "each", "type": "t", "offset": begin, "milliseconds": 1000, "details": {"batch": batch}}
-        page = page_of({"success": True, "milliseconds": begin + 1000, "steps": [step]})
-        bar = page.partition('class="bar density"')[2].partition("</span>")[0]
-        return bar.partition(";background")[2]
-
-    assert shades(4000) == shades(0)
-    assert "linear-gradient" in shades(4000)
+    early, late = (
+        bar_of(page_of(of_two_items([0, begin, 100, True], begin))).partition(";background")[2]
+        for begin in (0, 4000)
+    )
+    assert early == late
+    assert "linear-gradient" in late
 
 
 def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():
@@ -588,10 +554,8 @@ def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():
 
 
 def test_a_handled_failure_says_that_it_was_and_a_long_name_can_be_read(page_of):
-    steps = [
-        {"id": LONG, "type": "workflow:{x}", "error": "no", "outputs": {"error": "no"}, "action": "error"}
-    ]
-    page = page_of({"success": True, "steps": steps})
+    failed = {"error": "no", "outputs": {"error": "no"}, "action": "error"}
+    page = page_of({"success": True, "steps": [{"id": LONG, "type": "workflow:{x}", **failed}]})
     assert f'title="! {LONG} workflow handled"' in page
     assert "Outputs" not in page  # they only repeat the error
     assert "Action" not in page
@@ -649,14 +613,13 @@ def test_in_a_browser_no_script_runs_in_the_page(browse):
 
 
 def test_the_path_of_a_trace_stands_for_it_also_that_of_a_copy(pflow, ran, tmp_path, pflow_home):
-    path = pflow_home / "state" / "traces" / f"{ran}.json"
-    copy = tmp_path / "copy.json"
+    path, copy = pflow_home / "state" / "traces" / f"{ran}.json", tmp_path / "copy.json"
     shutil.copy(path, copy)
     shown = pflow("trace", "show", ran, "--json").envelope["data"]
-    for given in (path, copy, os.path.relpath(copy, tmp_path)):
-        assert pflow("trace", "show", str(given), "--json").envelope["data"] == shown
-    assert pflow("trace", "view", str(copy), "--output", "page.html").exit_code == 0
-    missing = pflow("trace", "show", str(tmp_path / "none.json"))
+    for given in (path, copy, "copy.json"):
+        assert pflow("trace", "show", given, "--json").envelope["data"] == shown
+    assert pflow("trace", "view", copy, "--output", "page.html").exit_code == 0
+    missing = pflow("trace", "show", tmp_path / "none.json")
     assert missing.exit_code != 0
     assert "No such file" in missing.stderr
 
