@@ -1,10 +1,13 @@
-"""A registry of a few node types, for checks of workflows."""
+"""A registry of a few node types, for checks of workflows, and a source of some for a whole host."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Problem, Sketch, hookimpl
 
 NOTHING = Interface()
 
@@ -44,3 +47,32 @@ class NodeTypes:
 
     def upgrade(self, node: Any) -> Any:
         return None
+
+
+class ListedNodes(NodeSource):
+    """The entries and sketches in `found`; a node with a sketch has an entry that says no more."""
+
+    def __init__(self, name: str, *found: Entry | Sketch, prefixes: tuple[str, ...] = ("t-",)) -> None:
+        self.name = name
+        self.prefixes = prefixes
+        self.found = list(found)
+
+    def fingerprint(self) -> str:
+        return ascii([(it.node, it.description) for it in self.found])
+
+    def get(self, node_type: str) -> Entry | None:
+        found = next((it for it in self.found if it.node == node_type), None)
+        if isinstance(found, Sketch):
+            return entry_of(node_type, description=found.description, family=found.family)
+        return found
+
+    def entries(self) -> Iterator[Entry]:
+        return (it for it in self.found if isinstance(it, Entry))
+
+    def sketches(self) -> Iterator[Sketch]:
+        return chain(super().sketches(), (it for it in self.found if isinstance(it, Sketch)))
+
+
+def plugin_of(*sources: Any, name: str = "nodes") -> Any:
+    """Return a plugin with some node sources."""
+    return SimpleNamespace(plugin_name=name, pflow_register_nodes=hookimpl(lambda host: sources))

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from node_types import ListedNodes, plugin_of
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, Suggestion, hookimpl
+from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.standard_streams import to_json
@@ -459,27 +460,10 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, saved):
     assert f"  - warning: {told}" in err
 
 
-class Voices(NodeSource):
-    name = "voice"
-    prefixes = ("voice-",)
-
-    def fingerprint(self):
-        return ""
-
-    def get(self, node_type):
-        return None
-
-    def entries(self):
-        return iter(())
-
-
 def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
-    class Broken(Voices):
-        def entries(self):
-            return 1 / 0
-
-    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Broken()]))
-    code, _, err = pflow("registry", "validate", plugins=[plugin])
+    broken = ListedNodes("voice")
+    broken.entries = lambda: 1 / 0
+    code, _, err = pflow("registry", "validate", plugins=[plugin_of(broken)])
     assert code == 2
     assert "failed to list its nodes" in err
 
@@ -495,10 +479,9 @@ def test_plugins_are_listed_with_what_they_bring(pflow, shouting):
 def test_config_path_names_every_file_with_its_role_and_what_a_source_reads(pflow, home, tmp_path):
     (home / "config").mkdir(parents=True)
     (home / "config" / "voice.toml").touch()
-    source = Voices()
+    source = ListedNodes("voice")
     source.files = {tmp_path / "voices": "recorded voices"}
-    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [source]))
-    rows = envelope(pflow("config", "path", "--json", plugins=[plugin])[1])["data"]
+    rows = envelope(pflow("config", "path", "--json", plugins=[plugin_of(source)])[1])["data"]
     found = {row["path"]: (row["role"], row["exists"]) for row in rows}
     assert found[str(home / "config" / "settings.json")] == ("settings", False)
     assert found[str(home / "config" / "voice.toml")] == ("config of a plugin", True)

@@ -1,9 +1,11 @@
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from node_types import ListedNodes, plugin_of
 
-from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.contract import Discovery, Match, Sketch
 from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clause_texts, clauses, words
 from pflow_mcp_plugin.host.registry.discovery import discover, fitting
 from pflow_mcp_plugin.host.registry.node_index import open_index
@@ -33,10 +35,22 @@ OFFICE = [
 
 
 @pytest.fixture
-def find(tmp_path):
-    index = open_index(tmp_path, "1", lambda: (OFFICE, True))
-    yield lambda task, limit=10: [row.labels["tool"] for row in discover(index, task, limit)]
-    index.close()
+def found_among(tmp_path):
+    """Return the labels of the nodes among some that discovery finds for a task."""
+
+    def found_among(sketches, task, limit=10, label="tool"):
+        index = open_index(tmp_path, "1", lambda: (sketches, True))
+        try:
+            return [row.labels[label] for row in discover(index, task, limit)]
+        finally:
+            index.close()
+
+    return found_among
+
+
+@pytest.fixture
+def find(found_among):
+    return partial(found_among, OFFICE)
 
 
 def test_each_part_of_a_task_gets_its_node(find):
@@ -49,20 +63,17 @@ def test_other_words_for_the_same_are_known(find):
     assert find("dispatch a mail", 1) == ["send"]
 
 
-def test_the_company_of_a_node_decides_between_equals(tmp_path):
+def test_the_company_of_a_node_decides_between_equals(found_among):
     equals = [sketch("bank", "list", "List items"), sketch("zoo", "list", "List items of it")]
     telling = [sketch("zoo", "feed", "Feed the lions and tigers"), sketch("bank", "pay", "Pay a bill")]
-    index = open_index(tmp_path, "1", lambda: (equals + telling, True))
-    assert discover(index, "list the items, feed the lions", 2)[1].labels["server"] == "zoo"
-    index.close()
+    task = "list the items, feed the lions"
+    assert found_among(equals + telling, task, 2, "server")[1] == "zoo"
 
 
-def test_a_twin_on_another_server_comes_after_what_else_fits(tmp_path):
+def test_a_twin_on_another_server_comes_after_what_else_fits(found_among):
     twins = [sketch(f"disk{number}", "readFile", "Read a text file") for number in range(5)]
-    index = open_index(tmp_path, "1", lambda: ([*twins, sketch("disk0", "fileSize", "Size of a file")], True))
-    found = [row.labels["tool"] for row in discover(index, "read the text file", 3)]
+    found = found_among([*twins, sketch("disk0", "fileSize", "Size of a file")], "read the text file", 3)
     assert found.count("fileSize") == 1
-    index.close()
 
 
 @pytest.mark.parametrize("task", ["", "?!", "the of and", '") * ^ {:-', "\udcff zzz", "'a" * 9_000])
@@ -112,25 +123,7 @@ def test_the_forms_of_a_word_are_one_to_the_thesaurus(tmp_path, forms):
 
 @pytest.fixture
 def office(open_with):
-    class Office(NodeSource):
-        name = "t"
-        prefixes = ("t-",)
-
-        def fingerprint(self):
-            return "1"
-
-        def get(self, node_type):
-            known = any(item.node == node_type for item in OFFICE)
-            return Entry(node=node_type, class_name="N", module="m") if known else None
-
-        def entries(self):
-            return iter(())
-
-        def sketches(self):
-            return iter(OFFICE)
-
-    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Office()]))
-    with open_with(plugin) as opened:
+    with open_with(plugin_of(ListedNodes("t", *OFFICE))) as opened:
         yield opened.host.registry
 
 
@@ -227,9 +220,7 @@ def test_discover_shows_what_fits_by_confidence(office, monkeypatch):
     assert sure == sorted(sure, reverse=True)
 
 
-def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
+def test_among_many_nodes_a_word_that_most_have_tells_nothing(found_among):
     many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
-    index = open_index(tmp_path, "1", lambda: (many, True))
-    assert discover(index, "work", 5) == []
-    assert [row.labels["tool"] for row in discover(index, "the work of desk 77", 1)] == ["tool77"]
-    index.close()
+    assert found_among(many, "work", 5) == []
+    assert found_among(many, "the work of desk 77", 1) == ["tool77"]

@@ -3,41 +3,20 @@ import sqlite3
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
+from node_types import ListedNodes, plugin_of
+from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import (
-    Entry,
-    Field,
-    Interface,
-    NodeSource,
-    PflowError,
-    Problem,
-    Sketch,
-    hookimpl,
-)
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch
 from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.node_sources import is_installed
 
 
-class Source(NodeSource):
-    def __init__(self, name, *entries, prefixes=("shout-",), aliases=()):
-        self.name = name
-        self.prefixes = prefixes
-        self.found = list(entries)
-        self.aliases = dict(aliases)
-
-    def fingerprint(self):
-        return "-".join(entry.node for entry in self.found)
-
-    def get(self, node_type):
-        wanted = self.aliases.get(node_type, node_type)
-        return next((entry for entry in self.found if entry.node == wanted), None)
-
-    def entries(self):
-        yield from self.found
+class Source(ListedNodes):
+    def __init__(self, name, *found, prefixes=("shout-",)):
+        super().__init__(name, *found, prefixes=prefixes)
 
     def upgrade(self, node):
         return {**node, "type": "shout-loud"} if node.get("type") == "old" else None
@@ -47,12 +26,12 @@ def entry(node, description="", **options):
     return Entry(node=node, class_name="Node", module="somewhere", description=description, **options)
 
 
-def sketch(node, description=""):
-    return Sketch(node=node, description=description)
+def sketch(node):
+    return Sketch(node=node, description="")
 
 
-def plugin(*sources, name="shout"):
-    return SimpleNamespace(plugin_name=name, pflow_register_nodes=hookimpl(lambda host: sources))
+def plugin(*sources):
+    return plugin_of(*sources, name="shout")
 
 
 def test_a_node_is_found_by_the_source_whose_prefix_fits(open_with):
@@ -107,10 +86,8 @@ def test_a_saved_entry_of_the_older_shape_is_read(open_with, saved):
 
 def test_what_is_exported_can_be_saved_again(open_with):
     params = (Field(key="words", type="str", required=True),)
-    source = Source(
-        "shout", entry("shout-loud", "Say it", interface=Interface(params=params), extra={"own": 1})
-    )
-    with open_with(plugin(source)) as opened:
+    said = entry("shout-loud", "Say it", interface=Interface(params=params), extra={"own": 1})
+    with open_with(plugin(Source("shout", said))) as opened:
         exported = opened.host.registry.export()
     assert exported["nodes"]["shout-loud"]["interface"]["description"] == "Say it"
     with open_with() as opened:
@@ -143,11 +120,8 @@ def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
 
 @pytest.mark.parametrize("method", ["entries", "sketches"])
 def test_a_list_without_a_source_says_so_each_time_and_is_not_kept(open_with, method):
-    class Refused(PflowError):
-        kind = "config"
-
     def refuse():
-        raise Refused("shout.toml, line 2: not TOML", suggestions=("Correct it",))
+        raise PflowError("shout.toml, line 2: not TOML", suggestions=("Correct it",), kind="config")
 
     source = Source("shout", entry("shout-loud"))
     setattr(source, method, refuse)
@@ -155,10 +129,8 @@ def test_a_list_without_a_source_says_so_each_time_and_is_not_kept(open_with, me
         with open_with(plugin(source)) as opened:
             assert "echo" in [row.node for row in opened.host.registry.rows()]
             (told,) = opened.problems
-            assert (told.message, told.suggestion) == (
-                "The nodes of shout are left out: shout.toml, line 2: not TOML",
-                "Correct it",
-            )
+            assert told.message == "The nodes of shout are left out: shout.toml, line 2: not TOML"
+            assert told.suggestion == "Correct it"
     delattr(source, method)
     with open_with(plugin(source)) as opened:
         assert "shout-loud" in [row.node for row in opened.host.registry.rows()]
@@ -330,9 +302,8 @@ def test_sixteen_threads_on_one_host_find_and_run_what_they_would_one_by_one(ope
             return registry.search_rows(text, 5), listed, [match.item.node for match in discovered]
 
         def run(number):
-            first = {"id": "a", "type": "echo", "params": {"message": number}}
-            second = {"id": "b", "type": "echo", "params": {"message": "${a.message}"}}
-            return host.runner.run({"nodes": [first, second]}, {}).outputs
+            nodes = step("a", "echo", {"message": number}), step("b", "echo", {"message": "${a.message}"})
+            return host.runner.run(flow(*nodes), {}).outputs
 
         def one(thread):
             start.wait(60)
@@ -391,11 +362,9 @@ def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
     ids=["name", "description", "parameter"],
 )
 def test_a_source_whose_entries_are_invalid_is_named_and_left_out(open_with, broken):
-    class Broken(Source):
-        def entries(self):
-            yield broken()
-
-    with open_with(plugin(Broken("shout"), Source("zeta", entry("shout-b")))) as opened:
+    source = Source("shout")
+    source.entries = lambda: iter([broken()])
+    with open_with(plugin(source, Source("zeta", entry("shout-b")))) as opened:
         assert [row.node for row in opened.host.registry.rows("shout")] == ["shout-b"]
         assert "(node source shout) failed to list its nodes" in opened.messages
 

@@ -2,14 +2,12 @@
 
 import importlib.util
 import os
-import subprocess
-import sys
-from types import SimpleNamespace
 
 import pytest
+from node_types import ListedNodes, plugin_of
 from tiny_model import write_model
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Sketch, hookimpl
+from pflow_mcp_plugin.contract import PflowError, Sketch
 from pflow_mcp_plugin.host.matching.sentence_model import SentenceModel
 from pflow_mcp_plugin.host.registry import semantic_search
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
@@ -18,47 +16,26 @@ SETTING = "PFLOW_SEMANTIC_MODEL"
 MEANINGS = [("lawyer", "attorney", "hire"), ("barometer", "drizzle"), ("tune", "melody", "hum")]
 
 
-def sketch(tool, description, *params):
-    return Sketch(
-        node=f"t-{tool}",
-        description=description,
-        params=dict.fromkeys(params, ""),
-        family="town",
-        local_name=tool,
-    )
+def sketch(tool, description):
+    return Sketch(node=f"t-{tool}", description=description, family="town", local_name=tool)
 
 
-TOOLS = [
-    sketch("retain", "Hire an attorney"),
-    sketch("outside", "Read the barometer"),
-    sketch("hum", "Hum a melody"),
-]
+SAID = {"retain": "Hire an attorney", "outside": "Read the barometer", "hum": "Hum a melody"}
+TOOLS = [sketch(*said) for said in SAID.items()]
 
 
-class Town(NodeSource):
-    name = "t"
-    prefixes = ("t-",)
+class Town(ListedNodes):
+    """It is closed while it is `broken`."""
 
-    def __init__(self):
-        self.tools = list(TOOLS)
-        self.broken = False
+    broken = False
 
     def fingerprint(self):
-        return " ".join(f"{tool.node} {tool.description}" for tool in self.tools) + " broken" * self.broken
-
-    def get(self, node_type):
-        found = {tool.node: tool for tool in self.tools}.get(node_type)
-        return found and Entry(
-            node=node_type, class_name="N", module="m", description=found.description, family="town"
-        )
-
-    def entries(self):
-        return iter(())
+        return super().fingerprint() + " broken" * self.broken
 
     def sketches(self):
         if self.broken:
             raise OSError("the town is closed")
-        return iter(self.tools)
+        return super().sketches()
 
 
 @pytest.fixture
@@ -71,12 +48,12 @@ def model(tmp_path, monkeypatch):
 
 @pytest.fixture
 def town():
-    return Town()
+    return Town("t", *TOOLS)
 
 
 @pytest.fixture
 def opened(open_with, town):
-    with open_with(SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [town]))) as opened:
+    with open_with(plugin_of(town)) as opened:
         yield opened
 
 
@@ -133,7 +110,7 @@ def test_a_second_refresh_embeds_nothing_and_a_change_what_changed(opened, model
     opened.host.refresh("t")
     reopened(opened).refresh()
     assert embedded == [every(opened)]
-    town.tools[1] = sketch("outside", "Feel the drizzle")
+    town.found[1] = sketch("outside", "Feel the drizzle")
     reopened(opened).refresh()
     assert embedded == [every(opened), 1]
     assert found(opened.host.registry, "barometer") == ["t-outside"]
@@ -143,23 +120,23 @@ def test_the_embeddings_of_removed_nodes_are_removed(opened, model, town, embedd
     opened.host.refresh("t")
     kept = next((opened.host.paths.cache).glob("embeddings*"))
     before = kept.stat().st_size
-    removed = town.tools.pop()
+    removed = town.found.pop()
     reopened(opened).refresh()
     assert kept.stat().st_size < before
-    town.tools.append(removed)
+    town.found.append(removed)
     reopened(opened).refresh()
     assert embedded == [every(opened), 1]
 
 
 def test_only_the_first_of_very_many_nodes_are_embedded(opened, model, embedded, monkeypatch):
-    monkeypatch.setattr("pflow_mcp_plugin.host.registry.semantic_search._MOST", 2)
+    monkeypatch.setattr(semantic_search, "_MOST", 2)
     opened.host.refresh("t")
     assert embedded == [2]
     assert "t-hum" in found(opened.host.registry, "hum", 3)
 
 
 def test_nodes_of_the_same_text_are_embedded_once(opened, model, town, embedded):
-    town.tools = [Sketch(node=f"t-{name}", description="Hum", local_name="x") for name in "ab"]
+    town.found = [Sketch(node=f"t-{name}", description="Hum", local_name="x") for name in "ab"]
     opened.host.refresh("t")
     assert embedded == [every(opened) - 1]
 
@@ -207,7 +184,7 @@ def test_another_model_embeds_everything_again(opened, model, embedded):
 
 
 def test_what_was_embedded_before_an_interruption_is_not_embedded_again(opened, model, embedded, monkeypatch):
-    monkeypatch.setattr("pflow_mcp_plugin.host.registry.semantic_search._BATCH", 1)
+    monkeypatch.setattr(semantic_search, "_BATCH", 1)
     search = opened.host.registry._semantic
     embed, done = search.model.embed, []
 
@@ -287,7 +264,7 @@ def test_without_the_extra_one_question_is_asked_and_nothing_changes(opened, mon
     assert not [*opened.host.paths.cache.glob("embeddings*")]
 
 
-def test_without_the_extra_none_of_it_is_imported():
+def test_without_the_extra_none_of_it_is_imported(python):
     program = """
 import importlib.util, sys
 found = importlib.util.find_spec
@@ -300,9 +277,7 @@ finally:
     wanted = ("onnxruntime", "tokenizers", "numpy", "semantic_search", "sentence_model", "embeddings")
     print([name for name in sys.modules if name.rpartition(".")[2] in wanted])
 """
-    environment = {**os.environ, SETTING: ""}
-    finished = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
-    )
+    finished = python("-c", program, env={**os.environ, SETTING: ""})
+    assert finished.exit_code == 0
     assert "write-file" in finished.stdout
     assert finished.stdout.splitlines()[-1] == "[]"
