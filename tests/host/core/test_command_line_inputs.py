@@ -1,4 +1,3 @@
-import json
 import os
 import pty
 import subprocess
@@ -7,20 +6,19 @@ import time
 from pathlib import Path
 
 import pytest
+from workflow_parts import flow, step
 
 
 @pytest.fixture
-def workflow(tmp_path):
+def workflow(write):
     """Write a workflow with some inputs and outputs of the same names."""
 
-    def write(**inputs):
+    def written(**inputs):
         outputs = {name: f"${{{name}}}" for name in inputs}
-        node = {"id": "e", "type": "echo", "params": {"message": "".join(outputs.values())}}
-        text = json.dumps({"inputs": inputs, "nodes": [node], "outputs": outputs})
-        (tmp_path / "wf.json").write_text(text)
-        return "wf.json"
+        echo = step("e", "echo", {"message": "".join(outputs.values())})
+        return write(flow(echo, inputs=inputs, outputs=outputs))
 
-    return write
+    return written
 
 
 TEXT = {"type": "str"}
@@ -88,9 +86,7 @@ def test_a_mistake_is_reported_without_waiting_for_standard_input(pflow_home, wo
 
 
 def test_a_setting_has_the_value_and_the_trace_does_not(pflow, workflow, tmp_path):
-    file = workflow(
-        to={"type": "str", "setting": "REPORT_TO"}, by={"type": "str", "setting": "BY", "default": "me"}
-    )
+    file = workflow(to={**TEXT, "setting": "REPORT_TO"}, by={**TEXT, "setting": "BY", "default": "me"})
     refused = pflow("run", file, "--json")
     assert "pflow settings set REPORT_TO VALUE" in refused.stdout
     assert pflow("settings", "set", "REPORT_TO", "ann@example.org").exit_code == 0
@@ -102,17 +98,13 @@ def test_a_setting_has_the_value_and_the_trace_does_not(pflow, workflow, tmp_pat
     assert outputs(pflow("run", file, "to=eve", "--json"))["to"] == "eve"
 
 
-def test_a_workflow_inside_another_takes_no_setting_and_hides_its_secrets(pflow, tmp_path):
-    inner = {
-        "inputs": {"pin": {"type": "str", "setting": "PIN"}},
-        "nodes": [{"id": "e", "type": "echo", "params": {"message": "${pin}"}}],
-    }
-    top = {"nodes": [{"id": "sub", "type": "workflow", "params": {"workflow": inner}}]}
-    (tmp_path / "wf.json").write_text(json.dumps(top))
-    assert pflow("run", "wf.json", env={"PIN": "987654321"}).exit_code == 2
-    top["nodes"][0]["params"]["pin"] = "${p}"
-    (tmp_path / "wf.json").write_text(json.dumps({**top, "inputs": {"p": TEXT}}))
-    ran = pflow("run", "wf.json", "p=987654321", "--json")
+def test_a_workflow_inside_another_takes_no_setting_and_hides_its_secrets(pflow, write):
+    echo = step("e", "echo", {"message": "${pin}"})
+    inner = {"workflow": flow(echo, inputs={"pin": {"type": "str", "setting": "PIN"}})}
+    top = write(flow(step("sub", "workflow", inner)))
+    assert pflow("run", top, env={"PIN": "987654321"}).exit_code == 2
+    write(flow(step("sub", "workflow", {**inner, "pin": "${p}"}), inputs={"p": TEXT}))
+    ran = pflow("run", top, "p=987654321", "--json")
     assert outputs(ran) == {"message": "987654321"}
     assert "987654321" not in Path(ran.envelope["trace_path"]).read_text()
 

@@ -1,7 +1,6 @@
 """Ctrl-C as programs take it: not in the middle of an import, and never lost."""
 
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -66,13 +65,9 @@ def test_an_error_that_took_its_place_without_a_trace_of_it_is_an_interruption(c
         raise TypeError("as C code would have it")
 
 
-def test_a_program_that_ignores_it_goes_on_doing_so():
-    code = (
-        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from pflow_mcp_plugin.host.ctrl_c import CtrlC; CtrlC().take()\n"
-        "signal.raise_signal(signal.SIGINT); print('went on')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "went on\n"
+def test_a_program_that_ignores_it_goes_on_doing_so(python):
+    code = """
+import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+from pflow_mcp_plugin.host.ctrl_c import CtrlC; CtrlC().take()
+signal.raise_signal(signal.SIGINT); print('went on')"""
+    assert python("-c", code).stdout == "went on\n"

@@ -1,4 +1,3 @@
-import json
 import os
 import time
 
@@ -24,9 +23,9 @@ def _age(path, days):
 
 
 @pytest.fixture
-def left(pflow, pflow_home, tmp_path):
+def left(pflow, pflow_home, write):
     """What an older and a newer run left behind, and a run that looks for outdated files again."""
-    (tmp_path / "wf.json").write_text(json.dumps(flow(step("say", "echo", {"message": "hi"}))))
+    write(flow(step("say", "echo", {"message": "hi"})))
     state = pflow_home / "state"
     for name, days in (("old", 100), ("new", 80)):
         _run(state, name, days)
@@ -67,8 +66,8 @@ def test_a_link_is_removed_and_not_what_it_leads_to(left, pflow_home, tmp_path):
     assert not link.is_symlink()
 
 
-def test_a_number_of_runs_is_kept_and_each_run_sees_to_it(pflow, pflow_home, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps(flow(step("say", "echo", {"message": "hi"}))))
+def test_a_number_of_runs_is_kept_and_each_run_sees_to_it(pflow, pflow_home, write):
+    write(flow(step("say", "echo", {"message": "hi"})))
     (pflow_home / "config").mkdir()
     (pflow_home / "config" / "pflow.toml").write_text("[traces]\nkeep = 2\n")
     state = pflow_home / "state"

@@ -1,7 +1,7 @@
 import json
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,9 @@ def python(code):
     return [sys.executable, "-c", code]
 
 
+SLEEPING = python("import time; time.sleep(60)")
+
+
 @pytest.fixture
 def counting(tmp_path):
     marks = tmp_path / "marks"
@@ -22,13 +25,8 @@ def counting(tmp_path):
 
 
 def test_the_words_of_a_command_are_split_as_a_shell_splits_them_and_nothing_is_expanded():
-    assert command_words("op read 'op://My Vault/token' $HOME *") == [
-        "op",
-        "read",
-        "op://My Vault/token",
-        "$HOME",
-        "*",
-    ]
+    words = command_words("op read 'op://My Vault/token' $HOME *")
+    assert words == ["op", "read", "op://My Vault/token", "$HOME", "*"]
 
 
 @pytest.mark.parametrize("command", ["", "   ", "op 'read", "''"])
@@ -49,11 +47,8 @@ def test_one_final_line_end_does_not_belong_to_the_value(printed, value):
 def test_a_command_is_asked_once_by_threads_that_need_it_at_the_same_time(counting):
     command, marks = counting
     answers = CommandAnswers()
-    threads = [threading.Thread(target=answers.ask, args=("KEY", command)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: answers.ask("KEY", command), range(4)))
     assert answers.ask("OTHER", command) == "planted-4711"
     assert marks.read_text() == "x"
 
@@ -99,20 +94,15 @@ def test_a_program_that_is_not_there_is_named(program):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the check reads /proc")
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     marks = tmp_path / "pid"
-    code = (
-        "import os, subprocess, sys, time\n"
-        f"child = subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)'])\n"
-        f"open({str(marks)!r}, 'w').write(str(child.pid))\n"
-        "time.sleep(60)"
-    )
+    code = f"import subprocess, time; child = subprocess.Popen({SLEEPING!r})\n"
+    code += f"open({str(marks)!r}, 'w').write(str(child.pid)); time.sleep(60)"
     with pytest.raises(PflowError, match="took longer than 2 seconds"):
         CommandAnswers(deadline=2).ask("KEY", python(code))
     assert gone(int(marks.read_text()))
 
 
 def test_a_command_whose_child_keeps_the_output_open_meets_the_deadline():
-    child = [sys.executable, "-c", "import time; time.sleep(60)"]
-    code = f"import subprocess; subprocess.Popen({child!r}); print('x')"
+    code = f"import subprocess; subprocess.Popen({SLEEPING!r}); print('x')"
     with pytest.raises(PflowError, match="took longer"):
         CommandAnswers(deadline=1.5).ask("KEY", python(code))
 
@@ -125,10 +115,8 @@ def test_a_command_gets_no_input_and_no_terminal():
     )
     # What is piped into pflow is for its workflow.
     asked = [sys.executable, "-P", "-c", asking, json.dumps(python(code))]
-    assert (
-        subprocess.run(asked, input="piped", capture_output=True, text=True, check=True).stdout
-        == "'' False\n"
-    )
+    done = subprocess.run(asked, input="piped", capture_output=True, text=True, check=True)
+    assert done.stdout == "'' False\n"
 
 
 def test_a_key_has_one_source_and_the_last_one_set_counts(tmp_path, counting):
@@ -162,9 +150,8 @@ def test_the_program_saves_a_command_and_lists_it_without_running_it(pflow, tmp_
     (tmp_path / "secret.py").write_text(command[2])
     done = pflow("settings", "set", "TOKEN", "--from-command", line, "--json")
     assert done.envelope["data"] == {"key": "TOKEN", "place": "command", "program": sys.executable}
-    assert pflow("settings", "list", "--json").envelope["data"] == [
-        {"key": "TOKEN", "value": "****", "place": "command", "program": sys.executable}
-    ]
+    [listed] = pflow("settings", "list", "--json").envelope["data"]
+    assert listed == {**done.envelope["data"], "value": "****"}
     assert f"command ({sys.executable})" in pflow("settings", "list").stdout
     assert not marks.exists()
     assert pflow("settings", "get", "TOKEN").stdout == "****\n"
