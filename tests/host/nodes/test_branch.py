@@ -12,23 +12,22 @@ from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
-CASES = [
-    {"when": "size.result > $.limit", "action": "large"},
-    {"when": "size.result == 0", "action": "empty"},
-]
+
+def large(when):
+    return {"when": when, "action": "large"}
+
+
+CASES = [large("size.result > $.limit"), {"when": "size.result == 0", "action": "empty"}]
 
 
 def workflow(cases=None, edges=None, inputs=None):
-    ways = [(None, "some"), ("large", "large"), ("empty", "empty")] if edges is None else edges
+    ways = [("", "some"), ("large", "large"), ("empty", "empty")] if edges is None else edges
     return flow(
         step("size", "transform", {"expression": "length(files)"}),
         step("decide", "branch", {"cases": CASES if cases is None else cases}),
         *(step(name, "echo", {"message": name}) for name in ("large", "empty", "some")),
         inputs=inputs or {"files": {"type": "list"}, "limit": {"type": "int", "default": 2}},
-        edges=[
-            edge("size", "decide"),
-            *({"from": "decide", "to": to, **({"action": action} if action else {})} for action, to in ways),
-        ],
+        edges=[edge("size", "decide"), *(edge("decide", to, action) for action, to in ways)],
     )
 
 
@@ -84,48 +83,33 @@ def test_a_branch_works_in_a_plain_program():
 
 
 @pytest.mark.parametrize(
-    ("cases", "problem"),
+    ("case", "place", "message"),
     [
-        ([{"when": "size.reslt > 1", "action": "large"}], ("when", "has no output reslt")),
-        (
-            [{"when": "siz.result > 1", "action": "large"}],
-            ("when", "siz.result in node decide names an unknown"),
-        ),
-        (
-            [{"when": "some.message == 'x'", "action": "large"}],
-            ("when", "node some, which does not run before"),
-        ),
-        ([{"when": "size.result == '3'", "action": "large"}], ("when", "a number is compared with a string")),
-        ([{"when": "limit == big", "action": "large"}], ("when", "big is not the name of a value")),
-        ([{"when": "length(files)", "action": "large"}], ("when", "is a number, so it is always true")),
-        ([{"when": "size.result >", "action": "large"}], ("when", "it ends too early at character 14")),
-        ([{"when": "size.result > 1"}], ("", "action is missing")),
-        ([{"when": 1, "action": "large"}], ("when", "when must be an expression, got 1")),
-        ([{"when": "true", "action": "large", "then": 1}], ("then", "Unknown key then")),
-        (
-            [{"when": "true", "action": "timeout"}],
-            ("action", "The action timeout is reserved for failed nodes"),
-        ),
-        (["large"], ("", "Expected an object, found a string")),
+        (large("size.reslt > 1"), ".when", "has no output reslt"),
+        (large("siz.result > 1"), ".when", "siz.result in node decide names an unknown"),
+        (large("some.message == 'x'"), ".when", "node some, which does not run before"),
+        (large("size.result == '3'"), ".when", "a number is compared with a string"),
+        (large("limit == big"), ".when", "big is not the name of a value"),
+        (large("length(files)"), ".when", "is a number, so it is always true"),
+        (large("size.result >"), ".when", "it ends too early at character 14"),
+        ({"when": "size.result > 1"}, "", "action is missing"),
+        (large(1), ".when", "when must be an expression, got 1"),
+        ({**large("true"), "then": 1}, ".then", "Unknown key then"),
+        ({"when": "true", "action": "timeout"}, ".action", "timeout is reserved for failed nodes"),
+        ("large", "", "Expected an object, found a string"),
     ],
 )
-def test_a_mistake_in_a_case_is_an_error_at_its_place(bench, cases, problem):
-    place, message = problem
-    path = "$.nodes[1].params.cases[0]" + (f".{place}" if place else "")
-    found = [it for it in problems(bench, workflow(cases, [("large", "large")])) if it[0] == "error"]
+def test_a_mistake_in_a_case_is_an_error_at_its_place(bench, case, place, message):
+    found = [it for it in problems(bench, workflow([case], [("large", "large")])) if it[0] == "error"]
+    path = f"$.nodes[1].params.cases[0]{place}"
     assert any(it[1] == path and message in it[2] for it in found), found
 
 
 @pytest.mark.parametrize("first", ["limit > 3", "true"])
 def test_a_case_behind_one_that_holds_wherever_it_does_is_a_warning(bench, first):
-    cases = [{"when": first, "action": "large"}, {"when": " limit > 3", "action": "empty"}]
-    assert problems(bench, workflow(cases, [("large", "large"), ("empty", "empty"), (None, "some")])) == [
-        (
-            "warning",
-            "$.nodes[1].params.cases[1].when",
-            "The case is never taken: cases[0] holds wherever it does",
-        )
-    ]
+    cases = [large(first), {"when": " limit > 3", "action": "empty"}]
+    message = "The case is never taken: cases[0] holds wherever it does"
+    assert problems(bench, workflow(cases)) == [("warning", "$.nodes[1].params.cases[1].when", message)]
 
 
 def test_cases_must_be_there_and_not_a_template(bench):
@@ -134,7 +118,7 @@ def test_cases_must_be_there_and_not_a_template(bench):
 
 
 def test_a_case_without_an_edge_is_a_warning_and_an_edge_without_a_case_an_error(bench):
-    assert problems(bench, workflow(edges=[("large", "large"), ("emty", "empty"), (None, "some")])) == [
+    assert problems(bench, workflow(edges=[("large", "large"), ("emty", "empty"), ("", "some")])) == [
         ("error", "$.edges[2].action", "Node decide (branch) never takes the action emty"),
         (
             "warning",
@@ -145,7 +129,7 @@ def test_a_case_without_an_edge_is_a_warning_and_an_edge_without_a_case_an_error
 
 
 def test_a_loop_that_a_case_leaves_is_sound(bench):
-    given = workflow([{"when": "size.result > 2", "action": "large"}], [(None, "some"), ("large", "large")])
+    given = workflow([large("size.result > 2")], [("", "some"), ("large", "large")])
     given["edges"].append(edge("some", "size"))
     assert [it for it in problems(bench, given) if it[0] == "error"] == []
 

@@ -33,6 +33,7 @@ from pflow_mcp_plugin.network.http_headers import next_link
 NAME = "api.example.com"
 HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
 MIB = 1 << 20
+JSON = b'\xef\xbb\xbf{"a": "\xc3\xbc"}'
 
 BASIC = base64.b64encode(b"ann:pass-4711").decode()
 BEARER = {"type": "bearer", "token": "tok-4711"}
@@ -362,7 +363,7 @@ def test_what_only_the_run_knows_is_checked_there_and_redacted(bench, echo):
     assert echo.connections == 0
 
 
-# Statuses
+# Statuses and bodies
 
 
 def test_an_unexpected_status_fails_with_the_answer_in_the_outputs(bench, serve):
@@ -387,20 +388,18 @@ def test_a_secret_that_the_server_repeats_is_redacted_in_the_message(bench, serv
     assert "tok-4711" not in f"{error} {error.details}"
 
 
-def test_no_content_is_empty_text_or_null(bench, serve):
-    assert got(bench, serve(answering(204)).url())["body"] == ""
-    assert got(bench, serve(answering(content_type="application/json")).url())["body"] is None
-
-
-# Bodies
-
-
 @pytest.mark.parametrize(
-    "kind", ["application/json", "application/problem+json; charset=utf-8", "APPLICATION/JSON"]
+    ("code", "kind", "sent", "body"),
+    [
+        (204, "text/plain", b"", ""),
+        (200, "application/json", b"", None),
+        (200, "application/json", JSON, {"a": "ü"}),
+        (200, "application/problem+json; charset=utf-8", JSON, {"a": "ü"}),
+        (200, "APPLICATION/JSON", JSON, {"a": "ü"}),
+    ],
 )
-def test_json_is_parsed(bench, serve, kind):
-    body = b'\xef\xbb\xbf{"a": "\xc3\xbc"}'
-    assert got(bench, serve(answering(body=body, content_type=kind)).url())["body"] == {"a": "ü"}
+def test_no_content_is_empty_text_or_null_and_json_is_parsed(bench, serve, code, kind, sent, body):
+    assert got(bench, serve(answering(code, sent, content_type=kind)).url())["body"] == body
 
 
 @pytest.mark.parametrize("body", [b'{"a": 1,\n "b" }', b"[" * 100_000, b"9" * 10_000, b"\x00"])

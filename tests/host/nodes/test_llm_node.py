@@ -9,20 +9,18 @@ from types import SimpleNamespace
 from urllib.error import HTTPError
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.host.language_model import kept_key, turned_away
 
 
 def ask(**params):
-    return {
-        "nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "Hi ${who}", **params}}],
-        "inputs": {"who": {}},
-    }
+    return flow(step("ask", "llm", {"prompt": "Hi ${who}", **params}), inputs={"who": {}})
 
 
 @pytest.fixture
-def parrot(pflow_home, monkeypatch):
-    """A model of the real library that answers with what it was asked."""
+def parrot(bench, pflow_home, monkeypatch):
+    """Ask a model of the real library, which answers with what it was asked; the settings have its key."""
     monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
     monkeypatch.delenv("PARROT_KEY", raising=False)
     llm = pytest.importorskip("llm", reason="the extra [llm] is not installed")
@@ -49,31 +47,25 @@ def parrot(pflow_home, monkeypatch):
     plugin = Plugin()
     llm.get_models()  # loads the library's own plugins
     llm.pm.register(plugin)
-    yield
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    yield lambda **params: bench.run(ask(model="parrot", **params), who="Ann")
     llm.pm.unregister(plugin)
 
 
-def test_a_model_answers_with_the_key_from_the_settings(bench, parrot):
-    bench.host.settings.set("PARROT_KEY", "swordfish")
-    outcome = bench.run(ask(model="parrot"), who="Ann")
-    assert outcome.outputs == {
-        "response": "Hi Ann! (swordfish)",
-        "model": "parrot",
-        "usage": {"input": 2, "output": 3},
-    }
+def test_a_model_answers_with_the_key_from_the_settings(parrot):
+    outcome = parrot()
+    usage = {"input": 2, "output": 3}
+    assert outcome.outputs == {"response": "Hi Ann! (swordfish)", "model": "parrot", "usage": usage}
     assert "swordfish" not in outcome.trace_path.read_text()
 
 
-def test_with_a_schema_the_answer_is_a_value(bench, parrot):
-    bench.host.settings.set("PARROT_KEY", "swordfish")
-    params = {"model": "parrot", "schema": {"type": "object"}, "system": "Be brief", "temperature": 1}
-    response = bench.run(ask(**params), who="Ann").outputs["response"]
+def test_with_a_schema_the_answer_is_a_value(parrot):
+    response = parrot(schema={"type": "object"}, system="Be brief", temperature=1).outputs["response"]
     assert response == {"said": "Hi Ann", "system": "Be brief", "heat": 1.0}
 
 
-def test_options_that_the_model_does_not_take_are_named(bench, parrot):
-    bench.host.settings.set("PARROT_KEY", "swordfish")
-    error = bench.run(ask(model="parrot", options={"colour": "red"}), who="Ann").error
+def test_options_that_the_model_does_not_take_are_named(parrot):
+    error = parrot(options={"colour": "red"}).error
     assert "The model parrot does not accept this: colour: Extra inputs are not permitted" in error.message
     assert error.suggestions == ("See: llm models --options",)
 
@@ -128,7 +120,8 @@ def test_a_missing_model_or_key_is_told(bench, parrot):
     missing = bench.run(ask(model="nobody"), who="Ann")
     assert "Unknown model nobody" in missing.error.message
     assert missing.exit_code == 2
-    assert "No key found" in bench.run(ask(model="parrot"), who="Ann").error.message
+    bench.host.settings.unset("PARROT_KEY")
+    assert "No key found" in parrot().error.message
 
 
 @pytest.mark.parametrize(
@@ -189,20 +182,13 @@ def test_without_the_library_it_says_what_to_install(bench):
 
 
 @pytest.mark.parametrize(
-    ("about", "sent"),
-    [
-        ("a long text", "Hi Ann\n\na long text! (swordfish)"),
-        ({"a": [1]}, 'Hi Ann\n\n{"a": [1]}! (swordfish)'),
-        ("", "Hi Ann! (swordfish)"),
-        (None, "Hi Ann! (swordfish)"),
-    ],
+    ("about", "after"),
+    [("a long text", "\n\na long text"), ({"a": [1]}, '\n\n{"a": [1]}'), ("", ""), (None, "")],
 )
-def test_the_text_that_a_prompt_is_about_follows_it(bench, parrot, about, sent):
-    bench.host.settings.set("PARROT_KEY", "swordfish")
-    assert bench.run(ask(model="parrot", input=about), who="Ann").outputs["response"] == sent
+def test_the_text_that_a_prompt_is_about_follows_it(parrot, about, after):
+    assert parrot(input=about).outputs["response"] == f"Hi Ann{after}! (swordfish)"
 
 
 def test_an_input_of_the_workflow_named_input_is_not_sent_unless_the_node_names_it(bench, parrot):
-    bench.host.settings.set("PARROT_KEY", "swordfish")
     workflow = {**ask(model="parrot"), "inputs": {"who": {}, "input": {"default": "more"}}}
     assert bench.run(workflow, who="Ann").outputs["response"] == "Hi Ann! (swordfish)"
