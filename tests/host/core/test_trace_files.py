@@ -12,7 +12,6 @@ from screen import Screen
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.cli import trace_commands
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.host.trace_files import TraceFiles
 from pflow_mcp_plugin.redaction import Redactor
@@ -450,14 +449,6 @@ def test_in_a_narrow_window_bars_have_the_whole_width_and_nothing_sticks_out(bro
     assert min(row["wide"] for row in found["rows"]) > 400
 
 
-@pytest.mark.parametrize(("kind", "mark"), [("interrupted", "■"), ("execution", "✗")])
-def test_a_start_that_the_end_of_the_run_ended_is_told_from_one_that_failed(kind, mark):
-    start = {"label": "server a", "milliseconds": 900, "error": "the run ended first"}
-    trace = {"success": False, "error": {"type": kind}, "preparations": [start], "steps": []}
-    table = next(it for it in trace_commands._brief(trace) if not isinstance(it, str))
-    assert table.rows[0][0][0] == mark
-
-
 def test_the_page_shows_starts_apart_outputs_first_and_items_of_a_batch(page_of, tmp_path):
     times = [[n, 900 + 10 * n, 20, n != 2] for n in range(4)]
     batch = {"count": 4, "succeeded": 3, "failed": 1, "times": times}
@@ -580,16 +571,19 @@ def test_the_text_of_states_can_be_read_on_light_and_on_dark_pages(pflow, ran):
             assert (high + 0.05) / (low + 0.05) >= 4.5, colour  # WCAG 2, level AA
 
 
-def test_an_interrupted_run_does_not_look_like_a_failed_one(pflow, page_of):
+@pytest.mark.parametrize(("kind", "mark"), [("interrupted", "■"), ("execution", "✗")])
+def test_an_interrupted_run_does_not_look_like_a_failed_one(pflow, page_of, kind, mark):
     steps = [{"id": "a", "type": "t", "error": "interrupted", "action": "error"}]
-    start = {"label": "server a", "offset": 0, "milliseconds": 9, "error": "interrupted"}
-    error = {"type": "interrupted", "message": "x"}
+    start = {"label": "server b", "offset": 0, "milliseconds": 9, "error": "the run ended first"}
+    error = {"type": kind, "message": "x"}
     page = page_of({"success": False, "error": error, "steps": steps, "preparations": [start]})
-    assert 'class="step interrupted" open' in page
     assert "Action" not in page  # that a failure takes the action `error` goes without saying
-    assert "failed" not in page
-    assert "■  a" in pflow("trace", "show", "r").stdout
-    assert pflow("trace", "list", "--json").envelope["data"][0]["state"] == "interrupted"
+    assert ('class="step interrupted" open' in page, "failed" in page) == (mark == "■", mark != "■")
+    shown = pflow("trace", "show", "r").stdout
+    assert f"{mark}  a" in shown
+    assert f"{mark}  start" in shown
+    listed = pflow("trace", "list", "--json").envelope["data"]
+    assert (listed[0]["state"] == "interrupted") == (mark == "■")
 
 
 def test_a_page_is_opened_in_the_browser(pflow, ran, tmp_path):

@@ -136,15 +136,12 @@ def test_code_that_kills_what_watches_it_ends_too(failed):
     assert "the code was ended by signal 9" in error.message
 
 
-def test_a_traceback_begins_at_the_code_and_shows_its_lines(failed):
+def test_details_have_the_exit_code_and_a_traceback_that_begins_at_the_code(failed):
     error = failed("def f(x):\n    return x['a']  # here\n\nf({})")
     begin = 'Traceback (most recent call last):\n  File "<code>", line 4, in <module>'
     assert error.details["stderr"].startswith(begin)
     assert "return x['a']  # here" in error.details["stderr"]
     assert (error.details["line"], error.details["type"]) == (2, "KeyError")
-
-
-def test_an_exit_code_is_that_of_the_code(failed):
     assert failed("import sys\nsys.exit(3)").details["exit_code"] == 3
     assert failed("import os\nos.kill(os.getpid(), 9)").details["exit_code"] == -9
 
