@@ -31,6 +31,19 @@ def write(tmp_path):
 
 
 @pytest.fixture
+def saved(home):
+    """Write the saved registry, as it is or some entries, and return its path."""
+
+    def write(data="", **nodes):
+        path = home / "data" / "registry.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(data or json.dumps({"schema_version": 1, "nodes": nodes}))
+        return path
+
+    return write
+
+
+@pytest.fixture
 def install(monkeypatch, tmp_path):
     """Put a distribution with one plugin on the path, as an installer would; returns its module."""
     site = tmp_path / "site"

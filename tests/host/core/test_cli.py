@@ -396,15 +396,6 @@ def test_a_search_says_how_many_more_there_are(pflow):
         assert envelope(pflow("registry", "search", nothing, "--json")[1])["total"] == 0
 
 
-@pytest.fixture
-def saved(home):
-    def write(**nodes):
-        (home / "data").mkdir(parents=True, exist_ok=True)
-        (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
-
-    return write
-
-
 @pytest.mark.parametrize("limit", [2**31, 2**63 - 1, 2**63, 10**30])
 @pytest.mark.parametrize(
     "command", [("registry", "search"), ("registry", "discover"), ("workflow", "discover")]
@@ -638,9 +629,8 @@ def test_a_full_disk_is_told_where_a_plugin_took_the_stream_away(full, how):
     assert (done.returncode, done.stderr) == NO_SPACE
 
 
-def test_a_warning_that_cannot_be_written_stops_nothing(home, full):
-    (home / "data").mkdir(parents=True)
-    (home / "data" / "registry.json").write_text("{")
+def test_a_warning_that_cannot_be_written_stops_nothing(saved, full):
+    saved("{")
     done = run_program("registry", "list", stderr=full)
     assert done.returncode == 0
     assert b"echo" in done.stdout

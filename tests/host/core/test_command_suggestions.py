@@ -1,26 +1,25 @@
 """What wrong words lead to; `test_cli.py` has the form of such an answer."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
 
-WORKFLOW = {
-    "inputs": {"who": {"type": "str"}},
-    "nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}],
-}
+WORKFLOW = flow(step("a", "echo", {"message": "x"}), inputs={"who": {"type": "str"}})
 
 
 @pytest.fixture
-def suggested(tmp_path, monkeypatch, capsys):
+def suggested(tmp_path, monkeypatch, capsys, write):
     """Run a command line that fails; return what was suggested, the exit code checked."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.json").write_text(json.dumps(WORKFLOW))
-    assert main(["workflow", "save", "report.json", "--name", "daily-report"], create_manager()) == 0
+    assert (
+        main(["workflow", "save", write(WORKFLOW, "report.json"), "--name", "daily-report"], create_manager())
+        == 0
+    )
 
     def suggested(*words, plugins=()):
         manager = create_manager()

@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 import click
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
@@ -104,7 +105,7 @@ def host(tmp_path_factory):
     config.parent.mkdir()
     config.write_text('[mcpServers.demo]\ncommand = "python"\n')
     with host_at(home) as host:
-        workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+        workflow = flow(step("a", "echo", {"message": "x"}))
         host.library.save("daily", workflow)
         host.settings.set("API_TOKEN", "x")
         host.runner.run(workflow, {}, name="daily")

@@ -27,20 +27,12 @@ def pflow(capsys):
     return run
 
 
-def envelope(text):
-    return json.loads(text)
-
-
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch, write):
     monkeypatch.chdir(tmp_path)
-
-    def write(name, workflow):
-        (tmp_path / name).write_text(json.dumps(workflow), encoding="utf-8")
-
-    write("sleeper.json", SLEEPER)
-    write("secret.json", SECRET)
-    write("wrong.json", flow(step("a", "ecko")))
+    write(SLEEPER, "sleeper.json")
+    write(SECRET, "secret.json")
+    write(flow(step("a", "ecko")), "wrong.json")
     return tmp_path
 
 
@@ -51,7 +43,7 @@ def test_a_dry_run_shows_what_would_run_and_runs_nothing(pflow, files):
     assert "input names = " in out
     assert "planted" not in out
     assert not (files / "made").exists()
-    data = envelope(pflow("run", "secret.json", "token=planted-token", "--dry-run", "--json")[1])["data"]
+    data = json.loads(pflow("run", "secret.json", "token=planted-token", "--dry-run", "--json")[1])["data"]
     assert data["inputs"] == {"token": "***", "names": ["a", "b"]}
     assert [(node["id"], node["batch"], node["when"]) for node in data["nodes"]] == [
         ("make", False, ""),
@@ -60,16 +52,15 @@ def test_a_dry_run_shows_what_would_run_and_runs_nothing(pflow, files):
     assert data["servers"] == []
 
 
-def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files):
+def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files, write):
     workflow = flow(
         step("a", "echo", {"message": "hi ${who}, ${ages[1]}, ${key}"}),
         step("b", "echo", {"message": "${a.message}"}, batch={"items": "${ages}"}),
         inputs={"who": {"type": "str"}, "ages": {"type": "list"}, "key": {"type": "str", "secret": True}},
         edges=[edge("a", "b")],
     )
-    (files / "known.json").write_text(json.dumps(workflow))
-    words = ("run", "known.json", "who=ann", "ages=[3, 4]", "key=planted-key", "--dry-run")
-    first, second = envelope(pflow(*words, "--json")[1])["data"]["nodes"]
+    words = ("run", write(workflow), "who=ann", "ages=[3, 4]", "key=planted-key", "--dry-run")
+    first, second = json.loads(pflow(*words, "--json")[1])["data"]["nodes"]
     assert first["params"] == {"message": "hi ann, 4, ***"}
     assert second["params"] == {"message": "${a.message}"}
     assert second["items"] == 2
@@ -81,7 +72,7 @@ def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files):
 def test_a_run_that_lasts_longer_than_its_limit_is_stopped(pflow, files):
     code, out, err = pflow("run", "sleeper.json", "--timeout", "0.3s", "--json")
     assert (code, err.splitlines()[0]) == (1, "Error: The run was stopped after 0.3 s, its time limit")
-    assert envelope(out)["error"]["type"] == "execution"
+    assert json.loads(out)["error"]["type"] == "execution"
 
 
 def test_a_limit_of_no_time_is_refused(pflow, files):
@@ -97,20 +88,16 @@ def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(p
     assert err.startswith("Error: 3 of 4 workflows are invalid: wrong.json, absent.json, half.json\n")
     assert "- No such file: absent.json" in err
     assert "- half.json is not valid JSON" in err
-    found = envelope(pflow(*words, "--json")[1])["error"]["details"]["data"]
-    assert [(it["workflow"], it["findings"]["valid"]) for it in found] == [
-        ("wrong.json", False),
-        ("absent.json", False),
-        ("half.json", False),
-        ("sleeper.json", True),
-    ]
+    found = json.loads(pflow(*words, "--json")[1])["error"]["details"]["data"]
+    assert [it["workflow"] for it in found] == ["wrong.json", "absent.json", "half.json", "sleeper.json"]
+    assert [it["findings"]["valid"] for it in found] == [False, False, False, True]
 
 
 def test_the_first_workflow_is_valid_and_runs(pflow, files):
     assert pflow("workflow", "init")[0] == 0
     assert pflow("validate", "workflow.yaml") == (0, "workflow.yaml is valid\n", "")
     code, out, _ = pflow("run", "workflow.yaml", "name=you", "--json")
-    assert (code, envelope(out)["data"]["outputs"]) == (0, {"greeting": "Hello, you"})
+    assert (code, json.loads(out)["data"]["outputs"]) == (0, {"greeting": "Hello, you"})
 
 
 @pytest.mark.parametrize(
@@ -129,11 +116,8 @@ def test_the_first_workflow_replaces_nothing(pflow, files, file, wrong):
     assert (files / "there.yaml").read_text() == "mine"
 
 
-def test_a_workflow_is_saved_under_the_name_of_its_file(pflow, files):
-    (files / "Weekly Report.json").write_text((files / "secret.json").read_text())
-    assert pflow("workflow", "save", "Weekly Report.json")[1].startswith("Saved weekly-report, version 1")
-    (files / "Übersicht.json").write_text((files / "secret.json").read_text(), encoding="utf-8")
-    assert pflow("workflow", "save", "Übersicht.json")[1].startswith("Saved ubersicht, version 1")
-    (files / "!.json").write_text((files / "secret.json").read_text())
-    code, _, err = pflow("workflow", "save", "!.json")
+def test_a_workflow_is_saved_under_the_name_of_its_file(pflow, files, write):
+    for file, name in (("Weekly Report.json", "weekly-report"), ("Übersicht.json", "ubersicht")):
+        assert pflow("workflow", "save", write(SECRET, file))[1].startswith(f"Saved {name}, version 1")
+    code, _, err = pflow("workflow", "save", write(SECRET, "!.json"))
     assert (code, "--name NAME" in err) == (2, True)

@@ -13,6 +13,8 @@ from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.node_sources import is_installed
 
+FAILED = "(node source shout) failed to list its nodes"
+
 
 class Source(ListedNodes):
     def __init__(self, name, *found, prefixes=("shout-",)):
@@ -58,21 +60,10 @@ def test_precedence_is_own_then_saved_then_sources_by_name_and_an_overwrite_is_t
         assert "Node type echo of greedy is overwritten by that of pflow" in opened.messages
 
 
-@pytest.fixture
-def saved(home):
-    def write(data):
-        path = home / "data" / "registry.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(data if isinstance(data, str) else json.dumps(data))
-        return path
-
-    return write
-
-
 def test_a_saved_entry_of_the_older_shape_is_read(open_with, saved):
     interface = {"description": "Makes an issue", "params": [{"name": "title", "type": "str"}]}
     node = {"class_name": "N", "module": "m", "interface": interface, "extra": {"a": 1}}
-    path = saved({"nodes": {"make-issue": node, "bad": {}}, "later": 1})
+    path = saved(json.dumps({"nodes": {"make-issue": node, "bad": {}}, "later": 1}))
     with open_with() as opened:
         found = opened.host.registry.get("make-issue")
         assert (found.description, found.interface.params[0].key) == ("Makes an issue", "title")
@@ -146,28 +137,26 @@ def test_what_is_no_source_and_a_second_source_of_a_name_are_reported(open_with)
         assert "both register a node source named same" in opened.messages
 
 
-def test_an_entry_outside_its_sources_prefixes_is_left_out_and_named(open_with):
-    with open_with(plugin(Source("shout", entry("whisper-low")))) as opened:
-        assert not list(opened.host.registry.entries("whisper"))
-        assert "begins with none of shout-" in opened.messages
+def refuse(text):
+    raise PflowError("The config is not TOML", suggestions=("Correct it",), kind="config")
 
 
-def test_the_source_itself_explains_what_is_missing(open_with):
+def explain(node_type):
+    return Problem(message=f"{node_type} is hoarse", suggestion="Rest")
+
+
+@pytest.mark.parametrize(
+    ("missing", "message", "suggestion"),
+    [(explain, "shout-loud is hoarse", "Rest"), (refuse, "The config is not TOML", "Correct it")],
+)
+def test_the_source_itself_says_what_is_missing_and_is_not_broken_if_it_cannot(
+    open_with, missing, message, suggestion
+):
     source = Source("shout")
-    source.missing = lambda node_type: Problem(message=f"{node_type} is hoarse", suggestion="Rest")
-    with open_with(plugin(source)) as opened:
-        assert opened.host.registry.missing("shout-loud").message == "shout-loud is hoarse"
-
-
-def test_a_source_that_cannot_say_what_is_missing_or_what_it_lacks_is_no_broken_plugin(open_with):
-    def refuse(text):
-        raise PflowError("The config is not TOML", suggestions=("Correct it",), kind="config")
-
-    source = Source("shout")
-    source.missing = source.lacking = refuse
+    source.missing, source.lacking = missing, refuse
     with open_with(plugin(source)) as opened:
         problem = opened.host.registry.missing("shout-loud")
-        assert (problem.message, problem.suggestion) == ("The config is not TOML", "Correct it")
+        assert (problem.message, problem.suggestion) == (message, suggestion)
         assert opened.host.registry.search_rows("loud") == []
         assert "shout" not in opened.messages
 
@@ -353,20 +342,22 @@ def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("wrong", "told"),
     [
-        lambda: entry(5),
-        lambda: entry("shout-a", None),
-        lambda: entry("shout-a", interface=Interface(params=(Field(key=1),))),
+        (lambda: entry("whisper-low"), "begins with none of shout-"),
+        (lambda: entry(5), FAILED),
+        (lambda: entry("shout-a", None), FAILED),
+        (lambda: entry("shout-a", interface=Interface(params=(Field(key=1),))), FAILED),
     ],
-    ids=["name", "description", "parameter"],
+    ids=["prefix", "name", "description", "parameter"],
 )
-def test_a_source_whose_entries_are_invalid_is_named_and_left_out(open_with, broken):
+def test_entries_that_are_invalid_are_left_out_and_their_source_named(open_with, wrong, told):
     source = Source("shout")
-    source.entries = lambda: iter([broken()])
+    source.entries = lambda: (made() for made in [wrong])
     with open_with(plugin(source, Source("zeta", entry("shout-b")))) as opened:
-        assert [row.node for row in opened.host.registry.rows("shout")] == ["shout-b"]
-        assert "(node source shout) failed to list its nodes" in opened.messages
+        rows = opened.host.registry.rows("s")
+        assert [row.node for row in rows if row.source in ("shout", "zeta")] == ["shout-b"]
+        assert told in opened.messages
 
 
 def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over(open_with, saved):
@@ -380,7 +371,7 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
 
 
 def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, saved):
-    saved({"schema_version": 1, "nodes": {"silent": FINE, "exact": {**FINE, "interface": {"outputs": []}}}})
+    saved(silent=FINE, exact={**FINE, "interface": {"outputs": []}})
     with open_with() as opened:
         for node, severities in (("silent", []), ("exact", ["error"])):
             workflow = {"nodes": [{"id": node}], "outputs": {"x": f"${{{node}.anything}}"}}
@@ -395,7 +386,8 @@ OLDER = {"class_name": "Caller", "module": "no_such_core.nodes.caller", "interfa
 
 
 def test_entries_outside_nodes_are_told_with_what_to_do(open_with, saved):
-    path = saved({"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1})
+    content = {"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1}
+    path = saved(json.dumps(content))
     with open_with() as opened:
         assert opened.host.registry.rows("loud") == []
         (told,) = map(str, opened.problems)
@@ -404,7 +396,7 @@ def test_entries_outside_nodes_are_told_with_what_to_do(open_with, saved):
 
 
 def test_what_an_older_pflow_left_is_told_by_every_list(open_with, saved):
-    saved({"nodes": {"mine": OLDER}})
+    saved(mine=OLDER)
     for _ in range(2):  # the second reads the index that the first made
         with open_with() as opened:
             opened.host.registry.rows()
