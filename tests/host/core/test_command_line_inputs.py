@@ -1,11 +1,10 @@
-import os
-import pty
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from program_terminal import run_on_terminal
 from workflow_parts import flow, step
 
 
@@ -22,6 +21,7 @@ def workflow(write):
 
 
 TEXT = {"type": "str"}
+END_OF_FILE = "\x04"
 
 
 def outputs(ran):
@@ -109,69 +109,44 @@ def test_a_workflow_inside_another_takes_no_setting_and_hides_its_secrets(pflow,
     assert "987654321" not in Path(ran.envelope["trace_path"]).read_text()
 
 
-def on_terminal(words, cwd, answers):
-    """Run the program on a terminal, answer its questions; return what it shows, standard output too."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", *words]
-    process = subprocess.Popen(
-        command, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    screen, left, deadline = "", list(answers), time.monotonic() + 60
-    try:
-        while time.monotonic() < deadline:
-            try:
-                screen += os.read(ours, 4096).decode()
-            except OSError:  # the program has ended, and its terminal with it
-                break
-            # The space follows when the terminal is ready: what is typed before it is discarded.
-            if left and screen.endswith(": ") and screen.split("\n")[-1].strip() == left[0][0]:
-                os.write(ours, f"{left.pop(0)[1]}\n".encode())
-        assert process.wait(30) is not None
-    finally:
-        os.close(ours)
-        process.kill()
-        process.wait()
-    assert not left, screen
-    return process.returncode, screen
+@pytest.fixture
+def asked(pflow_home, tmp_path):
+    """Run a workflow on a terminal, and answer what it asks; an answer after a mistake is found by that."""
+    return partial(run_on_terminal, "run", home=pflow_home, cwd=tmp_path)
 
 
-def test_missing_inputs_are_asked_for_on_a_terminal(pflow_home, workflow, tmp_path):
+def test_missing_inputs_are_asked_for_on_a_terminal(asked, workflow):
     number = {"type": "int", "description": "how many"}
     file = workflow(n=number, pin={"type": "str", "secret": True}, o={"default": 1})
-    answers = [("n (how many) [int]:", "many"), ("n (how many) [int]:", "3"), ("pin:", "pass")]
-    code, screen = on_terminal([file], tmp_path, answers)
-    assert code == 0, screen
-    assert 'n must be int, got str "many"' in screen
-    assert screen.replace("\r", "").count("pass") == 1  # in the outputs only
-    assert "n: 3" in screen
+    wrong = 'n must be int, got str "many"'
+    screen = asked(file, answers={"n (how many) [int]:": "many", wrong: "3", "pin:": "pass"})
+    assert screen.exit_code == 0, screen
+    assert screen.shown.count("pass") == 1  # in the outputs only
+    assert "n: 3" in screen.shown
 
 
 @pytest.mark.parametrize("secret", [False, True])
-def test_the_end_of_the_input_at_a_question_is_named_with_the_input_that_lacks(workflow, tmp_path, secret):
-    end_of_file = "\x04"
-    code, screen = on_terminal([workflow(n={**TEXT, "secret": secret})], tmp_path, [("n:", end_of_file)])
-    assert code == 2
-    assert "Input n is required, and the input from the terminal ended" in screen
-    assert "Pass n=VALUE" in screen
-    assert "interrupted" not in screen
+def test_the_end_of_the_input_at_a_question_is_named_with_the_input_that_lacks(asked, workflow, secret):
+    screen = asked(workflow(n={**TEXT, "secret": secret}), answers={"n:": END_OF_FILE})
+    assert screen.exit_code == 2
+    assert "Input n is required, and the input from the terminal ended" in screen.shown
+    assert "Pass n=VALUE" in screen.shown
+    assert "interrupted" not in screen.shown
 
 
-def test_nothing_is_asked_of_a_workflow_with_mistakes(pflow_home, workflow, tmp_path):
-    code, screen = on_terminal([workflow(n={"type": "int"}), "m=1"], tmp_path, [])
-    assert code == 2, screen
+def test_nothing_is_asked_of_a_workflow_with_mistakes(asked, workflow):
+    screen = asked(workflow(n={"type": "int"}), "m=1")
+    assert screen.exit_code == 2, screen
 
 
-def test_the_bounds_of_an_input_are_asked_with_it(pflow_home, workflow, tmp_path):
+def test_the_bounds_of_an_input_are_asked_with_it(asked, workflow):
     file = workflow(n={"type": "int", "minimum": 1}, size={"enum": ["small", "large"]})
-    answers = [
-        ("n [int, at least 1]:", "0"),
-        ("n [int, at least 1]:", "1"),
-        ('size [one of "small", "large"]:', "huge"),
-        ('size [one of "small", "large"]:', "large"),
-    ]
-    code, screen = on_terminal([file], tmp_path, answers)
-    assert code == 0, screen
-    assert "n must be at least 1, got int 0" in screen
-    assert 'size must be one of "small", "large", got str "huge"' in screen
-    assert "size: large" in screen
+    answers = {
+        "n [int, at least 1]:": "0",
+        "n must be at least 1, got int 0": "1",
+        'size [one of "small", "large"]:': "huge",
+        'size must be one of "small", "large", got str "huge"': "large",
+    }
+    screen = asked(file, answers=answers)
+    assert screen.exit_code == 0, screen
+    assert "size: large" in screen.shown

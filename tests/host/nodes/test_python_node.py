@@ -158,7 +158,7 @@ def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(f
         ({"code": "x = 1\ny = '${item}'"}, "code", "(line 2): no value becomes a part of code"),
         ({"code": "\n\nf'${a:.2f}'"}, "code", "${a:.2f} is in code (line 3)"),
         ({"code": "${text}"}, "code", "${text} is in code (line 1)"),
-        ({"code": "", "requirements": ["", "${text}"]}, "requirements[1]", "${text} is in code (line 1)"),
+        ({"code": "x", "requirements": ["six", "${text}"]}, "requirements[1]", "${text} is in code (line 1)"),
         ({"code": "x = 1\ny = (\n"}, "code", "Line 2 of the code: '(' was never closed"),
         ({"code": "if True:\n    x\n   y"}, "code", "Line 3 of the code: unindent does not match"),
         ({"code": "return 1"}, "code", "Line 1 of the code: 'return' outside function"),
