@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 from certificates import Authority
-from http_server import FaultServer
+from http_server import FaultServer, always
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 
@@ -16,15 +16,9 @@ pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 @pytest.fixture
 def serve():
     with ExitStack() as stack:
-
-        def started(script, *given, **place):
-            async def always(request, reply):
-                await script(request, reply)
-                return True
-
-            return stack.enter_context(FaultServer(always, *given, **place))
-
-        yield started
+        yield lambda script, *given, **place: stack.enter_context(
+            FaultServer(always(script), *given, **place)
+        )
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from http_server import FaultServer, always
 
 FOLDER = Path(__file__).parents[2] / "data" / "markdown"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.md"))
@@ -75,37 +74,16 @@ def test_batches_inputs_and_outputs_give_the_right_values(pflow, written, name, 
     assert outputs is None or done.envelope["data"]["outputs"] == outputs
 
 
-class Answers(BaseHTTPRequestHandler):
-    """Answers a POST with what it was sent."""
-
-    def do_POST(self):
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps({"id": 7, "text": sent["text"], "path": self.path}).encode()
-        self.send_response(201)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments):
-        pass
+async def answer(request, reply):
+    await reply.json({"id": 7, "text": request.message["text"], "path": request.target}, 201)
 
 
-@pytest.fixture
-def service():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def test_a_request_sends_and_gives_what_it_did(pflow, written, service):
-    text = (written / "request.md").read_text().replace("https://example.com", service)
-    (written / "request.md").write_text(f"{text}\n### state\n- source: ${{post.status_code}}\n")
-    assert pflow("workflow", "import", "request.md", "--output", "wf.json").exit_code == 0
-    done = pflow("run", "wf.json", "text=hello", "--json")
+def test_a_request_sends_and_gives_what_it_did(pflow, written):
+    with FaultServer(always(answer)) as server:
+        text = (written / "request.md").read_text().replace("https://example.com", server.url(path=""))
+        (written / "request.md").write_text(f"{text}\n### state\n- source: ${{post.status_code}}\n")
+        assert pflow("workflow", "import", "request.md", "--output", "wf.json").exit_code == 0
+        done = pflow("run", "wf.json", "text=hello", "--json")
     assert done.envelope["data"]["outputs"] == {
         "answer": {"id": 7, "text": "hello", "path": "/messages?draft=yes"},
         "state": 201,
@@ -131,9 +109,8 @@ def test_a_workflow_and_those_that_it_runs_are_converted_one_after_the_other(pfl
 
 
 def test_it_may_be_saved_at_once(pflow, written):
-    assert pflow("workflow", "import", "child.md", "--save", "greet").stdout.startswith(
-        "Saved greet, version 1"
-    )
+    saved = pflow("workflow", "import", "child.md", "--save", "greet")
+    assert saved.stdout.startswith("Saved greet, version 1")
     assert pflow("workflow", "import", "saved_parent.md", "--save", "greet-ann").exit_code == 0
     done = pflow("run", "greet-ann", "--json")
     assert done.envelope["data"]["outputs"] == {"text": "Hello ann"}

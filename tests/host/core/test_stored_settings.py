@@ -1,6 +1,5 @@
-import os
-
 import pytest
+from system_limits import ordinary_user
 
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.storage import CorruptFile
@@ -39,21 +38,11 @@ def test_settings_that_others_can_read_are_warned_about(tmp_path):
     assert "can be read by others" in StoredSettings(path).check()[0].message
 
 
-@pytest.fixture
-def no_root():
-    """Who runs this is bound by permissions meanwhile, root too."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    yield
-    os.seteuid(user)
-
-
-def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path, request):
+def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path):
     path = tmp_path / "config" / "settings.json"
     path.parent.mkdir(mode=0)
-    request.getfixturevalue("no_root")
-    [problem] = StoredSettings(path).check()
+    with ordinary_user():
+        [problem] = StoredSettings(path).check()
     assert "could not be read: permission denied" in problem.message
 
 

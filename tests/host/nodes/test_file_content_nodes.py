@@ -1,14 +1,11 @@
 import os
-import resource
 import shutil
 import stat
-import subprocess
-import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from system_limits import files_of_at_most, ordinary_user, run_where_mounted
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.storage import write_regular
@@ -61,20 +58,6 @@ def open_folder():
     yield folder
     folder.chmod(0o755)
     shutil.rmtree(folder)
-
-
-@contextmanager
-def ordinary_user():
-    """Be a user without privileges, as far as files go."""
-    before = os.geteuid(), os.getegid()
-    if before[0] == 0:
-        os.setegid(65534)
-        os.seteuid(65534)
-    try:
-        yield os.geteuid(), os.getegid()
-    finally:
-        os.seteuid(before[0])
-        os.setegid(before[1])
 
 
 HERE = (os.geteuid(), os.getegid())
@@ -180,12 +163,8 @@ def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path
 
 @pytest.mark.parametrize("append", [True, False])
 def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, report, append):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, before[1]))
-    try:
+    with files_of_at_most(16 << 20):
         error = write(bench, report, "x" * (24 << 20), append=append).error
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "File too large" in error.message
     assert report.read_text() == "old"
 
@@ -195,13 +174,8 @@ def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, repor
 def test_a_full_disk_leaves_the_old_file(tmp_path, names):
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
-    mount = 'mount -t tmpfs -o size=100k none "$0" && exec "$@"'
-    if subprocess.run([*command, mount, disk, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this system lets nobody mount a small disk")
-    arguments = [*command, mount, disk, sys.executable, "-c", FULL, disk, names]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
-    *errors, left = done.stdout.splitlines()
+    stdout, _ = run_where_mounted('mount -t tmpfs -o size=100k none "$0"', disk, FULL, disk, names)
+    *errors, left = stdout.splitlines()
     assert ["No space left on device" in error for error in errors] == [True] * 3
     also = {"also": "old"} if names == "linked" else {}
     assert left == str({"a": "old", **also, "b": "old"})
@@ -216,16 +190,12 @@ def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
     shown = tmp_path / "shown"
     shown.mkdir()
     (shown / "a").touch()
-    mount = 'mount --bind "$0/a" "$0/shown/a" && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", mount, tmp_path]
-    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this system lets nobody mount a file")
-    arguments = [*command, sys.executable, "-c", script, shown, "one"]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.splitlines()[:3] == ["True"] * 3
+    mount = 'mount --bind "$0/a" "$0/shown/a"'
+    stdout, stderr = run_where_mounted(mount, tmp_path, script, shown, "one", user=False)
+    assert stdout.splitlines()[:3] == ["True"] * 3
     assert file.read_text() == "xxx"
-    assert "a was written in place: it cannot be replaced" in done.stderr
-    assert "busy" in done.stderr
+    assert "a was written in place: it cannot be replaced" in stderr
+    assert "busy" in stderr
 
 
 def test_a_file_that_is_named_by_its_descriptor_stays_the_same_file(bench, report):

@@ -1,14 +1,13 @@
 import os
-import resource
 import shutil
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from system_limits import files_of_at_most, ordinary_user, run_where_mounted
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
@@ -235,12 +234,8 @@ def test_a_pipe_inside_of_a_folder_leaves_no_part_of_a_copy(refused, shelf, tmp_
 
 def test_a_limit_on_file_sizes_leaves_the_old_file(one, shelf):
     (shelf / "big").write_bytes(b"x" * 300_000)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
+    with files_of_at_most(100_000):
         outcome = one("copy-file", source=shelf / "big", destination=shelf / "b.csv", overwrite=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "file too large" in outcome.error.message
     assert outcome.error.retryable
     assert (shelf / "b.csv").read_text() == "b.csv"
@@ -255,13 +250,9 @@ def test_a_full_disk_leaves_nothing_half_copied_and_every_source(tmp_path):
     disk.mkdir()
     for name in ("big", "tree/a", "tree/b"):
         (source / name).write_bytes(b"x" * 300_000)
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
-    mount = 'mount -t tmpfs -o size=256k none "$0" && printf old > "$0/big" && exec "$@"'
-    if subprocess.run([*command, mount, disk, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this system lets nobody mount a small disk")
-    arguments = [*command, mount, disk, sys.executable, "-c", FULL, source, disk]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
-    *messages, left = done.stdout.splitlines()
+    mount = 'mount -t tmpfs -o size=256k none "$0" && printf old > "$0/big"'
+    stdout, _ = run_where_mounted(mount, disk, FULL, source, disk)
+    *messages, left = stdout.splitlines()
     assert ["no space left on device" in message.lower() for message in messages] == [True] * 4
     assert left == "['big'] old"
     assert sorted(path.name for path in source.rglob("*")) == ["a", "b", "big", "tree"]
@@ -382,16 +373,10 @@ def test_a_folder_that_may_not_be_written_keeps_everything(node, params, monkeyp
         (folder / "a.csv").write_text("a")
         folder.chmod(0o555)
         monkeypatch.chdir(folder)
-        made, is_root = node(), os.geteuid() == 0
+        made = node()
         made.set_params({**params, "__node_id__": "n"})
-        if is_root:
-            os.seteuid(65534)
-        try:
-            with pytest.raises(PflowError, match="permission denied"):
-                made.run({})
-        finally:
-            if is_root:
-                os.seteuid(0)
+        with ordinary_user(), pytest.raises(PflowError, match="permission denied"):
+            made.run({})
         assert tree(folder) == {"a.csv": "a", "sub": None}
         folder.chmod(0o755)
 

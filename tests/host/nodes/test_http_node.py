@@ -18,7 +18,7 @@ import pytest
 from certificates import Authority
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from http_server import FaultServer, Proxy
+from http_server import FaultServer, Proxy, always
 from resolver import Names
 from workflow_parts import edge, flow, step
 
@@ -50,15 +50,9 @@ def _short_pauses(monkeypatch):
 def serve():
     """Start servers that answer each request with what their script says."""
     with ExitStack() as stack:
-
-        def started(script, *given, **place):
-            async def always(request, reply):
-                await script(request, reply)
-                return True
-
-            return stack.enter_context(FaultServer(always, *given, **place))
-
-        yield started
+        yield lambda script, *given, **place: stack.enter_context(
+            FaultServer(always(script), *given, **place)
+        )
 
 
 @pytest.fixture

@@ -1,14 +1,13 @@
 import importlib.util
 import json
 import sys
-import threading
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import gaierror
 from types import SimpleNamespace
 from urllib.error import HTTPError
 
 import pytest
+from chat_completions import fails, provider
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.host.language_model import kept_key, turned_away
@@ -71,46 +70,35 @@ def test_options_that_the_model_does_not_take_are_named(parrot):
 
 
 @pytest.fixture
-def provider(bench, pflow_home, monkeypatch):
-    """A model of the real library behind an address; a provider there rejects every question."""
+def known(bench, pflow_home, monkeypatch):
+    """Tell the real library of a model behind the port of this machine."""
     monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
     pytest.importorskip("llm", reason="the extra [llm] is not installed")
-    asked = []
 
-    class Busy(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(self.path)
-            self.send_response(429)
-            self.send_header("Retry-After", "0")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def known(there):
+        table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{there.port}"}
+        (pflow_home / "llm").mkdir()
+        (pflow_home / "llm" / "extra-openai-models.yaml").write_text(json.dumps([table]))
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{server.server_port}"}
-    (pflow_home / "llm").mkdir()
-    (pflow_home / "llm" / "extra-openai-models.yaml").write_text(json.dumps([table]))
-    yield SimpleNamespace(server=server, asked=asked)
-    server.shutdown()
-    server.server_close()
+    return known
 
 
-def test_a_question_that_was_turned_away_is_asked_again(bench, provider):
+def test_a_question_that_was_turned_away_is_asked_again(bench, known):
     workflow = ask(model="there")
-    bench.run(workflow, who="Ann")
-    once = len(provider.asked)  # the provider's own library may try a few times by itself
-    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
-    error = bench.run(workflow, who="Ann").error
-    assert len(provider.asked) == 4 * once
+    with provider() as there:
+        there.answer(fails(429, retry_after="0"))
+        known(there)
+        bench.run(workflow, who="Ann")
+        once = len(there.requests)  # the provider's own library may try a few times by itself
+        workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
+        error = bench.run(workflow, who="Ann").error
+    assert len(there.requests) == 4 * once
     assert (error.action, error.details["status"], error.retry_after) == ("rate_limited", 429, 0)
 
 
-def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
-    provider.server.shutdown()
-    provider.server.server_close()
+def test_a_model_that_is_not_reached_may_be_asked_again(bench, known):
+    with provider() as there:
+        known(there)
     error = bench.run(ask(model="there"), who="Ann").error
     assert "could not be reached" in error.message
     assert (error.kind, error.retryable) == ("connection", True)
