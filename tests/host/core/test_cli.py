@@ -8,14 +8,13 @@ from types import SimpleNamespace
 import click
 import pytest
 from node_types import ListedNodes, plugin_of
+from programs import PROGRAM
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.standard_streams import to_json
-
-PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 
 
 @click.command()

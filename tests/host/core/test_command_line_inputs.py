@@ -1,5 +1,4 @@
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -77,12 +76,11 @@ def test_only_one_value_comes_from_standard_input(pflow, workflow):
         assert refused.envelope["error"]["message"] == "Standard input can be the value of only one input"
 
 
-def test_a_mistake_is_reported_without_waiting_for_standard_input(pflow_home, workflow, tmp_path):
+def test_a_mistake_is_reported_without_waiting_for_standard_input(started, workflow):
     file = workflow(a=TEXT, b=TEXT)
     for words in (["a=-"], ["nobody=1", "--inputs", "-"]):
-        command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / file), *words]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
-            assert program.wait(60) == 2  # its standard input is still open
+        program = started("run", file, *words, stdin=subprocess.PIPE)
+        assert program.wait(60) == 2  # its standard input is still open
 
 
 def test_a_setting_has_the_value_and_the_trace_does_not(pflow, workflow, tmp_path):

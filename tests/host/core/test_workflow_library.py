@@ -2,9 +2,9 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,18 +37,12 @@ def greet(write):
 
 
 @pytest.fixture
-def exported(pflow, tmp_path):
-    """Export a workflow to `NAME.py` and return how that program is run."""
+def exported(pflow, python):
+    """Export a workflow to `wf.py` and return how that program is run."""
 
-    def export(file, name="wf.py"):
-        assert pflow("workflow", "export-python", file, "--output", name).exit_code == 0
-
-        def run(*words, stdout=subprocess.PIPE):
-            program = [sys.executable, str(tmp_path / name), *words]
-            streams = {"stdout": stdout, "stderr": subprocess.PIPE}
-            return subprocess.run(program, cwd=tmp_path, text=True, timeout=60, check=False, **streams)
-
-        return run
+    def export(file):
+        assert pflow("workflow", "export-python", file, "--output", "wf.py").exit_code == 0
+        return partial(python, "wf.py")
 
     return export
 
@@ -425,7 +419,7 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, exported, tmp_
     assert "greet_all >> node_class\n" in text
     assert "greet_all - 'error' >> sorry\n" in text
     refused = run()
-    assert refused.returncode == 2
+    assert refused.exit_code == 2
     assert "Input names is required" in refused.stderr
     assert "Traceback" not in refused.stderr
 
@@ -439,27 +433,28 @@ def test_an_exported_program_has_flags_for_its_inputs_help_and_one_json_object(e
     envelope = json.loads(run("--text=hi", "json=2", "--json").stdout)
     assert (envelope["success"], envelope["data"]["outputs"]) == (True, {"message": "hi 2"})
     shown = run("--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
+    assert (shown.exit_code, shown.stderr) == (0, "")
     assert "\nSay it\n" in shown.stdout
     assert re.search(r"\n  --text VALUE +What to say, 100 % of it, str\n", shown.stdout)
     refused = run("--txt", "hi")
-    assert refused.returncode == 2
+    assert refused.exit_code == 2
     assert refused.stderr == "Error: unrecognized arguments: --txt\n  -> See: python wf.py --help\n"
     failed = run("--json", "--txt", "hi")
-    assert (failed.returncode, json.loads(failed.stdout)["error"]["type"]) == (2, "usage")
+    assert (failed.exit_code, json.loads(failed.stdout)["error"]["type"]) == (2, "usage")
 
 
-def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(greet, exported):
-    run = exported(greet)
+def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(greet, exported, started):
+    def ended(stdout):
+        run = started('names=["Ann"]', program=(sys.executable, "wf.py"), stdout=stdout)
+        return run.communicate(timeout=60)[1], run.returncode
+
+    exported(greet)
     with Path("/dev/full").open("wb") as full:
-        done = run('names=["Ann"]', stdout=full)
-    told = "Error: the output could not be written: No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, told)
+        assert ended(full) == ("Error: the output could not be written: No space left on device\n", 1)
     reading, writing = os.pipe()
     os.close(reading)
-    done = run('names=["Ann"]', stdout=writing)
+    assert ended(writing) == ("", 0)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(python, tmp_path):
@@ -496,7 +491,7 @@ def test_no_text_of_a_workflow_breaks_its_program(exported, write):
 
 def test_a_program_that_fails_says_where_its_trace_is(pflow, exported, write):
     failed = exported(write(flow(step("a", "read-file", {"file_path": "none"}))))()
-    assert (failed.returncode, failed.stdout) == (1, "")
+    assert (failed.exit_code, failed.stdout) == (1, "")
     assert f"trace path: {pflow('trace', 'list', '--json').envelope['data'][0]['path']}" in failed.stderr
 
 

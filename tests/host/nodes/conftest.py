@@ -2,18 +2,15 @@
 
 import json
 import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from ended_processes import gone
+from programs import until
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
-
-PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
 LEAVING = """
 import os, signal, subprocess, sys, time
@@ -92,21 +89,16 @@ def leaving(tmp_path):
 
 
 @pytest.fixture
-def end_run(pflow_home, tmp_path):
+def end_run(started, tmp_path):
     """Run a workflow and send pflow a signal once a file is written; nothing of the run may be left."""
 
     def end_run(workflow, file, number):
         (tmp_path / "w.json").write_text(json.dumps(workflow))
-        command = [*PFLOW, "run", str(tmp_path / "w.json")]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, start_new_session=True, **quiet) as run:
-            end = time.monotonic() + 60
-            while not (file.exists() and file.read_text()) and time.monotonic() < end:
-                time.sleep(0.01)
-            run.send_signal(number)
-        end = time.monotonic() + 20
-        while (left := marked_processes(f"{run.pid}-")) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert left == []
+        run = started("run", "w.json", start_new_session=True, **quiet)
+        until(lambda: file.exists() and file.read_text(), 60)
+        run.send_signal(number)
+        run.wait(60)
+        until(lambda: not marked_processes(f"{run.pid}-"))
 
     return end_run

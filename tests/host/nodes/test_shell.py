@@ -2,20 +2,17 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from ended_processes import gone
+from programs import PROGRAM, until
 from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.processes.process_group import shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
-
-PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
 
 def shell(command, **params):
@@ -159,9 +156,7 @@ def test_a_command_leaves_no_descriptor_thread_or_file(bench, pflow_home):
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # the folder itself is open meanwhile
     assert bench.run(shell("sleep 600 & yes | head -c 3000000; echo err >&2", timeout=60)).success
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
-    end = time.monotonic() + 20
-    while any(thread.name.startswith("batch-") for thread in threading.enumerate()):
-        assert time.monotonic() < end
+    until(lambda: not any(thread.name.startswith("batch-") for thread in threading.enumerate()))
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
 
 
@@ -200,10 +195,9 @@ print(code, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1
 
 
 @pytest.mark.slow
-def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(pflow_home, tmp_path):
+def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(python, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(shell("exec yes")))
-    command = [sys.executable, "-c", MEASURED, "run", str(tmp_path / "wf.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+    done = python("-c", MEASURED, "run", "wf.json")
     assert "it was ended, as its stdout is longer than 256 MiB" in done.stderr
     code, kibibytes = map(int, done.stdout.split())
     assert (code, kibibytes < 3 * 256 * 1_024) == (1, True)
@@ -237,12 +231,11 @@ def sleeping(tmp_path, batch=None):
 
 @pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch, number, signalled):
+def test_a_signal_that_ends_the_run_ends_the_command(started, tmp_path, batch, number, signalled):
     pipe = sleeping(tmp_path, batch)
-    command = [*PFLOW, "run", str(tmp_path / "wf.json"), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        pipe.read_text()  # returns when the command has begun
-        stdout, _ = signalled(program, number)
+    program = started("run", "wf.json", "--json")
+    pipe.read_text()  # returns when the command has begun
+    stdout, _ = signalled(program, number)
     assert program.returncode == 128 + number
     envelope = json.loads(stdout)
     assert envelope["error"]["type"] == "interrupted"
@@ -250,14 +243,13 @@ def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch
     assert all_gone(tmp_path / "pid")
 
 
-def test_a_hangup_that_is_ignored_stays_ignored(pflow_home, tmp_path):
+def test_a_hangup_that_is_ignored_stays_ignored(started, tmp_path):
     pipe = sleeping(tmp_path)
-    command = ["nohup", *PFLOW, "run", str(tmp_path / "wf.json")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as program:
-        pipe.read_text()
-        program.send_signal(signal.SIGHUP)
-        program.send_signal(signal.SIGTERM)
-        program.communicate(timeout=60)
+    program = started("run", "wf.json", program=("nohup", *PROGRAM))
+    pipe.read_text()
+    program.send_signal(signal.SIGHUP)
+    program.send_signal(signal.SIGTERM)
+    program.communicate(timeout=60)
     assert program.returncode == 128 + signal.SIGTERM
 
 
