@@ -78,9 +78,9 @@ def leaving(tmp_path):
     """
     pids = tmp_path / "pids"
 
-    def all_gone():
+    def all_gone(count=4):
         numbers = [int(number) for number in pids.read_text().split()]
-        return len(numbers) >= 4 and gone(*numbers)
+        return len(numbers) == count and gone(*numbers)
 
     def code(seconds, *, bare=False):
         return LEAVING.format(file=str(pids), seconds=seconds, bare=bare)

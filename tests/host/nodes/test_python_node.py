@@ -326,13 +326,13 @@ def test_what_cannot_be_started_says_why(failed, params, message):
 def test_nothing_that_the_code_starts_outlives_it(bench, leaving, seconds, timeout, error):
     outcome = bench.run(node(leaving.code(seconds, bare=True), timeout=timeout))
     assert error in str(outcome.error)
-    assert leaving.all_gone()
+    assert leaving.all_gone(6)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_that_the_code_starts_outlives_a_pflow_that_ends(end_run, leaving, number):
     end_run(node(leaving.code(600, bare=True), timeout=100), leaving.pids, number)
-    assert leaving.all_gone()
+    assert leaving.all_gone(6)
 
 
 def test_a_killed_run_asks_before_the_code_runs_again(pflow, end_run, tmp_path):
