@@ -22,7 +22,7 @@ inputs: {stdin: {}}
 @pytest.fixture
 def prepared(pflow_home):
     """The prepared process."""
-    return prepared_starts.prepared() or pytest.skip("there is none")
+    return prepared_starts.prepared() or pytest.skip("there they work")
 
 
 @pytest.fixture

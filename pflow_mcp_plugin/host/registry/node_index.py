@@ -180,7 +180,7 @@ def open_index(folder: Path, fingerprint: str, drawn: Callable[[], tuple[Iterabl
 
 
 def _whole(fingerprint: str) -> str:
-    return f"{_LAYOUT}\n{fingerprint}"
+    return f"{_LAYOUT}\n{fingerprint}".encode(errors="backslashreplace").decode()
 
 
 def _open(path: Path, fingerprint: str) -> Index | None:

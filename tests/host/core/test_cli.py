@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import click
 import pytest
 from node_types import ListedNodes, plugin_of
-from programs import PROGRAM
+from prepared_starts import PROGRAM
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl

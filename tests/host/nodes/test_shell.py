@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from ended_processes import gone
-from programs import PROGRAM, until
+from prepared_starts import PROGRAM
+from programs import until
 from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.processes.process_group import shared_reaper
