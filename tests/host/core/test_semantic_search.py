@@ -59,8 +59,10 @@ def opened(open_with, town):
 
 @pytest.fixture
 def embedded(monkeypatch):
+    """How many nodes were embedded each time, as a terminal is told."""
     counts = []
-    monkeypatch.setattr(semantic_search, "_announce", counts.append)
+    monkeypatch.setattr(semantic_search, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(semantic_search, "write", lambda _stream, line: counts.append(int(line.split()[1])))
     return counts
 
 
