@@ -32,7 +32,7 @@ def main() -> int:
         return use_server(sys.argv[1], revision, scenario, _context())
     launch = Launch(server=Server(name="suite", transport="http", url=sys.argv[1], protocol=revision))
     act = SCENARIOS.get(scenario, call_every_tool)
-    with Pool(complain, ask=accept_defaults) as pool:
+    with Pool(complain) as pool:
         act(pool, launch, pool.list_tools(launch))
     return 0
 
@@ -40,11 +40,6 @@ def main() -> int:
 def complain(text: str) -> None:
     """Write what a user would be told where the suite keeps it."""
     print(text, file=sys.stderr)
-
-
-def accept_defaults(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer a form as a person does who only presses return."""
-    return {}
 
 
 def call(pool: Pool, launch: Launch, tool: str, arguments: Mapping[str, Any]) -> None:
