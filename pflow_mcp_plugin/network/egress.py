@@ -102,16 +102,19 @@ def plain_http_host(url: str) -> str:
     return "" if "${" in host or is_loopback(host) else host
 
 
+def origin_of(url: str) -> tuple[str, str, int | None] | None:
+    """Return the origin of a URL that egress goes to (RFC 6454), None for an invalid address."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    except ValueError:  # such as a port that is too large
+        return None
+
+
 def is_same_origin(one: str, other: str) -> bool:
     """Whether egress to two URLs is to the same origin (RFC 6454), however they are spelled."""
-    try:
-        first, second = (
-            (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
-            for parts in map(urlsplit, (one, other))
-        )
-    except ValueError:  # an invalid address has none, such as one whose port is too large
-        return False
-    return first == second
+    origin = origin_of(one)
+    return origin is not None and origin == origin_of(other)
 
 
 def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:

@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import attrs
 import httpx2
@@ -52,7 +52,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
 )
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message, read_json
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.network.egress import is_same_origin
+from pflow_mcp_plugin.network.egress import is_same_origin, origin_of
 from pflow_mcp_plugin.network.http_headers import media_type
 from pflow_mcp_plugin.types import Server
 
@@ -418,10 +418,9 @@ def _endpoint(url: str, place: str) -> str:
     """Return SSE's address for messages; it receives headers and tokens, so it must have the same origin."""
     try:
         endpoint = str(httpx2.URL(urljoin(url, place)))
-        _ = urlsplit(endpoint).port  # raises ValueError if it is invalid
         if is_same_origin(url, endpoint):
             return endpoint
-        wrong: Exception = ForeignEndpoint(endpoint)
+        wrong: Exception = ForeignEndpoint(endpoint) if origin_of(endpoint) else BadEndpoint(place[:_KEPT])
     except (ValueError, httpx2.InvalidURL):
         wrong = BadEndpoint(place[:_KEPT])
     raise RequestFailed(Exchange(error=wrong))
