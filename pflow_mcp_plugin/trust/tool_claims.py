@@ -43,7 +43,7 @@ def is_safe_to_repeat(record: ToolRecord, server: Server) -> bool:
 def idempotency_argument(record: ToolRecord, server: Server) -> str:
     """Return the argument that lets a tool run twice, as its server knows the call again; empty if none."""
     name = server.idempotency_argument.get(record.found.name, "")
-    return name if name in declaration(record.found.input_schema).properties else ""
+    return name if name and name in declaration(record.found.input_schema).properties else ""
 
 
 def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:

@@ -7,14 +7,15 @@ wrote before the batch, and their item. What they write stays in that view and b
 
 from __future__ import annotations
 
+import threading
 import time
 from bisect import insort
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from operator import itemgetter
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import attrs
@@ -33,8 +34,8 @@ from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
 
 ERRORS_IN_TRACE = 10
 """How many errors of a batch the trace shows."""
-_NAP = 0.25
-"""Seconds of one wait for a batch's next item."""
+_MOMENT = 0.05
+"""Seconds of one wait for items of a batch that run in threads."""
 
 _Item = tuple[int, object]
 
@@ -154,54 +155,75 @@ def _performed(
     one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, run: CurrentRun
 ) -> Iterator[_Done]:
     """Run the items of a batch and yield each as it ends; none starts after a failure that ends the batch."""
-    with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
+    numbered = iter(enumerate(items))
+    with run.threads(min(batch.max_concurrent, len(items)) if batch.parallel else 0) as width:
         if width:
-            with Threads(width) as executor:
-                yield from _side_by_side(executor, one, items, batch, width, run)
+            turns = _Turns(one=one, waiting=numbered, fail_fast=batch.fail_fast, at_work=width)
+            with Threads(width) as threads:
+                for _ in range(width):
+                    threads.submit(turns.work)
+                yield from turns.ended(run)
             return
-        for numbered in enumerate(items):
-            done = one(numbered)
+        for each in numbered:
+            done = one(each)
             yield done
             if done.result.failure and batch.fail_fast:
                 return
 
 
-def _side_by_side(
-    executor: Executor,
-    one: Callable[[_Item], _Done],
-    items: Sequence[object],
-    batch: Batch,
-    width: int,
-    run: CurrentRun,
-) -> Iterator[_Done]:
-    """Keep `width` items of a batch in flight; more would only wait, each holding memory."""
-    ended: SimpleQueue[Future[_Done]] = SimpleQueue()
-    waiting = iter(enumerate(items))
-    flying, stopped = 0, False
-    refusal: PflowError | None = None
-    while True:
-        while flying < width and not stopped:
-            numbered = next(waiting, None)
-            if numbered is None:
-                break
-            executor.submit(one, numbered).add_done_callback(ended.put)
-            flying += 1
-        if not flying:
-            if refusal is not None:
-                raise refusal
-            return
-        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
+@attrs.define(kw_only=True, eq=False, repr=False)
+class _Turns:
+    """The items of a batch, of which each thread takes one after another: none waits to be handed one."""
+
+    one: Callable[[_Item], _Done]
+    waiting: Iterator[_Item]
+    fail_fast: bool
+    at_work: int
+    _stopped: bool = False
+    _error: BaseException | None = None
+    _ended: deque[_Done] = attrs.field(factory=deque)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _over: threading.Event = attrs.field(factory=threading.Event)
+
+    def work(self) -> None:
         try:
-            # In short waits, as a Ctrl-C just before a wait does not interrupt it.
-            done = ended.get(timeout=_NAP).result()
-        except Empty:
-            continue
-        except PflowError as error:  # the item must not be done; those that have begun end first
-            refusal, stopped, flying = refusal or error, True, flying - 1
-            continue
-        flying -= 1
-        stopped = stopped or bool(done.result.failure and batch.fail_fast)
-        yield done
+            while (numbered := self._next()) is not None:
+                done = copy_context().run(self.one, numbered)  # no item sees what another one sets
+                self._ended.append(done)
+                if done.result.failure and self.fail_fast:
+                    self._stopped = True
+        except BaseException as error:  # noqa: BLE001 - raised again by `ended`
+            self._stopped, self._error = True, self._error or error
+            if not isinstance(error, PflowError):
+                self._over.set()
+        with self._lock:
+            self.at_work -= 1
+            if not self.at_work:
+                self._over.set()
+
+    def _next(self) -> _Item | None:
+        with self._lock:
+            return None if self._stopped else next(self.waiting, None)
+
+    def ended(self, run: CurrentRun) -> Iterator[_Done]:
+        """Yield the items of the batch as they end, those of a moment together.
+
+        To wake this thread for each of them takes about as long as a quick call. If an item must not be done,
+        those that have begun end first.
+        """
+        try:
+            while not self._over.wait(_MOMENT):
+                run.check()  # an item that cannot be stopped is left behind, in its daemon thread
+                yield from self._taken()
+            yield from self._taken()
+            if self._error is not None:
+                raise self._error
+        finally:
+            self._stopped = True
+
+    def _taken(self) -> Iterator[_Done]:
+        while self._ended:
+            yield self._ended.popleft()
 
 
 @attrs.define(eq=False, repr=False)

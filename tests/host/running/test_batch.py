@@ -1,13 +1,12 @@
 import json
 import threading
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar
 
 import attrs
 import pytest
 from workflow_parts import edge, flow, step, trace_of
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, RunControl
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 
@@ -144,16 +143,22 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench, counted):
     assert trace_of(outcome)["steps"][0]["outputs"]["results"] == [{}, None, None]
 
 
-@pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}])
-def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, monkeypatch, failing):
-    """Items in flight go on; their success does not let others begin."""
-    bad, begun = counted
-    bad += failing
-    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", lambda width: InTurn())
-    outcome = bench.run(batch(list(range(100)), parallel=True, max_concurrent=2))
-    last = min(failing) + 1  # as many are in flight as the batch is wide
-    assert begun == list(range(last + 1))
-    assert outcome.error.details["item"] == min(failing)
+def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench):
+    """An item that is under way goes on; its success does not let others begin."""
+    begun, noticed = [], threading.Event()
+
+    @bench.acts("t-double", ["n"])
+    def fail_or_wait(shared, params):
+        begun.append(params["n"])
+        if params["n"] == 0:
+            raise ValueError("0 is bad")
+        assert noticed.wait(30)
+
+    control = RunControl(lambda progress: noticed.set() if "1 of 100" in progress.message else None)
+    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
+    outcome = bench.host.runner.run(workflow, {}, control=control)
+    assert sorted(begun) == [0, 1]
+    assert (outcome.error.details["item"], outcome.error.details["succeeded"]) == (0, 1)
 
 
 def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
@@ -170,43 +175,37 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
     assert [result["seen"] for result in results] == [[n, n, n] for n in (1, 2, 3, 4)]
 
 
-class Watched(ThreadPoolExecutor):
-    def __init__(self, width):
-        super().__init__(width)
-        self.held = []
-        self.most = 0
-
-    def submit(self, fn, /, *args, **kwargs):
-        self.held = [it for it in self.held if not it.done()]
-        self.held.append(super().submit(fn, *args, **kwargs))
-        self.most = max(self.most, len(self.held))
-        return self.held[-1]
-
-
-def test_a_batch_never_has_more_items_in_flight_than_it_is_wide(bench, monkeypatch):
-    meeting = threading.Barrier(3, timeout=30)
-    engines = []
+def test_as_many_items_of_a_batch_run_at_once_as_it_is_wide(bench):
+    meeting, running, most = threading.Barrier(3, timeout=30), [], []
 
     @bench.acts("t-double", ["n"])
     def meet(shared, params):
+        running.append(params["n"])
+        most.append(len(running))
         meeting.wait()
+        running.remove(params["n"])
 
-    def engine(width):
-        engines.append((width, Watched(width)))
-        return engines[-1][1]
-
-    monkeypatch.setattr("pflow_mcp_plugin.host.running.batch.Threads", engine)
     assert bench.run(batch(list(range(30)), parallel=True, max_concurrent=3)).success
-    assert [(width, watched.most) for width, watched in engines] == [(3, 3)]
-    bench.run(batch([], parallel=True, max_concurrent=3))
-    assert engines[1][0] == 1
+    assert max(most) == 3
 
 
-class InTurn(Executor):
-    def submit(self, fn, /, *args, **kwargs):
-        future = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
+def test_a_batch_that_was_cancelled_begins_no_further_item(bench):
+    begun, over, control = [], threading.Event(), RunControl()
+
+    @bench.acts("t-double", ["n"])
+    def cancel(shared, params):
+        begun.append(params["n"])
+        if len(begun) == 2:
+            control.cancel()
+        assert over.wait(30)
+
+    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
+    outcome = bench.host.runner.run(workflow, {}, control=control)
+    assert outcome.error.kind == "interrupted"
+    over.set()
+    for thread in [it for it in threading.enumerate() if it.name.startswith("batch-")]:
+        thread.join(30)
+    assert sorted(begun) == [0, 1]
 
 
 @pytest.fixture
