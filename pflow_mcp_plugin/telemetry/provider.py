@@ -48,6 +48,7 @@ def _is_set() -> bool:
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
+@cache  # each call asks, and the environment is slow to read
 def _is_requested() -> bool:
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
