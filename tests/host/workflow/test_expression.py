@@ -173,9 +173,15 @@ def test_an_expression_that_fails_says_which_and_why(text, message):
 def test_a_function_that_gets_null_points_to_failed_items_of_a_batch():
     with pytest.raises(PflowError) as caught:
         value("items[].words(result.content)", {"items": [{"result": None, "error": "gone"}]})
-    assert "items[?!error].result" in caught.value.suggestions[1]
+    assert "items[?!error].result" in caught.value.suggestions[-1]
     read = {"items": [{"result": None, "error": "gone"}, {"result": {"content": "a b"}, "error": None}]}
     assert value("items[?!error].result | [].words(content)", read) == [["a", "b"]]
+
+
+def test_who_asks_text_for_a_member_is_told_how_to_name_all_of_it():
+    with pytest.raises(PflowError) as caught:
+        value("from_csv(data)", "a,b")
+    assert any(step.endswith("is @") for step in caught.value.suggestions)
 
 
 @given(text=st.text(max_size=8), end=st.text(max_size=8))

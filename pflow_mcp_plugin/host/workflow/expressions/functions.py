@@ -182,6 +182,7 @@ class NullArgument(PflowError):
     def __init__(self, message: str) -> None:
         steps = (
             "Take a default: not_null(value, '')",
+            "What the expression applies to, as a whole, is @",
             "Failed items of a batch are null: leave them out, as in read.items[?!error].result",
         )
         super().__init__(message, suggestions=steps)
