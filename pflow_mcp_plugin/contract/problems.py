@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -202,6 +202,17 @@ def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems of severity `error`, which stop a command, without the warnings."""
     return [problem for problem in problems if problem.severity == "error"]
+
+
+def refused(what: str, problems: Sequence[Problem], kind: Kind) -> PflowError:
+    """Return the error of something that has problems: the message has a single one, and counts several."""
+    if len(problems) > 1:
+        return PflowError(f"{what} has {len(problems)} errors", problems=tuple(problems), kind=kind)
+    step = problems[0].suggestion
+    only = attrs.evolve(problems[0], suggestion="")
+    return PflowError(
+        f"{what}: {only}", problems=tuple(problems), kind=kind, suggestions=(step,) if step else ()
+    )
 
 
 def problem_of(error: PflowError, **fields: Any) -> Problem:

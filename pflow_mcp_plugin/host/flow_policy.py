@@ -22,9 +22,9 @@ from typing import Any, get_args
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.entries import Effect
-from pflow_mcp_plugin.contract.problems import fault
+from pflow_mcp_plugin.contract.problems import fault, refused
 from pflow_mcp_plugin.storage import StoreError, read_regular
 from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
@@ -76,13 +76,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
         return None
     problems = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
     if problems:
-        only = attrs.evolve(problems[0], suggestion="") if len(problems) == 1 else None
-        raise PflowError(
-            f"{path}: {only}" if only else f"{path} has {len(problems)} errors",
-            kind="config",
-            problems=tuple(problems),
-            suggestions=(problems[0].suggestion,) if only else (),
-        )
+        raise refused(str(path), problems, "config")
     flows = document.get("flows", {})
     rules = {
         key: tuple(

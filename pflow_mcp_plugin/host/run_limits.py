@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
-from pflow_mcp_plugin.contract.problems import advice, fault
+from pflow_mcp_plugin.contract.problems import advice, fault, refused
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
@@ -97,15 +97,9 @@ def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowErro
 
 def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
     """Return the limits of a run by node type and key, its options first; raise if the table has mistakes."""
-    table = policy_table(config, TABLE)
-    mistakes = tuple(_mistakes(table, TABLE, str(config / POLICY_FILE)))
-    if mistakes:
-        raise PflowError(
-            f"{config / POLICY_FILE}: {mistakes[0]}",
-            problems=mistakes,
-            suggestions=(mistakes[0].suggestion,),
-            kind="config",
-        )
+    table, source = policy_table(config, TABLE), str(config / POLICY_FILE)
+    if mistakes := list(_mistakes(table, TABLE, source)):
+        raise refused(source, mistakes, "config")
     limits = {of: dict(it) for of, it in table.items() if isinstance(it, dict)}
     given = {key: getattr(options, key) for key in _KEYS}
     of_run = {key: it if it is not None else table.get(key) for key, it in given.items()}

@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import NAMES_OF_PYTHON
-from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.contract.problems import described, refused
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
@@ -88,18 +88,8 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
     Its kind is `not_found` if every problem is an unknown node type.
     """
-    count = len(problems)
-    # A single problem is part of the message; several are shown from `problems`.
-    only = attrs.evolve(problems[0], suggestion="")
-    message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} errors"
-    steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
     kinds = {problem.kind for problem in problems}
-    return PflowError(
-        message,
-        kind="not_found" if kinds == {"not_found"} else kind,
-        problems=tuple(problems),
-        suggestions=steps if count == 1 else (),
-    )
+    return refused(f"Workflow {name}", problems, "not_found" if kinds == {"not_found"} else kind)
 
 
 @contextmanager
