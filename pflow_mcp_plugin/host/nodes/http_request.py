@@ -364,7 +364,7 @@ class _Exchange:
                     write(chunk)
         except OSError as error:
             raise file_problem("write", path, error.strerror or str(error), ran=self.ran) from error
-        self._answer.path = str(path)
+        self._answer.path = self._answer.body = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:
         async for chunk in response.aiter_bytes():

@@ -409,7 +409,11 @@ _ENTRIES = (
         outputs=(
             _field("status", "int", "The status of the answer, of the last one if there are several"),
             _field("headers", "dict", "Its headers, with names in lower case"),
-            _field("body", "any", "Its body: a value if it is JSON, else text; of pages, a list"),
+            _field(
+                "body",
+                "any",
+                "Its body: a value if it is JSON, else text; of pages, a list; of a download, the file",
+            ),
             _field("path", "str", "Only with download: the file"),
         ),
         actions=("default", "error", "timeout", "rate_limited"),

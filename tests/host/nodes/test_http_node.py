@@ -438,7 +438,7 @@ def test_bytes_that_are_no_text_need_a_download(bench, serve, tmp_path, kind):
     assert "download" in str(error.suggestions)
     target = tmp_path / "new" / "x.png"
     outputs = got(bench, server.url(), download=str(target))
-    assert (outputs["path"], target.read_bytes()) == (str(target), body)
+    assert (outputs["path"], outputs["body"], target.read_bytes()) == (str(target), str(target), body)
 
 
 # Downloads
