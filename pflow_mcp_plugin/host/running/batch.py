@@ -12,6 +12,7 @@ import time
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -160,9 +161,7 @@ def _performed(
         if width:
             turns = _Turns(one=one, waiting=numbered, fail_fast=batch.fail_fast, at_work=width)
             with Threads(width) as threads:
-                for _ in range(width):
-                    threads.submit(turns.work)
-                yield from turns.ended(run)
+                yield from turns.ended(threads, run)
             return
         for each in numbered:
             done = one(each)
@@ -185,13 +184,13 @@ class _Turns:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _over: threading.Event = attrs.field(factory=threading.Event)
 
-    def work(self) -> None:
+    def _work(self) -> None:
         try:
             while (numbered := self._next()) is not None:
                 done = copy_context().run(self.one, numbered)  # no item sees what another one sets
-                self._ended.append(done)
                 if done.result.failure and self.fail_fast:
                     self._stopped = True
+                self._ended.append(done)
         except BaseException as error:  # noqa: BLE001 - raised again by `ended`
             self._stopped, self._error = True, self._error or error
             if not isinstance(error, PflowError):
@@ -205,13 +204,15 @@ class _Turns:
         with self._lock:
             return None if self._stopped else next(self.waiting, None)
 
-    def ended(self, run: CurrentRun) -> Iterator[_Done]:
-        """Yield the items of the batch as they end, those of a moment together.
+    def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
+        """Let threads do the items of the batch; yield them as they end, those of a moment together.
 
         To wake this thread for each of them takes about as long as a quick call. If an item must not be done,
         those that have begun end first.
         """
         try:
+            for _ in range(self.at_work):
+                threads.submit(self._work)
             while not self._over.wait(_MOMENT):
                 run.check()  # an item that cannot be stopped is left behind, in its daemon thread
                 yield from self._taken()
