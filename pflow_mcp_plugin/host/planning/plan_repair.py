@@ -6,7 +6,7 @@ parameter that needs it, a mapping joins them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import chain, count
 from typing import Any
@@ -81,14 +81,13 @@ class PlanRepair:
                 if root == source and not self._is_known(root) and node_id in self._nodes:
                     self._declare(source, self._nodes[node_id], key)
 
-    def map_lacking(self, may_pipe: Callable[[int, Field], bool] = lambda *_: True) -> None:
+    def map_lacking(self, *, pipes: bool = True) -> None:
         """Repair required parameters that lack a value, by mappings.
 
-        `may_pipe` tells whether a parameter of the node at a place may take the previous result whatever its
-        name.
+        With `pipes`, the parameter that a node takes from a pipe gets the previous result, whatever its name.
         """
         for node, field in list(self._lacking()):
-            source = self._source(node, field, may_pipe=may_pipe(node.index, field))
+            source = self._source(node, field, pipes=pipes)
             if source and source not in self._mapped(node).values():
                 self._map(node, field.key, source)
 
@@ -209,7 +208,7 @@ class PlanRepair:
         fields = entry.interface.params if entry else ()
         return [field for field in fields if field.needs_value and field.key not in there]
 
-    def _source(self, node: NodeSpec, field: Field, *, may_pipe: bool) -> str:
+    def _source(self, node: NodeSpec, field: Field, *, pipes: bool) -> str:
         """Return the output to repair a lacking value with: what is piped in, else one by name or type."""
         entry = self._checked.entries[node.entry_key]
         if entry is None or self._writes_to(node, field.key):
@@ -221,7 +220,7 @@ class PlanRepair:
         # The result of the only node that leads to it, if it does not use that yet.
         previous = self._entry(leading[0]) if len(leading) == 1 and leading[0] not in used else None
         result = result_of(leading[0], previous) if previous else None
-        is_piped = may_pipe and entry.interface.piped_key(node.params) == field.key
+        is_piped = pipes and entry.interface.piped_key(node.params) == field.key
         if result and is_piped and may_become(result.field, field):
             return result.source
         earlier = [it for it in self._checked.graph.before(node.id) if it != node.id and it not in leading]
