@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Match, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.matching.task_words import QUOTED, clause_texts, meanings, split_name, stem, words
 from pflow_mcp_plugin.host.planning.joins import Output, key_stems, name_words, result_of, template_name
@@ -77,15 +78,14 @@ _BY_VERB = {"run": "shell", "think": "llm", "write": "write-file"}
 """The host's own nodes that do what a verb asks for, unless a tool does just that."""
 _TELLS_NOTHING = key_stems("content file list listing output report result table text")
 """Words for what a node may work on that tell nothing of the node."""
-_LEAST, _TELLING, _SURE = 0.05, 0.3, 0.5
-"""The confidence from which a node may fit its clause, from which that tells something, and is enough."""
+_LEAST, _TELLING, _FAIR, _SURE = 0.05, 0.3, 0.4, 0.5
+"""The confidence of a node that may fit its clause, that tells something, and that fits fairly, and well."""
 _CLAUSES, _LOOKED_AT, _RIVALS, _SHOWN = 50, 30, 5, 26
 """How many clauses are read, nodes of each looked at, and compared; and nodes of all that are shown."""
 
 
 def _first_kind(text: str) -> str:
-    kinds = (_KINDS.get(stem(word)) for word in _WORD.findall(text.lower()))
-    return next((kind for kind in kinds if kind), "")
+    return next(filter(None, (_KINDS.get(stem(word)) for word in _WORD.findall(text.lower()))), "")
 
 
 def _kind_asked(clause: str) -> str:
@@ -183,11 +183,12 @@ class _Clause:
         if own == "http":
             fields = best.entry.interface.params
             return any(it.fits(field, best.entry) for it in self.values for field in fields)
-        covers_all = all(_covers(best.entry, word) for word in self.about)
-        return best.confidence >= _SURE and covers_all and self.about != []
+        covered = [word for word in self.about if _covers(best.entry, word)]
+        if own != "llm" and not self.values:  # names no file and no command
+            return covered != [] and best.confidence >= _FAIR
+        return covered == self.about != [] and best.confidence >= _SURE
 
-    def best(self, tools: Sequence[Match[FoundNode]], asked: str = "") -> Step | None:
-        asked = asked or self.asked
+    def best(self, tools: Sequence[Match[FoundNode]], asked: str) -> Step | None:
         able = [it for it in tools if _may_do(_kind_of(it.item.entry), asked)]
         # Others may also read, or send, without saying so in their names.
         wanted = (asked,) if asked == "send" else _HARMLESS if asked in _HARMLESS[1:] else ()
@@ -209,41 +210,40 @@ class _Clause:
 
 
 def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
-    """Plan a workflow from the words of a task alone.
-
-    Each clause gets the node that fits it best. An output is joined to a parameter that it fits by name, or
-    by type if only one could be meant; what is left open becomes a declared input. The plan says which parts
-    of the task the workflow does not do, and lists some of the nodes that were considered.
-    """
+    """Plan a workflow from the words of a task alone; it always validates, and says what it lacks."""
     reading = _Reading(task, registry)
-    steps, missing = reading.steps, reading.missing
-    if not steps:
+    while steps := reading.steps:
+        workflow = _workflow(task, steps, registry)
+        problems = runner.validate(workflow)
+        if not errors_in(problems):
+            break
+        reading.missing.append(f'"{cut(steps.pop().clause)}": no valid workflow ends with it')
+    else:
         raise PflowError(
             "No node fits any part of the task",
             suggestions=(
                 "Use words from the descriptions of nodes; see: pflow registry list",
                 "Let a language model plan it: --model NAME",
             ),
-            problems=tuple(Problem(message=f"Not planned: {part}") for part in missing),
+            problems=tuple(Problem(message=f"Not planned: {part}") for part in reading.missing),
             kind="not_found",
         )
-    workflow = _workflow(task, steps, registry)
     reasons = (f'{it.entry.node} for "{cut(it.clause)}" ({it.confidence:.2f}, {it.reason})' for it in steps)
     selection = Selection(
         selection_type="offline",
         reasoning=f"By the words of the task: {'; '.join(reasons)}.",
         chosen_nodes=tuple(dict.fromkeys(step.entry.node for step in steps)),
         flow_structure=" → ".join(visible(step.entry.local_name or step.entry.node, 60) for step in steps),
-        confidence=sum(step.confidence for step in steps) / (len(steps) + len(missing)),
+        confidence=sum(step.confidence for step in steps) / (len(steps) + len(reading.missing)),
     )
     return Plan(
         task=task,
         workflow=workflow,
         selection=selection,
-        problems=runner.validate(workflow),
+        problems=problems,
         candidates=reading.considered[:_SHOWN],
         notes=effect_notes(step.entry for step in steps),
-        missing=missing,
+        missing=reading.missing,
     )
 
 
@@ -268,8 +268,8 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
     repair.map_lacking(pipes=False)
     repair.ask_for_lacking()
     last = list(results)[-1]
-    used = repair.used()
-    unused = {it: results[it] for it in results if it not in used and it not in ("result", last)}
+    joined = {*repair.used(), "result", last}
+    unused = {it: results[it] for it in results if it not in joined}
     return {
         "description": " ".join(task.split())[:300],
         **repair.workflow,
@@ -318,7 +318,7 @@ class _Reading:
     def _steps(self, clause: _Clause, matches: Sequence[Match[FoundNode]]) -> list[Step]:
         tools = [it for it in matches if it.item.entry.source != OWN]
         others = [it for it in matches if it not in tools and it.item.entry.node not in _NOT_BY_WORDS]
-        main, other = clause.best(tools), clause.best(others)
+        main, other = clause.best(tools, clause.asked), clause.best(others, clause.asked)
         has_address = any(value.shape == "url" for value in clause.values)
         own = "http" if clause.asked == "read" and has_address else _BY_VERB.get(clause.asked, "")
         if entry := self._registry.find(own):
@@ -337,8 +337,7 @@ class _Reading:
 
 def _beyond(text: str, *entries: Entry) -> str:
     """Return what a clause asks for and the nodes that are planned for it do not say they do."""
-    gists = [described(entry) for entry in entries]
-    known = frozenset[str]().union(*(gist.gist | gist.places[0].roots for gist in gists))
+    known = {root for it in map(described, entries) for root in it.gist | it.places[0].roots}
     asked = _BEYOND.findall(QUOTED.sub(" ", text).lower())
     return _quoted(it for it in asked if known.isdisjoint(meanings(it.split()[-1])))
 

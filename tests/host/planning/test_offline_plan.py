@@ -84,7 +84,7 @@ def test_the_plan_of_any_task_with_any_nodes_validates(bench):
         assert plan.errors == []
         assert plan.workflow["nodes"]
         assert bench.host.runner.validate(plan.workflow) == plan.problems
-        assert not any("no workflow can use t-" in part for part in plan.missing)
+        assert not any("no valid workflow" in part for part in plan.missing)
         assert plan.selection.selection_type == "offline"
 
     validates()
@@ -170,6 +170,16 @@ def test_a_parameter_with_choices_takes_no_other_text(bench):
     bench.declare("t-paint", [line])
     made = offline_plan('Paint "a, b"', bench.host.registry, bench.host.runner)
     assert "a, b" not in str(made.workflow["nodes"][0]["params"])
-    assert not any("no workflow can use" in part for part in made.missing)
+    assert not any("no valid workflow" in part for part in made.missing)
     made = offline_plan('Paint "red"', bench.host.registry, bench.host.runner)
     assert made.workflow["nodes"][0]["params"] == {"content": "red"}
+
+
+def test_a_plan_ends_before_what_the_policy_denies(office):
+    office.paths.config.mkdir(parents=True, exist_ok=True)
+    policy = '[flows]\ndeny = [{ from = "t-fetch-page", to = "t-post-message" }]\n'
+    (office.paths.config / "pflow.toml").write_text(policy)
+    task = "Fetch the web page, then post it as a message to Slack"
+    made = offline_plan(task, office.registry, office.runner)
+    assert (made.selection.chosen_nodes, made.errors) == (("t-fetch-page",), [])
+    assert any("post it as a message" in part and "no valid workflow" in part for part in made.missing)
