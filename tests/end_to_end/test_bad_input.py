@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,6 @@ def refused(pflow, pflow_home):
         return as_json.envelope["error"]
 
     return check
-
-
-def test_a_server_that_exits_at_once_shows_its_last_words(refused, pflow):
-    script = "import sys; print('no licence found', file=sys.stderr); sys.exit(3)"
-    pflow("mcp", "add", "dying", "--", sys.executable, "-c", script)
-    refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "test", "dying")
-    assert "no licence found" in pflow("mcp", "sync", "dying").stderr  # noted, for `mcp list`
-    refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "sync", "dying")
 
 
 WORKFLOW = {
@@ -107,34 +98,6 @@ def test_an_argument_that_turns_out_wrong_when_it_is_known(refused, typed, workf
     )
     error = refused(1, ["Node a (mcp-typed-slow)", "seconds"], "run", path)
     assert error["type"] in ("validation", "execution")
-
-
-def test_a_tool_that_is_gone_names_it_and_the_nearest(refused, scripted, workflow):
-    scripted("one", "two")
-    path = workflow(("a", "mcp-odd-two", {}))
-    scripted("one", "tow")
-    error = refused(2, ["Tool two not found on server odd", "mcp-odd-tow"], "run", path)
-    assert error["details"]["problems"]
-
-
-def test_a_variable_that_is_not_set_stops_a_header_and_starts_nothing(refused, pflow, scripted, workflow):
-    scripted("one")
-    auth = {"type": "bearer", "token": "${NOT_SET_AT_ALL}"}
-    table = {"type": "http", "url": "http://127.0.0.1:9/mcp", "auth": auth, "trust": "auto"}
-    pflow("mcp", "add", "--replace", json.dumps({"odd": table}))
-    refused(2, ["NOT_SET_AT_ALL"], "run", workflow(("a", "mcp-odd-one", {})))
-
-
-def test_a_disabled_plugin_is_named_with_what_it_provides(pflow, typed, workflow):
-    path = workflow(("a", "mcp-typed-count", {}))
-    disabled = {"PFLOW_DISABLE_PLUGINS": "mcp"}
-    ran = pflow("run", path, env=disabled)
-    assert ran.exit_code == 2
-    assert "comes from the plugin mcp, which PFLOW_DISABLE_PLUGINS disables" in ran.stderr
-    assert "Remove mcp from PFLOW_DISABLE_PLUGINS" in ran.stderr
-    assert pflow("registry", "list", env=disabled).exit_code == 0
-    hello = workflow(("a", "echo", {"message": "hello"}))
-    assert pflow("run", hello, env=disabled).stdout == "hello\n"
 
 
 def test_a_saved_entry_whose_server_is_not_configured_is_refused_before_anything_runs(

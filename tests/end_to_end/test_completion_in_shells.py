@@ -128,38 +128,6 @@ def test_a_tab_shows_what_may_follow(typed):
     assert "\x1b]0;name" not in shown
 
 
-def test_bash_is_answered_by_the_function_alone(desk):
-    """Other programs call the function with the variables that bash sets."""
-    lines = [
-        "pflow trac",
-        "pflow mcp box make_it --mode ",
-        "pflow mcp call box ",
-        "pflow run > my",
-        "pflow x 'y",
-    ]
-    code = 'eval "$(pflow completion bash)"\n'
-    for line in lines:
-        code += f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}; "
-        code += f"COMP_WORDS=({' '.join(map(shlex.quote, line.split(' ')))})\n"
-        code += "_pflow_completion pflow; printf '%s|' \"${COMPREPLY[@]}\"; echo\n"
-    done = subprocess.run(
-        [program("bash"), "--norc", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=desk.work,
-        timeout=60,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
-        "trace|",
-        "very\\ fast|slow|\\$\\(touch\\ pwned\\)\\`touch\\ pwned\\`\\;x|it\\'s|",
-        "make_it|",
-        "|",
-        "|",
-    ]
-
-
 @pytest.mark.parametrize(
     ("line", "completed"),
     [

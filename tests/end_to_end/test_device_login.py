@@ -53,22 +53,3 @@ def test_a_login_with_a_code_serves_runs_until_the_logout(
     assert [
         found for secret in authorization_server.secrets() for found in remains(secret, printed, pflow_home)
     ] == []
-
-
-def test_a_login_that_is_denied_fails_as_such_and_leaves_nothing(
-    pflow, notes, authorization_server, pflow_home
-):
-    authorization_server.switch(consent="deny")
-    denied = pflow("mcp", "login", "notes", "--json")
-    assert denied.exit_code == 3
-    assert denied.envelope["error"]["message"] == "Server notes: the login was denied"
-    assert not list((pflow_home / "data" / "oauth").glob("*.json"))
-
-
-def test_a_server_that_is_removed_is_signed_out_of(pflow, notes, authorization_server, pflow_home):
-    assert pflow("mcp", "login", "notes").exit_code == 0
-    removed = pflow("mcp", "remove", "notes")
-    assert removed.exit_code == 0, removed.stderr
-    assert f"Signed out of server notes: {notes.url}" in removed.stdout
-    assert all(token["revoked"] for token in authorization_server.tokens())
-    assert pflow("mcp", "auth").stdout.startswith("No server has auth, and nobody is signed in")

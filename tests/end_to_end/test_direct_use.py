@@ -11,11 +11,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from chat_completions import provider
 from prepared_starts import PROGRAM
 from programs import importing, put_plugin
-
-from pflow_mcp_plugin.types import Tool
 
 HERE = Path(__file__).parent
 SECONDS = 60
@@ -132,40 +129,6 @@ def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(ter
     assert "TODO comments 2.py" in sent[2]["message"]
 
 
-@pytest.fixture
-def model(terminal):
-    """A model behind an OpenAI-compatible server, the default one of the library `llm`."""
-    pytest.importorskip("llm", reason="the extra [llm] is not installed")
-    place = Path(terminal.env["LLM_USER_PATH"])
-    place.mkdir(exist_ok=True)
-    with provider() as made:
-        table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{made.port}/v1"}
-        (place / "extra-openai-models.yaml").write_text(json.dumps([table]), encoding="utf-8")
-        (place / "default_model.txt").write_text("there", encoding="utf-8")
-        made.answer("Two findings.")
-        yield made
-
-
-@pytest.mark.parametrize("arrow", ["then", "'>>'"])
-def test_findings_go_through_a_language_model_into_a_message(terminal, model, arrow):
-    line = f"""echo "security vulnerability" | \\
-      pflow mcp-github-search-code --language python --max-results 10 {arrow} \\
-      llm --prompt="Summarize these security findings" --temperature 0.3 {arrow} \\
-      mcp-slack-send-message --channel security-alerts"""
-    done = terminal.type(line)
-    assert (done.code, done.out) == (0, "sent to security-alerts: Two findings.\n"), done.err
-    (question,) = model.requests
-    said = " ".join(message["content"] for message in question["messages"])
-    assert "Summarize these security findings" in said
-    assert "security vulnerability 2.py" in said
-    assert question["temperature"] == 0.3
-    arguments = {"query": "security vulnerability", "language": "python", "max_results": 10}
-    assert terminal.calls() == [
-        ["github", "search_code", arguments],
-        ["slack", "send_message", {"message": "Two findings.", "channel": "security-alerts"}],
-    ]
-
-
 @pytest.mark.parametrize(
     ("line", "file"),
     [
@@ -247,31 +210,3 @@ def test_a_keyboard_is_never_waited_for(terminal):
         done = terminal.type(line, keyboard=True)
         assert (done.code, done.out) == (2, "")
         assert "--title" in done.err
-
-
-def test_undeclared_arguments_pass_where_every_command_is_told_so(pflow, pflow_host, tmp_path):
-    schema = {"type": "object", "properties": {"title": {"type": "string", "minLength": 2}}}
-    pflow_host.stub("desk", [Tool(name="create", input_schema=schema)])
-    env = {"PFLOW_HOME": str(pflow_host.home)}
-    node = {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "more": 1}}
-    file = tmp_path / "flow.json"
-    file.write_text(json.dumps({"nodes": [node]}))
-    for words in (["validate", file], ["run", file, "--dry-run"]):
-        refused = pflow(*words, env=env)
-        assert (refused.exit_code, "has no parameter more" in refused.stderr) == (2, True), refused.stderr
-        assert pflow(*words, "--allow-extra", env=env).exit_code == 0
-    # The server does not exist: what gets there has passed the check.
-    for words in (
-        ["registry", "run", "mcp-desk-create"],
-        ["mcp-desk-create"],
-        ["mcp", "call", "desk.create"],
-    ):
-        refused = pflow(*words, "title=to", "more=1", env=env)
-        assert refused.exit_code == 2, refused.stderr
-        passed = pflow(*words, "title=to", "more=1", "--allow-extra", env=env)
-        assert "Command not found" in passed.stderr, passed.stderr
-    for words in (["mcp", "call", "desk.create", "--args"], ["mcp-desk-create", "--params"]):
-        told = pflow(*words, '{"title": "x"}', env=env).stderr
-        assert "Argument title of tool create on server desk: expected 2 characters" in told
-        told = pflow(*words, '{"title": [1]}', env=env).stderr
-        assert f"{words[-1]} of mcp-desk-create: title must be str, got list [1]" in told

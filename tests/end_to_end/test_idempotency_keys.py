@@ -82,16 +82,6 @@ def test_a_run_killed_after_the_effect_sends_the_first_key_again(
     assert len({first, second, third}) == 3
 
 
-def test_a_server_that_ends_after_the_effect_gets_the_same_key_from_the_resumed_run(
-    counting, pflow, tmp_path, effects
-):
-    counting(END=f"after {KILL}")
-    assert pflow("run", file(tmp_path, paying("a", "b", "c"))).exit_code == 1
-    assert pflow("resume").exit_code == 0
-    assert lines(effects) == ["p1", "p2", "p3"]
-    assert len(set(lines(effects.with_suffix(".keys")))) == 3
-
-
 def test_a_direct_call_needs_no_key(counting, pflow, effects):
     counting()
     for words in (["mcp", "call", "counting", "pay", "value=one"], ["mcp-counting-pay", "--value", "two"]):

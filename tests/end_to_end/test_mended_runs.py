@@ -24,18 +24,6 @@ def written(tmp_path, second):
     return path
 
 
-def test_a_run_goes_on_with_an_input_that_was_changed(pflow, configured, tmp_path):
-    effects = tmp_path / "effects"
-    configured("counting", script_server(COUNTING, env={"EFFECTS": str(effects)}))
-    assert (
-        pflow("run", written(tmp_path, step("second", "read-file", {"file_path": "${file}"}))).exit_code == 1
-    )
-    (tmp_path / "there").touch()
-    assert pflow("resume").exit_code == 1
-    done = pflow("resume", "file=there")
-    assert (done.exit_code, effects.read_text()) == (0, "first\nlast\n")
-
-
 @pytest.mark.parametrize("synced", [True, False])
 def test_a_run_goes_on_with_a_server_that_was_replaced(pflow, configured, tmp_path, synced):
     effects = tmp_path / "effects"

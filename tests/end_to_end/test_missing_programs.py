@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.testing import open_pflow_host
-
 WARNING = "Command not found: no-such-program (server typed)"
 
 
@@ -47,14 +45,6 @@ def test_a_run_that_needs_the_program_is_refused_and_one_of_a_single_node_says_i
     assert not (tmp_path / "begun").exists()
     done = pflow("mcp", "call", "typed.count")
     assert (done.exit_code, done.stderr.count(WARNING)) == (3, 1)
-
-
-def test_where_a_plugin_may_answer_in_place_of_the_server_its_program_is_not_needed(tmp_path):
-    with open_pflow_host(tmp_path / "home") as pflow:
-        pflow.stub("mail", [{"name": "list", "inputSchema": {"type": "object"}}]).give("list", "one mail")
-        nodes = [{"id": name, "type": "mcp-mail-list"} for name in ("a", "b")]
-        outcome = pflow.run({"nodes": nodes, "edges": [{"from": "a", "to": "b"}]})
-    assert outcome.outputs["result"] == "one mail"
 
 
 def test_a_disabled_server_needs_no_program(lacking, pflow):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 
-import anyio
 import pytest
-from mcp.client.subscriptions import listen
 from prepared_starts import PROGRAM
 from served_pflow import TOKEN, serving
 
@@ -112,16 +109,3 @@ def test_a_circle_through_another_pflow_is_refused(at, no_leftovers):
     done = first("run", "ping", "word=hello", "--json")
     assert done.exit_code == 1
     assert "ping → a workflow of another pflow → ping" in done.stdout
-
-
-def test_a_client_over_http_that_listens_is_told_of_a_saved_workflow(at, tmp_path, no_leftovers):
-    home = at("one")
-    home.folder.mkdir()
-
-    async def session():
-        with serving("http", home.folder, tmp_path, "--workflows") as served:
-            async with served.client() as client, listen(client.session, tools_list_changed=True) as events:
-                await anyio.to_thread.run_sync(home.save, "say", SAY)
-                return type(await anext(events)).__name__, (await client.list_tools()).tools[-1].name
-
-    assert asyncio.run(session()) == ("ToolsListChanged", "say")

@@ -101,21 +101,6 @@ def test_a_run_is_cancelled_while_its_server_does_not_answer_the_handshake(fault
     assert (outcome.exit_code, outcome.error.kind) == (130, "interrupted")
 
 
-def test_the_progress_of_a_call_is_that_of_the_run(faulty):
-    faulty("ReportsProgress")
-    seen = []
-    with open_host() as host:
-        outcome = host.runner.run(_act(), {}, control=RunControl(seen.append))
-    assert outcome.success
-    told = [(progress.done, progress.total, progress.message) for progress in seen]
-    assert told == [
-        (0, 1, "node a"),
-        (0.5, 1, "node a: part 1"),
-        (1, 1, "node a: part 2"),
-        (1, 1, "node a done"),
-    ]
-
-
 def test_sixteen_runs_at_once_on_one_host_do_not_meet(scripted, pflow_home, monkeypatch):
     scripted("say", env={"TOKEN": "${TOKEN}"}, schema={"type": "object", "properties": {"n": {}, "text": {}}})
     monkeypatch.setenv("TOKEN", "s3cret-of-the-server")

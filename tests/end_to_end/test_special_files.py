@@ -26,24 +26,6 @@ def test_a_command_refuses_what_is_no_regular_file(pflow, tmp_path, words, kind)
     assert "not a regular file" in refused.envelope["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("config/settings.json", "settings list"),
-        ("config/mcp-servers.toml", "mcp list"),
-        ("config/mcp-servers.toml", "mcp add time -- true"),
-        ("data/workflows/saved.json", "run saved"),
-        ("state/traces/one.json", "trace show one"),
-    ],
-)
-def test_a_file_of_pflow_that_is_a_pipe_is_not_waited_for(pflow, pflow_home, path, words):
-    (pflow_home / path).parent.mkdir(parents=True)
-    os.mkfifo(pflow_home / path)
-    refused = pflow("--json", *words.split())
-    assert refused.exit_code != 0
-    assert "it is a named pipe, not a regular file" in refused.stdout
-
-
 @pytest.mark.parametrize("place", ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 def test_a_workflow_comes_from_standard_input_where_asked_for(pflow, place):
     assert pflow("run", place, stdin=ECHO).stdout == "hello\n"

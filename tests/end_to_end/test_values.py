@@ -12,9 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.calls import call, call_result, session
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.exchange import CallResult
+from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.host.workflow.workflow_text import MOST_TEXT
 from pflow_mcp_plugin.types import Tool
 
@@ -163,66 +161,6 @@ def test_a_large_text_reaches_nodes_files_and_typed_tools_whole(pflow_host, tmp_
         assert shown.startswith(LARGE[:2000] + "... (")
         assert shown.endswith(f"whole in {file['path']}")
     assert len(list(Path(file["path"]).parent.iterdir())) == 1
-
-
-@pytest.mark.parametrize("value", [[1, "a"], 7, {"n": 1}])
-@pytest.mark.parametrize("wrapped", [True, False])
-def test_a_result_of_any_type_is_itself_as_its_schema_declares_it(pflow_host, value, wrapped):
-    kind = {"type": ["array", "integer", "null", "object"]}
-    schema = {"type": "object", "properties": {"result": kind}, "required": ["result"]} if wrapped else kind
-    server = pflow_host.serve("any", [tool(**schema)])
-    server.answers.give("give", {"result": value} if wrapped else value)
-    workflow = {"nodes": [{"id": "a", "type": "mcp-any-give"}], "outputs": {"all": "${a.result}"}}
-    assert pflow_host.host.runner.validate(workflow) == ()
-    outcome = pflow_host.run(workflow)
-    assert outcome.success, outcome.error
-    assert outcome.outputs == {"all": value}
-    assert call("any", "give") == value
-
-
-def test_content_beside_a_structure_can_be_used_and_is_in_the_trace_and_in_python(pflow_host):
-    schema = {"type": "object", "properties": {"slide": {"type": "integer"}}, "additionalProperties": False}
-    server = pflow_host.serve("slides", [tool(**schema)])
-    content = (text("A chart"), IMAGE)
-    server.answers.give("give", CallResult(content=content, structured={"slide": 3}, has_structured=True))
-    outputs = {"said": "${a.content_blocks[0]}", "shot": "${a.content_blocks[1].path}", "slide": "${a.slide}"}
-    workflow = {"nodes": [{"id": "a", "type": "mcp-slides-give"}], "outputs": outputs}
-    assert pflow_host.host.runner.validate(workflow) == ()
-    outcome = pflow_host.run(workflow)
-    assert (outcome.outputs["said"], outcome.outputs["slide"]) == ("A chart", 3)
-    assert Path(outcome.outputs["shot"]).read_bytes() == PNG
-    (step,) = steps_of(outcome)
-    assert step["outputs"]["content_blocks"][1]["path"] == outcome.outputs["shot"]
-    found = call_result("slides", "give")
-    assert (found.value, found.content_blocks[0]) == ({"slide": 3}, "A chart")
-    assert Path(found.content_blocks[1]["path"]).read_bytes() == PNG
-
-
-@pytest.mark.parametrize("routed", [True, False])
-def test_what_a_failed_tool_shows_is_in_the_error_and_in_the_trace(pflow_host, routed):
-    server = pflow_host.serve("slides", [tool()])
-    failed = CallResult(
-        content=(text("cannot render"), IMAGE),
-        structured={"code": 7, "log": "x" * 9000},
-        has_structured=True,
-        is_error=True,
-    )
-    server.answers.give("give", failed)
-    nodes = [{"id": "a", "type": "mcp-slides-give"}, {"id": "b", "type": "echo", "params": {"message": "on"}}]
-    edges = [{"from": "a", "to": "b", "action": "error"}] if routed else [{"from": "a", "to": "b"}]
-    outcome = pflow_host.run({"nodes": nodes, "edges": edges})
-    assert outcome.success == routed
-    shown = steps_of(outcome)[0]["details"]["failure"]
-    assert shown["structured_content"]["code"] == 7
-    log = shown["structured_content"]["log"]
-    assert "(9,000 characters)" in log
-    assert Path(log.rpartition("whole in ")[2]).read_text() == "x" * 9000
-    assert Path(shown["content_blocks"][1]["path"]).read_bytes() == PNG
-    with pytest.raises(PflowError, match="cannot render") as caught:
-        call("slides", "give")
-    assert caught.value.details["structured_content"] == failed.structured
-    if not routed:
-        assert outcome.error.details["structured_content"] == failed.structured
 
 
 @pytest.mark.servers
