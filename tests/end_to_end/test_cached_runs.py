@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 from planted_secrets import remains
 from programs import script_server
-from served_pflow import serving
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 READING = Path(__file__).with_name("reading_server.py")
@@ -143,18 +141,6 @@ def test_nodes_that_nobody_trusts_are_never_cached(world):
     assert world.entries() == 0
 
 
-def test_trust_for_one_run_is_that_and_no_more(world):
-    world.add()
-    world.ten()
-    world.run("--cache", "--trust-readonly", "subject=whales")
-    assert world.run("--cache", "--trust-readonly", "subject=whales")[2] == []
-    assert len(world.run("--cache", "subject=whales")[2]) == 11
-    described = world.pflow("registry", "describe", "mcp-books-look", "--json").envelope["data"]
-    entry = described[0] if isinstance(described, list) else described
-    assert (entry["purity"], entry["claimed_purity"]) == ("impure", "flow_safe")
-    assert "it claims to be read-only" in world.pflow("mcp", "info", "mcp-books-look").stdout
-
-
 def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
     world.add(trust_readonly=True)
     world.write(look("a", "a", cache=True), look("b", "b", cache=False))
@@ -163,18 +149,6 @@ def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
     assert noted == ["start", "call look"]
     assert kept(steps) == [{"cached": 1}, {}]
     assert world.run("--no-cache")[2] == ["start", "call look", "call look"]
-
-
-def test_a_node_can_ask_itself_and_validation_says_when_it_asks_in_vain(world):
-    world.add()
-    world.ten(cache={"ttl": 60})
-    checked = world.pflow("validate", world.file, "--json").envelope["data"]
-    warnings = [found for found in checked["problems"] if "never cached" in found["message"]]
-    assert len(warnings) == 10
-    assert warnings[0]["path"] == "$.nodes[0].cache"
-    assert "--trust-readonly" in warnings[0]["suggestion"]
-    world.run("--trust-readonly", "subject=whales")
-    assert world.run("--trust-readonly", "subject=whales")[2] == []
 
 
 def test_two_programs_that_fill_it_at_once_lose_nothing(world, started):
@@ -243,22 +217,6 @@ def test_traces_show_what_was_cached(world):
     world.write(look("b", "${item.text}", batch={"items": [{"text": "a"}, {"text": "b"}]}))
     world.run("--cache")
     assert re.search("^✓  b .* 1 of 2 cached; 2 items$", world.pflow("trace", "show").stdout, re.MULTILINE)
-
-
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_a_served_workflow_uses_what_its_nodes_ask_for(world, pflow_home, transport):
-    world.add(trust_readonly=True)
-    arguments = {"workflow": {"nodes": [look("a", "a", cache=True)]}, "parameters": {}}
-
-    async def session():
-        with serving(transport, pflow_home, world.folder) as served:
-            async with served.client() as client:
-                return [await client.call_tool("workflow_execute", arguments) for _ in range(2)]
-
-    first, second = asyncio.run(session())
-    assert not first.is_error
-    assert first.structured_content["data"]["outputs"] == second.structured_content["data"]["outputs"]
-    assert world.log.read_text().splitlines() == ["start", "call look"]
 
 
 def test_an_exported_program_uses_what_is_kept(world, python):

@@ -120,16 +120,3 @@ def test_in_a_workflow_the_trace_tells_of_every_call(pflow, github, tmp_path):
         assert step["details"]["protocol"]
     assert steps[0]["details"]["failure"]["ran"] == "ran"
     assert "failure" not in steps[4]["details"]
-
-
-def test_a_call_that_gets_no_answer_is_in_the_trace_all_the_same(pflow, scripted, workflow):
-    scripted("search", server="github", schema=SCHEMA, env={"ANSWER": "hang"}, call_timeout=0.5)
-    ran = pflow("run", workflow(("search", "mcp-github-search", {"query": "auth"})), "--json")
-    assert ran.exit_code == 4
-    [step] = json.loads(Path(ran.envelope["trace_path"]).read_text())["steps"]
-    details = step["details"]
-    assert (details["server"], details["tool"], details["version"]) == ("github", "search", "1")
-    assert details["protocol"]
-    assert details["milliseconds"] >= 500
-    assert details["arguments"] == {"query": "auth"}
-    assert details["failure"]["ran"] == "unknown"

@@ -71,15 +71,6 @@ def test_a_post_whose_connection_was_cut_is_asked_about(pflow, cutting):
     assert targets(server) == [("GET", "/before"), ("POST", "/mcp"), ("GET", "/after")]
 
 
-@pytest.mark.parametrize("decision", ["--assume-not-done", "--rerun"])
-def test_a_post_that_was_cut_is_sent_again_on_demand(pflow, cutting, decision):
-    server, path = cutting
-    assert pflow("run", path).exit_code == 4
-    done = pflow("resume", decision, "send", "--json")
-    assert json.loads(done.stdout)["data"]["outputs"]["posts"] == 2
-    assert targets(server).count(("GET", "/before")) == 1
-
-
 @pytest.mark.parametrize(("method", "undecided"), [("POST", True), ("GET", False)])
 def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, tmp_path, method, undecided):
     runs = []
@@ -104,23 +95,6 @@ def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, tmp_pa
         assert len(server.requests) == 2
     else:  # what only reads leaves nothing to go on with
         assert "no run to resume" in done.stderr
-
-
-def test_ctrl_c_ends_a_request_at_once(started, signalled, serve, tmp_path):
-    import asyncio
-    import threading
-
-    arrived = threading.Event()
-
-    async def script(request, reply):
-        arrived.set()
-        await asyncio.sleep(60)
-
-    server = serve(script)
-    program = started("http", "--url", server.url())
-    assert arrived.wait(20)
-    signalled(program, signal.SIGINT)
-    assert program.returncode == 130
 
 
 def test_the_network_table_of_the_config_holds_for_every_url(pflow, pflow_home, serve, tmp_path):

@@ -137,13 +137,6 @@ def test_a_redirect_is_pasted(pflow, notes, authorization_server, read_note, sta
     assert read_note().exit_code == 0
 
 
-def test_without_a_display_nothing_is_opened_and_a_redirect_is_asked_for(pflow, notes):
-    none = dict.fromkeys(("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"), "")
-    finished = pflow("mcp", "login", "notes", env=none)
-    assert "paste it here" in finished.stderr
-    assert finished.exit_code == 3
-
-
 @pytest.mark.parametrize("waiting", [("--no-browser",), ()])
 def test_ctrl_c_ends_the_wait_and_leaves_nothing(
     notes, waiting, pflow_home, started, signalled, no_leftovers

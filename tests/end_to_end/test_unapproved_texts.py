@@ -33,6 +33,8 @@ from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.completion import complete
 from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.planning.plan_prompt import selection_prompt, workflow_prompt
 from pflow_mcp_plugin.nodes import ToolNode, class_for
 
 pytestmark = pytest.mark.timeout(120)
@@ -448,6 +450,17 @@ def test_no_stub_has_it_before_it_is_approved(homes, told, tmp_path):
         stubs = (tmp_path / f"{home}.pyi").read_text()
         assert "McpTicketsClose" in stubs
         assert (WORD in stubs) == (home == "after")
+
+
+def test_a_prompt_quotes_what_is_approved(homes, monkeypatch):
+    for home in ("before", "after"):
+        monkeypatch.setenv("PFLOW_HOME", str(homes[home]))
+        with open_host(show=lambda _: None) as host:
+            entries = [it for it in host.registry.entries() if it.source == "mcp"]
+            found = [it for each in misuses() for it in host.runner.validate(each)]
+            asked = selection_prompt("x", entries, ()) + workflow_prompt("x", entries, workflow(VALID), found)
+        assert "mcp-tickets-close" in asked
+        assert (WORD in asked) == (home == "after")
 
 
 def test_no_prompt_of_the_planner_has_it_before_it_is_approved(homes, told, monkeypatch, tmp_path):

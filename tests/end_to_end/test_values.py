@@ -1,9 +1,8 @@
-"""A value is itself, whatever its size and kind and wherever it goes; what comes beside it is kept."""
+"""A value is itself, whatever its size and kind and wherever it goes."""
 
 from __future__ import annotations
 
 import json
-import stat
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -14,14 +13,9 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.host.workflow.workflow_text import MOST_TEXT
-from pflow_mcp_plugin.types import Tool
 
-PNG = b"\x89PNG not really"
-IMAGE = {"type": "image", "data": b64encode(PNG).decode(), "mimeType": "image/png"}
+IMAGE = {"type": "image", "data": b64encode(b"\x89PNG not really").decode(), "mimeType": "image/png"}
 DEMO = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
-OBJECT = {"type": "object"}
-LARGE = "".join(f"line {n} of many\n" for n in range(30_000))
-"""A text above `inline_limit_kb`."""
 
 VALUES = st.recursive(
     st.none()
@@ -38,21 +32,9 @@ VALUES = st.recursive(
 )
 
 
-def text(words):
-    return {"type": "text", "text": words}
-
-
 def exactly(value):
     """Return a text that two values share only if they are equal, of the same types and in the same order."""
     return json.dumps(value)
-
-
-def tool(name="give", **output_schema):
-    return Tool(name=name, input_schema=OBJECT, output_schema=output_schema or None)
-
-
-def steps_of(outcome):
-    return json.loads(outcome.trace_path.read_text())["steps"]
 
 
 @pytest.fixture
@@ -132,35 +114,6 @@ def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are
         assert exactly(outputs["shaped"]) == exactly([[value] for value in values])
 
     come_through()
-
-
-def test_a_large_text_reaches_nodes_files_and_typed_tools_whole(pflow_host, tmp_path):
-    def measure(text: str) -> int:
-        return len(text)
-
-    server = pflow_host.serve("big", [tool(), measure])
-    server.answers.give("give", LARGE)
-    copy = tmp_path / "copy.txt"
-    written = {"file_path": str(copy), "content": "${give.result}"}
-    nodes = [
-        {"id": "give", "type": "mcp-big-give"},
-        {"id": "measure", "type": "mcp-big-measure", "params": {"text": "${give.result}"}},
-        {"id": "write", "type": "write-file", "params": written},
-    ]
-    outcome = pflow_host.run(
-        {"nodes": nodes, "outputs": {"length": "${measure.result}", "all": "${give.result}"}}
-    )
-    assert (outcome.outputs["length"], outcome.outputs["all"]) == (len(LARGE), LARGE)
-    assert copy.read_text() == LARGE
-    assert call("big", "give") == LARGE
-    give, measure_step, _ = steps_of(outcome)
-    (file,) = give["details"]["files"]
-    assert Path(file["path"]).read_text() == LARGE
-    assert stat.S_IMODE(Path(file["path"]).stat().st_mode) == 0o600
-    for shown in (give["outputs"]["result"], measure_step["params"]["text"]):
-        assert shown.startswith(LARGE[:2000] + "... (")
-        assert shown.endswith(f"whole in {file['path']}")
-    assert len(list(Path(file["path"]).parent.iterdir())) == 1
 
 
 @pytest.mark.servers
