@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workflow_parts import step
 
 SCRIPTED = Path(__file__).with_name("scripted_tools.py")
 
@@ -85,15 +86,15 @@ def typed(configured, typed_command) -> None:
 
 @pytest.fixture
 def workflow(tmp_path) -> Callable[..., Path]:
-    """Write a workflow file: `workflow(node, node, outputs={...})`; a node is `(id, type, params)`."""
+    """Write a workflow file: `workflow(node, node, outputs={...})`, or `workflow(**document)`.
 
-    def write(*nodes: tuple[str, str, Mapping[str, Any]], **more: Any) -> Path:
-        document = {
-            "nodes": [{"id": id_, "type": type_, "params": params} for id_, type_, params in nodes],
-            **more,
-        }
+    A node is `(id, type, params)`, or whatever it has in a file.
+    """
+
+    def write(*nodes: tuple[str, str, Mapping[str, Any]] | dict[str, Any], **more: Any) -> Path:
         path = tmp_path / "wf.json"
-        path.write_text(json.dumps(document), encoding="utf-8")
+        written = [node if isinstance(node, dict) else step(*node) for node in nodes]
+        path.write_text(json.dumps({"nodes": written, **more}), encoding="utf-8")
         return path
 
     return write

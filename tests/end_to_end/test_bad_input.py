@@ -79,10 +79,9 @@ WARNED = {"$.nodes[4].params.message", "$.nodes[7]"}
 
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_ten_planted_mistakes_are_ten_problems_each_with_its_place_and_a_next_step(
-    refused, typed, tmp_path, command
+    refused, typed, workflow, command
 ):
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(WORKFLOW))
+    path = workflow(**WORKFLOW)
     given = ("city=x",) if command == "run" else ()
     error = refused(2, PLANTED.values(), command, path, *given)
     problems = {problem["path"]: problem for problem in error["details"]["problems"]}

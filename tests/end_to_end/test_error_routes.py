@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from pocketflow import Flow, Node
+from workflow_parts import edge
 
 from pflow_mcp_plugin.nodes import session
 
@@ -26,7 +27,7 @@ def routed(scripted, pflow, pflow_home, workflow):
         document["mcpServers"]["odd"] |= changes or {}
         config.write_text(tomli_w.dumps(document))
         nodes = [("call", "mcp-odd-go", {}), *((route, "echo", {"message": route}) for route in ROUTES)]
-        edges = [{"from": "call", "to": route, "action": route} for route in ROUTES]
+        edges = [edge("call", route, route) for route in ROUTES]
         done = pflow("run", workflow(*nodes, edges=edges))
         assert done.exit_code == 0, done.stderr
         return done.stdout.strip()
@@ -94,21 +95,18 @@ def test_in_python_the_wrapper_classes_are_wired_back_to_themselves(github, no_l
     assert github.read_text().count("call") == 3
 
 
-def test_in_a_workflow_the_trace_tells_of_every_call(pflow, github, tmp_path):
-    workflow = {
-        "nodes": [
-            {"id": "search", "type": "mcp-github-search", "params": {"query": "auth"}},
-            {"id": "retry_handler", "type": "echo", "params": {"message": "${search.error}"}},
-            {"id": "end", "type": "echo", "params": {"message": "${search.result.arguments.query}"}},
+def test_in_a_workflow_the_trace_tells_of_every_call(pflow, github, workflow):
+    path = workflow(
+        ("search", "mcp-github-search", {"query": "auth"}),
+        ("retry_handler", "echo", {"message": "${search.error}"}),
+        ("end", "echo", {"message": "${search.result.arguments.query}"}),
+        edges=[
+            edge("search", "end"),
+            edge("search", "retry_handler", "rate_limited"),
+            edge("retry_handler", "search"),
         ],
-        "edges": [
-            {"from": "search", "to": "end"},
-            {"from": "search", "to": "retry_handler", "action": "rate_limited"},
-            {"from": "retry_handler", "to": "search"},
-        ],
-    }
-    (tmp_path / "wf.json").write_text(json.dumps(workflow))
-    ran = pflow("run", "wf.json", "--json")
+    )
+    ran = pflow("run", path, "--json")
     assert ran.envelope["data"]["outputs"] == {"message": "auth"}, ran.stderr
     steps = json.loads(Path(ran.envelope["trace_path"]).read_text())["steps"]
     ways = [(step["id"], step["action"]) for step in steps]

@@ -22,7 +22,7 @@ def serve():
 
 
 @pytest.fixture
-def cutting(serve, tmp_path):
+def cutting(serve, tmp_path, workflow):
     """A server over TLS that hangs up on the first POST, and its workflow: GET, POST, GET."""
     authority, posts = Authority(tmp_path), []
 
@@ -36,20 +36,13 @@ def cutting(serve, tmp_path):
 
     server = serve(script, authority.server_context("127.0.0.1"))
     trusted = {"ca_bundle": str(authority.file)}
-    nodes = [
-        {"id": "before", "type": "http", "params": {"url": server.url(path="/before"), **trusted}},
-        {
-            "id": "send",
-            "type": "http",
-            "params": {"url": server.url(), "method": "POST", "body": "${before.body.at}", **trusted},
-        },
-        {"id": "after", "type": "http", "params": {"url": server.url(path="/after"), **trusted}},
-    ]
-    outputs = {"sent": "${send.body}", "posts": "${after.body.posts}"}
-    path = tmp_path / "cut.json"
-    path.write_text(json.dumps({"nodes": nodes, "outputs": outputs}))
     server.posts = posts
-    return server, path
+    return server, workflow(
+        ("before", "http", {"url": server.url(path="/before"), **trusted}),
+        ("send", "http", {"url": server.url(), "method": "POST", "body": "${before.body.at}", **trusted}),
+        ("after", "http", {"url": server.url(path="/after"), **trusted}),
+        outputs={"sent": "${send.body}", "posts": "${after.body.posts}"},
+    )
 
 
 def targets(server):
@@ -72,7 +65,7 @@ def test_a_post_whose_connection_was_cut_is_asked_about(pflow, cutting):
 
 
 @pytest.mark.parametrize(("method", "undecided"), [("POST", True), ("GET", False)])
-def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, tmp_path, method, undecided):
+def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, workflow, method, undecided):
     runs = []
 
     async def script(request, reply):
@@ -82,10 +75,7 @@ def test_a_run_killed_while_it_waits_for_an_answer(pflow, started, serve, tmp_pa
             await reply.json([])
 
     server = serve(script)
-    path = tmp_path / "killed.json"
-    node = {"id": "send", "type": "http", "params": {"url": server.url(), "method": method}}
-    path.write_text(json.dumps({"nodes": [node]}))
-    runs.append(started("run", path))
+    runs.append(started("run", workflow(("send", "http", {"url": server.url(), "method": method}))))
     assert runs[0].wait(20) == -signal.SIGKILL
     done = pflow("resume")
     assert len(server.requests) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -43,18 +42,12 @@ def in_batch(*values):
     return flow(step("all", "mcp-counting-pay", {"value": "${item}"}, batch=items))
 
 
-def file(tmp_path, workflow):
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(workflow))
-    return path
-
-
 def lines(path):
     return path.read_text().split() if path.exists() else []
 
 
 @pytest.mark.parametrize(
-    ("workflow", "edited"),
+    ("document", "edited"),
     [
         (paying("a", "b", "c"), None),
         (paying("a", "b", "c"), paying("a", "renamed", "c")),
@@ -64,14 +57,14 @@ def lines(path):
     ids=["as it was", "renamed", "batch", "an item less"],
 )
 def test_a_run_killed_after_the_effect_sends_the_first_key_again(
-    counting, pflow, started, tmp_path, effects, workflow, edited
+    counting, pflow, started, workflow, effects, document, edited
 ):
     counting(KILL=f"after {KILL}")
-    run = started("run", file(tmp_path, workflow))
+    run = started("run", workflow(**document))
     run.communicate(timeout=60)
     assert run.returncode == -signal.SIGKILL
     assert lines(effects)[-1] == KILL
-    words = [] if edited is None else ["--workflow", file(tmp_path, edited)]
+    words = [] if edited is None else ["--workflow", workflow(**edited)]
     if edited == in_batch("p2", "p3"):
         words += ["--forget", "all[0]"]
     ended = pflow("resume", *words)

@@ -9,7 +9,7 @@ import pytest
 from kill_trials import KILLS, killed_at
 from planted_secrets import remains
 from programs import script_server
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 ECHOING = Path(__file__).with_name("echoing_server.py")
@@ -22,7 +22,7 @@ ENTRIES = 10
 
 
 @pytest.fixture
-def planted(pflow, tmp_path):
+def planted(pflow, workflow):
     """A workflow whose secrets are in an input, in a setting and in what a server returns."""
     table = script_server(ECHOING, env={"TOKEN": "${TOKEN}"})
     pflow("mcp", "add", json.dumps({"echo": table}), env={"TOKEN": RESULT})
@@ -35,14 +35,11 @@ def planted(pflow, tmp_path):
         step("all", "echo", {"message": "${item} ${given.message}"}, batch={"items": [1, 2]}),
         step("last", "mcp-echo-blocks", {"number": 9}),
     ]
-    workflow = flow(
+    return workflow(
         *steps,
         edges=[edge(one["id"], other["id"]) for one, other in pairwise(steps)],
         inputs={"token": {"required": True, "secret": True}, "planted": {"setting": "PLANTED"}},
     )
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(workflow))
-    return path
 
 
 @pytest.mark.parametrize("at", ["before", "after"])

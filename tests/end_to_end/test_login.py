@@ -14,8 +14,6 @@ import pytest
 from browser import approving_person
 from programs import importing, until
 
-WORKFLOW = {"nodes": [{"id": "read", "type": "mcp-notes-read-note"}]}
-
 # A keyring that waits for somebody who does not answer.
 HANGING_KEYRING = """import os, time
 def ask(*_):
@@ -52,11 +50,11 @@ def notes(pflow, protected_server, monkeypatch):
 
 
 @pytest.fixture
-def read_note(pflow, tmp_path):
+def read_note(pflow, workflow):
     """Run a workflow that reads a note, and return how that went."""
-    file = tmp_path / "read.json"
-    file.write_text(json.dumps(WORKFLOW))
-    return lambda: pflow("run", file, "--json", env={"BROWSER": "false"})
+    return lambda: pflow(
+        "run", workflow(("read", "mcp-notes-read-note", {})), "--json", env={"BROWSER": "false"}
+    )
 
 
 def test_a_login_in_a_browser_serves_the_runs_after_it_and_is_refreshed_without_one(

@@ -1,4 +1,4 @@
-"""A run that failed goes on once what made it fail was mended: an input, or its server."""
+"""A run that failed goes on once what made it fail was mended: its server."""
 
 from __future__ import annotations
 
@@ -8,28 +8,19 @@ from pathlib import Path
 
 import pytest
 from programs import script_server
-from workflow_parts import edge, flow, step
+from workflow_parts import edge
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
 
 
-def written(tmp_path, second):
-    """Write a workflow whose second step is given; the first and the last send their names."""
-    first, last = (step(it, "mcp-counting-send", {"value": it}) for it in ("first", "last"))
-    inputs = {"file": {"default": "missing"}}
-    edges = [edge("first", "second"), edge("second", "last")]
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(flow(first, second, last, edges=edges, inputs=inputs)))
-    return path
-
-
 @pytest.mark.parametrize("synced", [True, False])
-def test_a_run_goes_on_with_a_server_that_was_replaced(pflow, configured, tmp_path, synced):
+def test_a_run_goes_on_with_a_server_that_was_replaced(pflow, configured, workflow, tmp_path, synced):
     effects = tmp_path / "effects"
     table = script_server(COUNTING, env={"EFFECTS": str(effects), "REFUSE": "second"})
     configured("counting", table)
-    ended = pflow("run", written(tmp_path, step("second", "mcp-counting-send", {"value": "second"})))
+    nodes = [(name, "mcp-counting-send", {"value": name}) for name in ("first", "second", "last")]
+    ended = pflow("run", workflow(*nodes, edges=[edge("first", "second"), edge("second", "last")]))
     assert ended.exit_code == 1
     assert re.search(r"To go on where it ended: pflow resume \S+$", ended.stderr, re.MULTILINE)
     assert effects.read_text() == "first\n"

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from workflow_parts import flow, step
+from workflow_parts import step
 
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
 
@@ -37,14 +37,12 @@ sys.exit(program())
 
 
 @pytest.fixture
-def killed(started, tmp_path):
+def killed(started, workflow):
     """Run a workflow until it is killed before or after its first call."""
 
-    def run(workflow, happened):
-        path = tmp_path / "wf.json"
-        path.write_text(json.dumps(workflow))
+    def run(*nodes, happened):
         program = (sys.executable, "-P", "-c", KILLED, "ended" if happened else "sent")
-        process = started("run", path, program=program)
+        process = started("run", workflow(*nodes), program=program)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
 
@@ -62,24 +60,21 @@ def as_preset(name, command, **table):
     return {"command": program, "args": args, "verify": preset.verify, "trust_readonly": True, **table}
 
 
-def writing(path, text="one\r\ntwo"):
-    return flow(
-        step("write", "mcp-fs-write-file", {"path": str(path), "content": text}),
-        outputs={"said": "${write.content}"},
-    )
+def writing(path):
+    return step("write", "mcp-fs-write-file", {"path": str(path), "content": "one\r\ntwo"})
 
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_file_that_was_written_is_not_written_again(files, killed, pflow, tmp_path, happened):
     files()
     path = tmp_path / "files" / "a.txt"
-    killed(writing(path), happened)
+    killed(writing(path), happened=happened)
     assert path.exists() == happened
     ended = pflow("resume", "--json")
     assert ended.exit_code == 0, ended.stderr
     words = "happened" if happened else "did not happen"
     assert f"write {words}, by mcp-fs-read-text-file" in ended.stderr
-    assert ended.envelope["data"]["outputs"]["said"] == f"Successfully wrote to {path}"
+    assert ended.envelope["data"]["outputs"]["content"] == f"Successfully wrote to {path}"
     assert path.read_bytes() == b"one\r\ntwo"
 
 
@@ -100,7 +95,7 @@ def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, t
 def test_a_folder_that_was_created_is_not_created_again(files, killed, pflow, tmp_path, happened):
     files()
     path = tmp_path / "files" / "new"
-    killed(flow(step("make", "mcp-fs-create-directory", {"path": str(path)})), happened)
+    killed(step("make", "mcp-fs-create-directory", {"path": str(path)}), happened=happened)
     ended = pflow("resume", "--json")
     assert ended.exit_code == 0, ended.stderr
     assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr
@@ -115,7 +110,7 @@ def test_entities_that_are_there_are_not_created_again(
     file = tmp_path / "memory.jsonl"
     configured("memory", as_preset("memory", memory_command, env={"MEMORY_FILE_PATH": str(file)}))
     entities = [{"name": it, "entityType": "person", "observations": ["tall"]} for it in ("Ada", "Bob")]
-    killed(flow(step("make", "mcp-memory-create-entities", {"entities": entities})), happened)
+    killed(step("make", "mcp-memory-create-entities", {"entities": entities}), happened=happened)
     ended = pflow("resume", "--json")
     assert ended.exit_code == 0, ended.stderr
     assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr

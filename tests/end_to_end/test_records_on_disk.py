@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from prepared_starts import PROGRAM
 from programs import script_server
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
@@ -33,7 +32,7 @@ sys.exit(code)
 
 
 @pytest.fixture
-def traced(configured, started, tmp_path):
+def traced(configured, started, workflow, tmp_path):
     """Run steps of a tool under strace; return `sync` and `call`, in the order in which they came."""
     if shutil.which("strace") is None:
         pytest.skip("no strace here: install the Debian package strace")
@@ -42,8 +41,7 @@ def traced(configured, started, tmp_path):
         table = script_server(COUNTING, env={"EFFECTS": str(tmp_path / "effects")}, trust_readonly=True)
         configured("counting", table)
         nodes = [step(f"n{it}", f"mcp-counting-{tool}", {"value": it}) for it in range(4)]
-        path = tmp_path / "wf.json"
-        path.write_text(json.dumps(flow(*nodes, edges=[edge(f"n{it}", f"n{it + 1}") for it in range(3)])))
+        path = workflow(*nodes, edges=[edge(f"n{it}", f"n{it + 1}") for it in range(3)])
         log = tmp_path / "strace"
         calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
         strace = ("strace", "-f", "-y", "-s", "400", "-e", calls, "-o", log)
@@ -66,15 +64,14 @@ def test_nothing_waits_for_the_disk_before_a_call_that_is_safe_to_repeat(traced)
     assert [sync or call for sync, call in traced("look")] == ["tools/call"] * 4
 
 
-def test_a_batch_of_large_results_does_not_stay_in_memory(configured, started, tmp_path):
+def test_a_batch_of_large_results_does_not_stay_in_memory(configured, started, workflow, tmp_path):
     env = {"EFFECTS": str(tmp_path / "effects"), "SIZE": "2000000"}
     configured("counting", script_server(COUNTING, env=env))
     items = {"items": list(range(RESULTS)), "parallel": True, "max_concurrent": 4}
-    path = tmp_path / "wf.json"
     send = step("all", "mcp-counting-send", {"value": "${item}"}, batch=items)
     last = step("last", "echo", {"message": "${all.results[-1].value}"})
     outputs = {"done": "${all.succeeded}", "last": "${last.message}"}
-    path.write_text(json.dumps(flow(send, last, edges=[edge("all", "last")], outputs=outputs)))
+    path = workflow(send, last, edges=[edge("all", "last")], outputs=outputs)
     run = started("run", path, program=(sys.executable, "-P", "-c", MEASURED))
     shown, said = run.communicate(timeout=110)
     assert run.returncode == 0, said
@@ -83,12 +80,11 @@ def test_a_batch_of_large_results_does_not_stay_in_memory(configured, started, t
     assert int(said.split()[-1]) / 1024 < MOST_MB
 
 
-def test_nor_does_one_of_many_that_end_at_the_same_time(started, tmp_path):
+def test_nor_does_one_of_many_that_end_at_the_same_time(started, workflow, tmp_path):
     (tmp_path / "large.txt").write_text("a line of a large text\n" * 43_000)
     items = {"items": list(range(400)), "parallel": True, "max_concurrent": 16}
     read = step("all", "read-file", {"file_path": str(tmp_path / "large.txt")}, batch=items)
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(flow(read, outputs={"done": "${all.succeeded}"})))
+    path = workflow(read, outputs={"done": "${all.succeeded}"})
     run = started("run", path, program=(sys.executable, "-P", "-c", MEASURED))
     shown, said = run.communicate(timeout=110)
     assert run.returncode == 0, said

@@ -33,9 +33,8 @@ def test_a_workflow_comes_from_standard_input_where_asked_for(pflow, place):
     ("file", "said"),
     [("/dev/stdin", "it is larger than 256 MiB"), ("wf.json", "Standard input is larger than 256 MiB")],
 )
-def test_a_workflow_and_an_input_without_end_are_refused(python, tmp_path, file, said):
-    workflow = {"inputs": {"words": {"stdin": True}}, **json.loads(ECHO)}
-    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+def test_a_workflow_and_an_input_without_end_are_refused(python, workflow, file, said):
+    workflow(**json.loads(ECHO), inputs={"words": {"stdin": True}})
     with open("/dev/zero", "rb") as zeros:  # noqa: PTH123
         refused = python("-m", "pflow_mcp_plugin", "run", file, stdin=zeros)
     assert refused.exit_code == 2

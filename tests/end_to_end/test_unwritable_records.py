@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, step
 
 pytestmark = pytest.mark.programs
 
@@ -28,19 +28,17 @@ sys.exit(program())
 
 
 @pytest.fixture
-def workflow(tmp_path, monkeypatch):
+def path(workflow, tmp_path, monkeypatch):
     """A file with a workflow of three steps that write into `log`."""
     monkeypatch.chdir(tmp_path)
     nodes = [step(name, "shell", {"command": f"echo {name} >> log"}) for name in "abc"]
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(flow(*nodes, edges=[edge("a", "b"), edge("b", "c")])))
-    return path
+    return workflow(*nodes, edges=[edge("a", "b"), edge("b", "c")])
 
 
 @pytest.mark.parametrize(("number", "did"), [(2, "a\n"), (3, "a\nb\n")])
-def test_a_step_is_not_begun_when_the_disk_is_full(pflow, started, workflow, number, did):
-    log = workflow.with_name("log")
-    run = started("run", workflow, "--json", program=(sys.executable, "-P", "-c", FULL, str(number)))
+def test_a_step_is_not_begun_when_the_disk_is_full(pflow, started, path, number, did):
+    log = path.with_name("log")
+    run = started("run", path, "--json", program=(sys.executable, "-P", "-c", FULL, str(number)))
     output, _ = run.communicate(timeout=60)
     error = json.loads(output)["error"]
     assert (run.returncode, log.read_text()) == (1, did)

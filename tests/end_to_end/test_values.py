@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from workflow_parts import step
 
 from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.host.workflow.workflow_text import MOST_TEXT
@@ -166,19 +167,16 @@ def test_what_a_schema_leaves_open_may_be_named_and_is_found(pflow, scripted, wo
     assert "environment.TOKEN" in [row["path"] for row in ran.envelope["data"]["structure"]]
 
 
-def test_text_that_is_json_is_read_however_its_tool_declares_it(pflow, scripted, tmp_path):
+def test_text_that_is_json_is_read_however_its_tool_declares_it(pflow, scripted, workflow):
     result = {"type": "object", "properties": {"result": {"type": "string"}}}
     scripted(env={"TOOLS": tools(silent=None, declared=result), "ANSWER": "text", "TEXT": JSON_TEXT})
     nodes, outputs = [], {}
     for name in ("silent", "declared"):
         batch = {"items": f"${{{name}.result.items}}"}
-        nodes.append({"id": name, "type": f"mcp-odd-{name}"})
-        nodes.append(
-            {"id": f"{name}-ids", "type": "echo", "params": {"message": "${item.id}"}, "batch": batch}
-        )
+        nodes.append(step(name, f"mcp-odd-{name}"))
+        nodes.append(step(f"{name}-ids", "echo", {"message": "${item.id}"}, batch=batch))
         outputs[name] = f"${{{name}.result.items[0].name}} ${{{name}.result.ratio}} ${{{name}-ids.results}}"
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps({"nodes": nodes, "outputs": outputs}))
+    path = workflow(*nodes, outputs=outputs)
     assert pflow("validate", path, "--json").envelope["data"] == {"valid": True, "problems": []}
     found = pflow("run", path, "--json").envelope["data"]["outputs"]
     assert found["silent"] == 'one 0.1 [{"message": 7}, {"message": 8}]'
