@@ -91,14 +91,6 @@ def test_ten_planted_mistakes_are_ten_problems_each_with_its_place_and_a_next_st
         assert PLANTED[place] in problem["message"] + problem["suggestion"]
 
 
-def test_an_argument_that_turns_out_wrong_when_it_is_known(refused, typed, workflow):
-    path = workflow(
-        ("text", "echo", {"message": "soon"}), ("a", "mcp-typed-slow", {"seconds": "${text.message}"})
-    )
-    error = refused(1, ["Node a (mcp-typed-slow)", "seconds"], "run", path)
-    assert error["type"] in ("validation", "execution")
-
-
 def test_a_saved_entry_whose_server_is_not_configured_is_refused_before_anything_runs(
     refused, pflow, pflow_home, scripted, workflow
 ):

@@ -85,25 +85,6 @@ def test_a_login_in_a_browser_serves_the_runs_after_it_and_is_refreshed_without_
     assert len(authorization_server.requests("authorize")) == 1
 
 
-def test_a_call_without_a_login_says_which_command_helps_and_opens_no_browser(
-    pflow, notes, authorization_server, follower, read_note
-):
-    failed = pflow("mcp", "sync", "notes")
-    assert failed.exit_code == 3
-    assert "run: pflow mcp login notes" in failed.stderr + failed.stdout
-    assert pflow("mcp", "login", "notes", env=follower).exit_code == 0
-    assert pflow("mcp", "sync", "notes").exit_code == 0
-    authorization_server.revoke_tokens()
-    for _ in range(2):
-        failed = read_note()
-        assert failed.exit_code == 3
-        assert "run: pflow mcp login notes" in failed.stdout
-    assert len(authorization_server.requests("authorize")) == 1
-    assert len(authorization_server.refreshes(400)) == 1
-    assert pflow("mcp", "login", "notes", env=follower).exit_code == 0
-    assert read_note().exit_code == 0
-
-
 @pytest.mark.slow
 def test_somebody_signs_in_with_the_mouse(pflow, notes, authorization_server, chromium, tmp_path):
     authorization_server.switch(consent="page")

@@ -287,18 +287,6 @@ def test_the_model_of_the_settings_is_asked(model, pflow):
     assert "Model: scripted" in finished.stderr
 
 
-def test_a_saved_plan_is_found_the_next_time(model, pflow):
-    model.answer(chosen(), good(description=TASK))
-    finished = pflow("plan", TASK, "--model", "scripted", "--save", "news-to-chat")
-    assert "Saved news-to-chat, version 1" in finished.stderr
-    again = pflow("plan", TASK, "--model", "scripted", "--json").envelope["data"]
-    assert again["selection"]["selection_type"] == "found_existing"
-    assert again["selection"]["existing"] == "news-to-chat"
-    assert again["selection"]["confidence"] >= 0.9
-    assert len(model.requests) == 2
-    assert pflow("plan", TASK, "--model", "scripted", "--new", "--json").envelope["data"]["rounds"] == 1
-
-
 def test_the_model_may_choose_a_saved_workflow(model, plan, pflow, tmp_path):
     file = tmp_path / "saved.json"
     file.write_text(json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"message": "news"}}]}))

@@ -9,8 +9,6 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.host.embedded_host import open_host
-
 
 def _types(pflow) -> list[str]:
     return [row["node"] for row in pflow("registry", "list", "--json").envelope["data"]]
@@ -21,15 +19,6 @@ def test_criterion_04_an_empty_list_of_tools_makes_no_entries(pflow, scripted):
     (synced,) = pflow("mcp", "sync", "odd", "--json").envelope["data"]
     assert synced["tools_registered"] == 0
     assert not [name for name in _types(pflow) if name.startswith("mcp-")]
-
-
-def test_criteria_05_and_06_running_a_node_gets_the_server_and_the_tool_injected(scripted, workflow):
-    scripted("One Tool")
-    path = workflow(("a", "mcp-odd-one-tool", {}))
-    with open_host() as host:
-        (node,) = host.runner.compile(json.loads(path.read_text()), "wf").nodes
-    injected = node.ref.injected
-    assert (injected["__mcp_server__"], injected["__mcp_tool__"]) == ("odd", "One Tool")
 
 
 def test_criterion_10_a_tool_with_spaces_in_its_name_gets_a_valid_one(pflow, scripted, workflow):

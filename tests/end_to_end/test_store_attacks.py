@@ -9,13 +9,11 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from prepared_starts import PROGRAM
 from programs import script_server, until
 
 from pflow_mcp_plugin.storage import write_atomic
@@ -123,37 +121,6 @@ def test_the_file_of_a_project_may_be_written_by_its_team(stored, pflow, tmp_pat
     assert pflow("mcp", "approve", "--project", "--yes", cwd=folder).exit_code == 0
     listed = pflow("mcp", "list", cwd=folder)
     assert (listed.exit_code, "project" in listed.stdout) == (0, True), listed.stderr
-
-
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root may become another user"
-)
-@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
-def test_a_user_needs_no_chmod_whatever_the_umask_and_with_a_config_of_roots(stored, pflow_home, umask):
-    """What pflow itself wrote is used, and so is a config that the administrator keeps."""
-    for path in (pflow_home, *pflow_home.rglob("*")):
-        os.chown(path, OTHER, OTHER)
-    os.chown(pflow_home / "config/mcp-servers.toml", 0, 0)
-    (pflow_home / "config/mcp-servers.toml").chmod(0o644)
-    new = pflow_home / "new"
-    identity = [f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
-    search = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    for home, line in (
-        *((pflow_home, line) for line in ("mcp tools odd", "mcp diff odd", "workflow show kept")),
-        *((home, "settings set A b") for home in (pflow_home, new)),
-        *((new, line) for line in ("mcp add web -- true", "mcp list", "config check", "mcp remove web")),
-    ):
-        done = subprocess.run(
-            ["setpriv", *identity, *search, *PROGRAM, *line.split()],
-            env={**os.environ, "PFLOW_HOME": str(home), "HOME": str(pflow_home)},
-            cwd="/",
-            umask=umask,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, (line, done.stderr)
 
 
 SLOW = """
@@ -335,16 +302,3 @@ def test_row_61_removes_adds_and_syncs_at_once_leave_nothing_of_what_is_not_conf
         assert left(pflow_home) == []
     pflow("mcp", "remove", "odd")
     assert left(pflow_home) == []
-
-
-@pytest.mark.parametrize("line", ["add b -- true", "list", "tools", "sync", "remove a", "info a"])
-def test_a_file_in_the_place_of_a_folder_is_an_error_with_its_path(pflow, pflow_home, line):
-    assert pflow("mcp", "add", "a", "--", "true").exit_code == 0
-    shutil.rmtree(pflow_home / "data", ignore_errors=True)
-    (pflow_home / "data").write_text("")
-    ran = pflow("mcp", *line.split())
-    assert "crashed" not in ran.stderr
-    assert "Upgrade or uninstall" not in ran.stderr
-    if line != "list":
-        assert ran.exit_code != 0
-        assert str(pflow_home / "data") in ran.stderr
