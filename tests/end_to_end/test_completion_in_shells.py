@@ -151,16 +151,3 @@ def test_fish_completes_with_descriptions(desk, line, completed):
     )
     assert done.stderr == ""
     assert sorted(row.partition("\t")[0] for row in done.stdout.splitlines()) == sorted(completed)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_what_was_installed_is_removed_without_a_trace(desk, shell):
-    program(shell)
-    before = {path for path in desk.home.rglob("*") if path.is_file()}
-    install(shell)
-    assert "Nothing to change" in install(shell)
-    subprocess.run(
-        ["pflow", "completion", shell, "--uninstall"], check=True, timeout=60, stdout=subprocess.DEVNULL
-    )
-    left = {path for path in desk.home.rglob("*") if path.is_file() and path.read_bytes()} - before
-    assert not [path for path in left if b"pflow" in path.read_bytes()]

@@ -6,17 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from workflow_parts import edge, step
 
 
 def wrapper(id_, server, tool, version, **params):
     metadata = {"server_id": server, "tool_name": tool, "version": version}
-    return {
-        "id": id_,
-        "version": "1.0.0",
-        "type": "mcp_wrapper",
-        "params": params,
-        "mcp_metadata": metadata,
-    }
+    return step(id_, "mcp_wrapper", params, version="1.0.0", mcp_metadata=metadata)
 
 
 SEARCHING, SENDING = "mcp-github-search-code", "mcp-slack-send-message"
@@ -27,7 +22,7 @@ OLDER = {
         {"id": "llm", "version": "1.0.0", "params": {"model": "gpt-4", "temperature": 0.3}},
         wrapper(SENDING, "slack-server", "send_message", "2.1.0"),
     ],
-    "edges": [{"from": SEARCHING, "to": "llm"}, {"from": "llm", "to": SENDING}],
+    "edges": [edge(SEARCHING, "llm"), edge("llm", SENDING)],
     "mappings": {SENDING: {"input_mappings": {"message": "summary", "channel": "dev-team-alerts"}}},
 }
 TEXT = {"type": "string"}
@@ -43,14 +38,13 @@ def servers(scripted):
     scripted("send_message", server="slack-server", schema={"type": "object", **SEND})
 
 
-def test_it_runs_on_real_servers_with_a_stand_in_for_the_model(servers, pflow, tmp_path):
-    stand_in = {"id": "llm", "type": "echo", "params": {"message": "${result}"}}
+def test_it_runs_on_real_servers_with_a_stand_in_for_the_model(servers, pflow, workflow):
+    assert pflow("validate", workflow(**OLDER)).exit_code == 0
+    stand_in = step("llm", "echo", {"message": "${result}"})
     nodes = [stand_in if node["id"] == "llm" else node for node in OLDER["nodes"]]
-    (tmp_path / "older.json").write_text(json.dumps(OLDER))
-    assert pflow("validate", "older.json").exit_code == 0
-    (tmp_path / "older.json").write_text(json.dumps({**OLDER, "nodes": nodes}))
+    path = workflow(**{**OLDER, "nodes": nodes})
     given = [f"{name}={value}" for name, value in INPUTS.items() if name != "prompt"]
-    ran = pflow("run", "older.json", *given, "--json")
+    ran = pflow("run", path, *given, "--json")
     assert ran.exit_code == 0, ran.stderr
     sent = ran.envelope["data"]["outputs"]["arguments"]
     assert sent == {"message": "All is well", "channel": "#dev"}
@@ -59,14 +53,8 @@ def test_it_runs_on_real_servers_with_a_stand_in_for_the_model(servers, pflow, t
     assert steps[1]["outputs"]["message"]["arguments"] == {"max_results": 15, "query": "auth bug"}
 
 
-INTERFACE = {
-    "description": "Create a GitHub issue",
-    "params": [{"name": "title", "type": "str"}],
-    "outputs": [{"name": "issue_url", "type": "str"}],
-    "actions": ["default", "error"],
-}
 ENTRY = {"class_name": "MCPNode", "module": "no_such_pflow.nodes.mcp.node", "file_path": "virtual://mcp"}
-REGISTRY = {"mcp-github-create-issue": {**ENTRY, "interface": INTERFACE}}
+REGISTRY = {"mcp-github-create-issue": {**ENTRY, "interface": {"params": [{"name": "title", "type": "str"}]}}}
 
 
 @pytest.mark.parametrize(

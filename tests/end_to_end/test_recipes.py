@@ -34,6 +34,7 @@ RunRecord.sent, RunRecord.ended = sent, ended
 sys.exit(program())
 """
 """The program, killed when it has recorded that a call is sent, or when the call has been answered."""
+HAPPENED = {True: "happened", False: "did not happen"}
 
 
 @pytest.fixture
@@ -47,6 +48,19 @@ def killed(started, workflow):
         assert process.returncode == -signal.SIGKILL
 
     return run
+
+
+@pytest.fixture
+def found_out(pflow):
+    """Resume a run without anybody who decides; return its outputs."""
+
+    def resume(said):
+        ended = pflow("resume", "--json")
+        assert ended.exit_code == 0, ended.stderr
+        assert said in ended.stderr
+        return ended.envelope["data"]["outputs"]
+
+    return resume
 
 
 @pytest.fixture
@@ -65,16 +79,13 @@ def writing(path):
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_file_that_was_written_is_not_written_again(files, killed, pflow, tmp_path, happened):
+def test_a_file_that_was_written_is_not_written_again(files, killed, found_out, tmp_path, happened):
     files()
     path = tmp_path / "files" / "a.txt"
     killed(writing(path), happened=happened)
     assert path.exists() == happened
-    ended = pflow("resume", "--json")
-    assert ended.exit_code == 0, ended.stderr
-    words = "happened" if happened else "did not happen"
-    assert f"write {words}, by mcp-fs-read-text-file" in ended.stderr
-    assert ended.envelope["data"]["outputs"]["content"] == f"Successfully wrote to {path}"
+    outputs = found_out(f"write {HAPPENED[happened]}, by mcp-fs-read-text-file")
+    assert outputs["content"] == f"Successfully wrote to {path}"
     assert path.read_bytes() == b"one\r\ntwo"
 
 
@@ -92,27 +103,23 @@ def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, t
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_folder_that_was_created_is_not_created_again(files, killed, pflow, tmp_path, happened):
+def test_a_folder_that_was_created_is_not_created_again(files, killed, found_out, tmp_path, happened):
     files()
     path = tmp_path / "files" / "new"
     killed(step("make", "mcp-fs-create-directory", {"path": str(path)}), happened=happened)
-    ended = pflow("resume", "--json")
-    assert ended.exit_code == 0, ended.stderr
-    assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr
-    assert ended.envelope["data"]["outputs"]["content"] == f"Successfully created directory {path}"
+    outputs = found_out(f"make {HAPPENED[happened]}, by")
+    assert outputs["content"] == f"Successfully created directory {path}"
     assert path.is_dir()
 
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_entities_that_are_there_are_not_created_again(
-    configured, memory_command, killed, pflow, tmp_path, happened
+    configured, memory_command, killed, found_out, tmp_path, happened
 ):
     file = tmp_path / "memory.jsonl"
     configured("memory", as_preset("memory", memory_command, env={"MEMORY_FILE_PATH": str(file)}))
     entities = [{"name": it, "entityType": "person", "observations": ["tall"]} for it in ("Ada", "Bob")]
     killed(step("make", "mcp-memory-create-entities", {"entities": entities}), happened=happened)
-    ended = pflow("resume", "--json")
-    assert ended.exit_code == 0, ended.stderr
-    assert f"make {'happened' if happened else 'did not happen'}, by" in ended.stderr
-    assert ended.envelope["data"]["outputs"]["entities"] == entities
+    outputs = found_out(f"make {HAPPENED[happened]}, by")
+    assert outputs["entities"] == entities
     assert len(file.read_text().splitlines()) == 2

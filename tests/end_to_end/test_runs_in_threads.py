@@ -82,14 +82,6 @@ def _noted(log):
     return log.read_text() if log.exists() else ""
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.01, 0.05, 0.1, 0.3, 0.6])
-def test_a_run_is_cancelled_at_any_moment_of_its_servers_start(faulty, moment):
-    faulty("Hangs")
-    with open_host() as host:
-        outcome = _cancelled(host, _act(), lambda: time.sleep(moment))
-    assert (outcome.exit_code, outcome.error.kind) == (130, "interrupted")
-
-
 def test_a_run_is_cancelled_while_its_server_does_not_answer_the_handshake(faulty, tmp_path):
     faulty("Hangs")
     with open_host() as host:

@@ -12,11 +12,7 @@ CARD = (
     Field(key="title", type="str", required=True, description="What stands above"),
     Field(key="body", type="str", description="What stands below"),
     Field(key="count", type="int", schema={"type": "integer", "default": 1}),
-    Field(key="ratio", type="float"),
-    Field(key="bold", type="bool", schema={"type": "boolean", "default": True}),
-    Field(key="tags", type="list", schema={"type": "array", "items": {"type": "string"}}),
     Field(key="meta", type="dict"),
-    Field(key="fontSize", type="int | None"),
     Field(key="print", type="str"),
 )
 
