@@ -1,8 +1,8 @@
 """A stdio server without the SDK whose tools and behaviour the environment sets.
 
 `TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
-it is `echo`), `garbage`, `hang`, `not-found` or `text`: the text in `TEXT`, which the tool `declared`
-gives as the one property of a structured result too;
+it is `echo`) or `text`: the text in `TEXT`, which the tool `declared` gives as the one property of a
+structured result too;
 `VERSION` is what it reports as its version; `LOG` is a file that gets a line for each thing that happens.
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
-import threading
 from pathlib import Path
 
 from stdio_loop import Message, send, serve
@@ -31,15 +29,9 @@ def call(request: Message) -> None:
     log("call")
     number = next(calls)
     match os.environ.get("ANSWER", "echo"):
-        case "garbage":
-            print("{this is not JSON", flush=True)
         case "limited" if number <= 2:
             text = "429 Too Many Requests"
             send(id=request["id"], result={"content": [{"type": "text", "text": text}], "isError": True})
-        case "hang":
-            threading.Event().wait()
-        case "not-found":
-            send(id=request["id"], error={"code": -32601, "message": "tools/call"})
         case "text":
             text = os.environ["TEXT"]
             declared = request["params"]["name"] == "declared"
@@ -50,13 +42,7 @@ def call(request: Message) -> None:
             send(id=request["id"], result={"content": [], "structuredContent": seen})
 
 
-def on_sigterm(*_: object) -> None:
-    log("SIGTERM")
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, on_sigterm)
     log(f"start TOKEN={os.environ.get('TOKEN')!r}")
     version = os.environ.get("VERSION", "1")
     serve(lambda: json.loads(os.environ["TOOLS"]), call, name="scripted", version=version)

@@ -73,12 +73,3 @@ def test_a_run_killed_after_the_effect_sends_the_first_key_again(
     first, second, again, third = lines(effects.with_suffix(".keys"))
     assert second == again
     assert len({first, second, third}) == 3
-
-
-def test_a_direct_call_needs_no_key(counting, pflow, effects):
-    counting()
-    for words in (["mcp", "call", "counting", "pay", "value=one"], ["mcp-counting-pay", "--value", "two"]):
-        ended = pflow(*words)
-        assert ended.exit_code == 0, ended.stderr
-    assert lines(effects) == ["one", "two"]
-    assert len(set(lines(effects.with_suffix(".keys")))) == 2

@@ -35,17 +35,6 @@ def test_criterion_11_a_duplicate_entry_overwrites_the_one_before(pflow, scripte
     assert [param["key"] for param in described["interface"]["params"]] == ["new"]
 
 
-def test_criterion_12_a_variable_that_is_not_set_reaches_the_server_empty(
-    pflow, scripted, workflow, tmp_path
-):
-    log = tmp_path / "log"
-    scripted("one", env={"TOKEN": "${NOT_SET_ANYWHERE}", "LOG": str(log)})
-    ran = pflow("run", workflow(("a", "mcp-odd-one", {})))
-    assert ran.exit_code == 0
-    assert "start TOKEN=''" in log.read_text()
-    assert "NOT_SET_ANYWHERE" in ran.stderr
-
-
 @pytest.mark.parametrize(
     ("value", "declared", "expected"),
     [
