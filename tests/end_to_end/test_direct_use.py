@@ -11,6 +11,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from chat_completions import provider
 from prepared_starts import PROGRAM
 from programs import importing, put_plugin
 
@@ -127,6 +128,40 @@ def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(ter
     assert sent[:2] == ["slack", "send_message"]
     assert sent[2]["channel"] == "dev-team"
     assert "TODO comments 2.py" in sent[2]["message"]
+
+
+@pytest.fixture
+def model(terminal):
+    """A model behind an OpenAI-compatible server, the default one of the library `llm`."""
+    pytest.importorskip("llm", reason="the extra [llm] is not installed")
+    place = Path(terminal.env["LLM_USER_PATH"])
+    place.mkdir(exist_ok=True)
+    with provider() as made:
+        table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{made.port}/v1"}
+        (place / "extra-openai-models.yaml").write_text(json.dumps([table]), encoding="utf-8")
+        (place / "default_model.txt").write_text("there", encoding="utf-8")
+        made.answer("Two findings.")
+        yield made
+
+
+@pytest.mark.parametrize("arrow", ["then", "'>>'"])
+def test_findings_go_through_a_language_model_into_a_message(terminal, model, arrow):
+    line = f"""echo "security vulnerability" | \\
+      pflow mcp-github-search-code --language python --max-results 10 {arrow} \\
+      llm --prompt="Summarize these security findings" --temperature 0.3 {arrow} \\
+      mcp-slack-send-message --channel security-alerts"""
+    done = terminal.type(line)
+    assert (done.code, done.out) == (0, "sent to security-alerts: Two findings.\n"), done.err
+    (question,) = model.requests
+    said = " ".join(message["content"] for message in question["messages"])
+    assert "Summarize these security findings" in said
+    assert "security vulnerability 2.py" in said
+    assert question["temperature"] == 0.3
+    arguments = {"query": "security vulnerability", "language": "python", "max_results": 10}
+    assert terminal.calls() == [
+        ["github", "search_code", arguments],
+        ["slack", "send_message", {"message": "Two findings.", "channel": "security-alerts"}],
+    ]
 
 
 @pytest.mark.parametrize(
