@@ -61,207 +61,163 @@ def hints(**changed):
     return attrs.evolve(OLD, annotations={**HINTS, **changed})
 
 
-def judged(new, arguments=PASSED, reads=(), old=OLD):
-    record = ToolRecord(server="s", node="mcp-s-find", tool=old, found=new)
-    use = ToolUse(record, Where(server="s", tool="find", node="mcp-s-find"))
-    return [problem.message for problem in use.problems(arguments, frozenset(reads))]
+def changed(old, new, **more):
+    return ToolRecord(server="s", node="mcp-s-find", tool=old, found=new, **more)
 
 
+def use_of(new, old=OLD, **more):
+    return ToolUse(changed(old, new, **more), Where(server="s", tool="find", node="mcp-s-find"))
+
+
+def judged(new, arguments=PASSED, reads=()):
+    return [problem.message for problem in use_of(new).problems(arguments, frozenset(reads))]
+
+
+def case(name, new, *says, reads=(), **passed):
+    """Return a case: the changed tool, what is passed beside the path, and what is read of its outputs."""
+    return pytest.param(new, {**PASSED, **passed}, reads, *says, id=name)
+
+
+OTHER_ROWS = {"type": "array", "items": {"type": "object", "properties": {"name": {}}}}
+OTHER_FILTERS = {"type": "array", "items": {"type": "object", "properties": {"kind": {"default": "x"}}}}
+SWITCHED_ON = {"type": "object", "properties": {"deep": {"type": "boolean", "default": True}}}
 STOPS = [
-    ("a new required argument", schema(required=["path", "limit"]), PASSED, (), "limit: expected a value"),
-    (
+    case("a new required argument", schema(required=["path", "limit"]), "limit: expected a value"),
+    case(
         "a new required argument that did not exist",
         schema(properties={**SCHEMA["properties"], POISON: {"type": "string"}}, required=["path", POISON]),
-        PASSED,
-        (),
         "arguments: expected one more required argument (str)",
     ),
-    ("an argument is now a list", properties(path={"type": "array"}), PASSED, (), "path: expected list"),
-    (
-        "an argument that is passed is gone",
-        properties(limit=None),
-        {**PASSED, "limit": 3},
-        (),
-        "limit no longer",
-    ),
-    (
+    case("an argument is now a list", properties(path={"type": "array"}), "path: expected list"),
+    case("an argument that is passed is gone", properties(limit=None), "limit no longer", limit=3),
+    case(
         "an argument that a template fills is gone",
         properties(limit=None),
-        {**PASSED, "limit": UNKNOWN},
-        (),
         "argument limit no longer exists",
+        limit=UNKNOWN,
     ),
-    (
+    case(
         "an argument that is passed is refused",
         schema(properties={"path": {"type": "string"}}, additionalProperties=False),
-        {**PASSED, "mode": "fast"},
-        (),
         "mode: expected no such key",
+        mode="fast",
     ),
-    (
-        "a lower bound",
-        properties(limit={"type": "integer", "maximum": 5}),
-        {**PASSED, "limit": 50},
-        (),
-        "at most 5",
-    ),
-    (
+    case("a lower bound", properties(limit={"type": "integer", "maximum": 5}), "at most 5", limit=50),
+    case(
         "a value is no longer allowed",
         properties(mode={"type": "string", "enum": ["full", POISON]}),
-        {**PASSED, "mode": "fast"},
-        (),
         "mode: expected another value, as the tool now limits it",
+        mode="fast",
     ),
-    (
+    case(
         "a pattern",
         properties(path={"type": "string", "pattern": f"^{POISON}$"}),
-        PASSED,
-        (),
         "path: expected another value",
     ),
-    (
+    case(
         "another default of an argument that is left out",
         properties(limit={"type": "integer", "default": 1000, "maximum": 100}),
-        PASSED,
-        (),
         "the default of limit, which is left out, was 10 and is now 1000",
     ),
-    (
+    case(
         "a default is no longer stated",
         properties(limit={"type": "integer", "maximum": 100}),
-        PASSED,
-        (),
         "the default of limit, which is left out, was 10 and is no longer stated",
     ),
-    (
+    case(
         "a default that is a text",
         properties(mode={"type": "string", "default": POISON}),
-        PASSED,
-        (),
         "the default of mode, which is left out, was not stated and is another now",
     ),
-    (
+    case(
         "a switch that is now on",
-        properties(options={"type": "object", "properties": {"deep": {"type": "boolean", "default": True}}}),
-        {**PASSED, "options": {}},
-        (),
+        properties(options=SWITCHED_ON),
         "the default of options.deep, which is left out, was False and is now True",
+        options={},
     ),
-    (
+    case(
         "a default behind a reference, inside a list",
-        schema(
-            **{
-                "$defs": {
-                    "filters": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {"kind": {"type": "string", "default": "x"}},
-                        },
-                    }
-                }
-            }
-        ),
-        {**PASSED, "filters": [{"kind": "a"}, {}]},
-        (),
+        schema(**{"$defs": {"filters": OTHER_FILTERS}}),
         "the default of filters[1].kind",
+        filters=[{"kind": "a"}, {}],
     ),
-    ("it no longer only reads", attrs.evolve(OLD, annotations={}), PASSED, (), "reach beyond its own data"),
-    ("it is now destructive", hints(destructiveHint=True), PASSED, (), "it now claims to be destructive"),
-    ("it now reaches the world", hints(openWorldHint=True), PASSED, (), "it now claims to reach beyond"),
-    (
+    case("it no longer only reads", attrs.evolve(OLD, annotations={}), "reach beyond its own data"),
+    case("it is now destructive", hints(destructiveHint=True), "it now claims to be destructive"),
+    case("it now reaches the world", hints(openWorldHint=True), "it now claims to reach beyond"),
+    case(
         "an output is gone",
         properties("output", count=None),
-        PASSED,
-        [("count",)],
         "output count, which is read",
+        reads=[("count",)],
     ),
-    (
+    case(
         "an output is gone, read as a part of the result",
         properties("output", count=None),
-        PASSED,
-        [("result", "count")],
         "output result.count, which is read, is no longer declared",
+        reads=[("result", "count")],
     ),
-    (
+    case(
         "a part of an output is gone",
-        properties("output", rows={"type": "array", "items": {"type": "object", "properties": {"name": {}}}}),
-        PASSED,
-        [("rows", 0, "title")],
+        properties("output", rows=OTHER_ROWS),
         "output rows.0.title, which is read, is no longer declared",
+        reads=[("rows", 0, "title")],
     ),
-    (
+    case(
         "an output is of another type",
         properties("output", count={"type": "array"}),
-        PASSED,
-        [("count",)],
         "output count, which is read, was int and is now list",
+        reads=[("count",)],
     ),
-    (
+    case(
         "a part that nothing is declared of is read of an output of another type",
         properties("output", note={"type": "array"}),
-        PASSED,
-        [("result", "note", "text", 0)],
         "output result.note, which is read, was",
+        reads=[("result", "note", "text", 0)],
     ),
-    ("no output is declared", attrs.evolve(OLD, output_schema=None), PASSED, [("count",)], "output count"),
+    case("no output is declared", attrs.evolve(OLD, output_schema=None), "output count", reads=[("count",)]),
 ]
 GOES_ON = [
-    ("another description", attrs.evolve(OLD, description=POISON, title=POISON), PASSED, [("count",)]),
-    ("other texts in the schema", properties(path={"type": "string", "description": POISON}), PASSED, ()),
-    ("a new optional argument", properties(reason={"type": "string"}), PASSED, ()),
-    ("a new optional argument with a default", properties(limits={"default": 3}), PASSED, ()),
-    ("an argument that is left out is gone", properties(limit=None), PASSED, ()),
-    (
-        "another default of an argument that is passed",
-        properties(limit={"default": 9}),
-        {**PASSED, "limit": 3},
-        (),
+    case("another description", attrs.evolve(OLD, description=POISON, title=POISON), reads=[("count",)]),
+    case("other texts in the schema", properties(path={"type": "string", "description": POISON})),
+    case("a new optional argument", properties(reason={"type": "string"})),
+    case("a new optional argument with a default", properties(limits={"default": 3})),
+    case("an argument that is left out is gone", properties(limit=None)),
+    case("another default of an argument that is passed", properties(limit={"default": 9}), limit=3),
+    case("a default that says what was so", properties(mode={"type": "string", "default": ""})),
+    case("a wider type", properties(path={"type": ["string", "null"]})),
+    case("more values", properties(mode={"enum": ["fast", "full", "x"]}), mode="fast"),
+    case("no longer required", schema(required=[])),
+    case("a value that a template fills", properties(mode={"enum": ["x"]}), mode=UNKNOWN),
+    case("an output that nobody reads is gone", properties("output", count=None), reads=[("note",)]),
+    case(
+        "an output that was never declared",
+        attrs.evolve(OLD, output_schema=None),
+        reads=[("other",), ()],
     ),
-    ("a default that says what was so", properties(mode={"type": "string", "default": ""}), PASSED, ()),
-    ("a wider type", properties(path={"type": ["string", "null"]}), PASSED, ()),
-    ("more values", properties(mode={"enum": ["fast", "full", "x"]}), {**PASSED, "mode": "fast"}, ()),
-    ("no longer required", schema(required=[]), PASSED, ()),
-    ("a value that a template fills", properties(mode={"enum": ["x"]}), {**PASSED, "mode": UNKNOWN}, ()),
-    ("an output that nobody reads is gone", properties("output", count=None), PASSED, [("note",)]),
-    ("an output that was never declared", attrs.evolve(OLD, output_schema=None), PASSED, [("other",), ()]),
-    ("a new output", properties("output", more={}), PASSED, [("count",), ("rows", 0, "title")]),
-    ("a wider output", properties("output", count={"type": ["integer", "null"]}), PASSED, [("count",)]),
-    ("the error, which is pflow's own", attrs.evolve(OLD, output_schema=None), PASSED, [("error",)]),
-    ("a claim of harmlessness", hints(readOnlyHint=True), PASSED, ()),
-    ("it is no longer idempotent", hints(idempotentHint=False), PASSED, ()),
-    (
-        "the other name of a hint that was assumed",
-        attrs.evolve(OLD, annotations={**HINTS, "title": POISON}),
-        PASSED,
-        (),
-    ),
+    case("a new output", properties("output", more={}), reads=[("count",), ("rows", 0, "title")]),
+    case("a wider output", properties("output", count={"type": ["integer", "null"]}), reads=[("count",)]),
+    case("the error, which is pflow's own", attrs.evolve(OLD, output_schema=None), reads=[("error",)]),
+    case("a claim of harmlessness", hints(readOnlyHint=True)),
+    case("it is no longer idempotent", hints(idempotentHint=False)),
+    case("the other name of a hint that was assumed", hints(title=POISON)),
 ]
 
 
-@pytest.mark.parametrize(
-    ("new", "arguments", "reads", "says"), [it[1:] for it in STOPS], ids=[it[0] for it in STOPS]
-)
-def test_a_change_that_affects_a_use_stops_it(new, arguments, reads, says):
+@pytest.mark.parametrize(("new", "arguments", "reads", "says"), STOPS)
+def test_a_change_that_affects_a_use_stops_it_but_not_one_of_the_approved_version(
+    new, arguments, reads, says
+):
     messages = judged(new, arguments, reads)
     assert any(says in message for message in messages), messages
     for message in messages:
         assert message.startswith("Tool find of server s changed since it was approved: ")
         assert POISON not in message
+    assert judged(OLD, arguments, reads) == []
 
 
-@pytest.mark.parametrize(
-    ("new", "arguments", "reads"), [it[1:] for it in GOES_ON], ids=[it[0] for it in GOES_ON]
-)
+@pytest.mark.parametrize(("new", "arguments", "reads"), GOES_ON)
 def test_a_change_that_does_not_affect_a_use_lets_it_go_on(new, arguments, reads):
     assert judged(new, arguments, reads) == []
-
-
-@pytest.mark.parametrize(
-    ("new", "arguments", "reads", "says"), [it[1:] for it in STOPS], ids=[it[0] for it in STOPS]
-)
-def test_nothing_stops_a_use_of_the_version_that_was_approved(new, arguments, reads, says):
-    assert judged(OLD, arguments, reads) == []
 
 
 def test_what_was_wrong_before_the_change_is_said_in_the_words_that_were_approved():
@@ -274,8 +230,7 @@ def test_of_a_tool_that_nobody_approved_no_name_or_value_is_said():
     found = attrs.evolve(
         OLD, input_schema={**SCHEMA, "required": [POISON], "properties": {POISON: {"enum": ["x"]}}}
     )
-    record = ToolRecord(server="s", node="mcp-s-find", tool=Tool(name="find"), found=found, is_approved=False)
-    use = ToolUse(record, Where(server="s", tool="find", node="mcp-s-find"))
+    use = use_of(found, Tool(name="find"), is_approved=False)
     (problem,) = use.problems({"mode": 1})
     assert problem.message == (
         "Tool find of server s is not approved yet: arguments: expected one more required argument (str), "
@@ -286,14 +241,12 @@ def test_of_a_tool_that_nobody_approved_no_name_or_value_is_said():
 
 
 def test_a_call_is_refused_before_it_is_sent_with_the_difference_and_the_command():
-    record = ToolRecord(server="s", node="mcp-s-find", tool=OLD, found=properties(path={"type": "array"}))
-    use = ToolUse(record, Where(server="s", tool="find", node="mcp-s-find"))
+    use = use_of(properties(path={"type": "array"}))
     with pytest.raises(McpError) as raised:
         use.check(PASSED)
     error = raised.value
     assert (error.kind, error.ran) == ("validation", "not ran")
-    assert error.details["server"] == "s"
-    assert error.details["tool"] == "find"
+    assert (error.details["server"], error.details["tool"]) == ("s", "find")
     assert error.details["differences"] == ['path: expected list, given "/a" (str)']
     assert error.details["approve"] == "pflow mcp approve s find"
     assert use.check({"path": ["/a"]}) == {"path": ["/a"]}
@@ -302,8 +255,5 @@ def test_a_call_is_refused_before_it_is_sent_with_the_difference_and_the_command
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_whether_further_arguments_are_taken_is_what_the_tool_says_now(is_open):
-    new = schema(additionalProperties=is_open)
-    record = ToolRecord(
-        server="s", node="mcp-s-find", tool=schema(additionalProperties=not is_open), found=new
-    )
+    record = changed(schema(additionalProperties=not is_open), schema(additionalProperties=is_open))
     assert changed_interface(record).open is is_open
