@@ -11,9 +11,10 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ class Request:
     target: str
     headers: Mapping[str, str]
     body: bytes
+    came: float = field(default_factory=time.monotonic)
 
     @property
     def message(self) -> dict[str, Any]:
@@ -243,7 +245,11 @@ class FaultServer(LoopbackServer):
 
     def count(self, rpc: str) -> int:
         """Return how often a JSON-RPC method was asked for."""
-        return sum(request.rpc == rpc for request in self.requests)
+        return len(self.times(rpc))
+
+    def times(self, rpc: str) -> list[float]:
+        """Return when it was."""
+        return [request.came for request in self.requests if request.rpc == rpc]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer requests until one side hangs up."""

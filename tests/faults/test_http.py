@@ -260,17 +260,16 @@ def test_row_43_a_session_that_is_lost_each_time_ends_in_an_error(serve, call_fa
 
 
 def test_row_44_a_call_that_came_too_soon_goes_again_when_the_server_says(bench, serve):
-    times: list[float] = []
-
     async def busy(request: Request, reply: Reply) -> None:
-        times.append(time.monotonic())
-        if len(times) == 1:
+        if server.count("tools/call") == 1:
             await reply.status(429, retry_after="1")
         else:
             await reply.text("late")
 
-    assert text(bench.pool.call(launch(serve(on_call(busy))), act())) == "late"
-    assert times[1] - times[0] >= 1
+    server = serve(on_call(busy))
+    assert text(bench.pool.call(launch(server), act())) == "late"
+    first, second = server.times("tools/call")
+    assert second - first >= 1
 
 
 @pytest.mark.parametrize(("after", "calls"), [("99", 1), ("0", 2)])
@@ -355,9 +354,18 @@ def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(serve, call_fail
     assert server.count("tools/call") == 1
 
 
-def resumable(cuts: int) -> Script:
-    """Cut the stream of a call again and again; then answer."""
-    left = [cuts]
+ANSWER = "the answer to the call"
+"""Stands for it among events."""
+
+
+def cut(number: int = 1, pause: object = 1) -> str:
+    """Return an event after which a stream may be taken up again."""
+    return f"id: {number}\nretry: {pause}\ndata:"
+
+
+def resumable(*events: str, end: Callable[[Reply], object] = Reply.close) -> Script:
+    """Answer a call, and each time that it is taken up again, with the next event; the last one stays."""
+    left = list(events)
     ids: list[int] = []
 
     async def script(request: Request, reply: Reply) -> bool:
@@ -365,55 +373,40 @@ def resumable(cuts: int) -> Script:
         if request.rpc != "tools/call" and not resuming:
             return False
         ids.extend([] if resuming else [request.message["id"]])
-        if left[0]:
-            left[0] -= 1
-            await reply.events(f"id: {left[0] + 1}\nretry: 1\ndata:")
-        else:
-            await reply.events(reply.answer_event("at last", ids[0]))
-        reply.close()
+        event = left.pop(0) if len(left) > 1 else left[0]
+        await reply.events(reply.answer_event("at last", ids[0]) if event == ANSWER else event)
+        if end is not Reply.close:
+            await asyncio.sleep(0.05)  # the event arrives before that
+        end(reply)
         return True
 
     return script
-
-
-def test_row_48_a_stream_that_is_cut_is_taken_up_again(bench, serve):
-    server = serve(resumable(cuts=2))
-    assert text(bench.pool.call(launch(server), act())) == "at last"
-    assert [request.headers["last-event-id"] for request in resumes(server)] == ["2", "1"]
-
-
-def test_row_48_a_stream_is_taken_up_again_twice_at_most(serve, call_fails):
-    server = serve(resumable(cuts=99))
-    begins = "Server odd: its event stream ended before the answer came, also after resuming it 2 times"
-    error = call_fails(server, begins)
-    assert error.facts["resumes"] == 2
-    assert len(resumes(server)) == 2
-    assert server.count("tools/call") == 1
 
 
 def resumes(server: FaultServer) -> list[Request]:
     return [request for request in server.requests if "last-event-id" in request.headers]
 
 
-def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(serve, call_fails):
-    async def torn(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call" and "last-event-id" not in request.headers:
-            return False
-        await reply.events("id: 1\nretry: 1\ndata:")
-        await asyncio.sleep(0.05)
-        reply.reset()
-        return True
+def test_row_48_a_stream_that_is_cut_is_taken_up_again(bench, serve):
+    server = serve(resumable(cut(2), cut(1), ANSWER))
+    assert text(bench.pool.call(launch(server), act())) == "at last"
+    assert [request.headers["last-event-id"] for request in resumes(server)] == ["2", "1"]
 
-    server = serve(torn)
-    call_fails(server, "Server odd: its event stream ended before the answer came, also after resuming it 2")
-    assert len(resumes(server)) == 2
+
+@pytest.mark.parametrize("end", [Reply.close, Reply.reset])
+def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(serve, call_fails, end):
+    server = serve(resumable(cut(), end=end))
+    begins = "Server odd: its event stream ended before the answer came, also after resuming it 2 times"
+    error = call_fails(server, begins)
+    assert error.facts["resumes"] == len(resumes(server)) == 2
+    assert server.count("tools/call") == 1
 
 
 def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(serve, call_fails):
     async def gone(request: Request, reply: Reply) -> bool:
         if request.rpc != "tools/call":
             return request.method == "GET" and await reply.status(500) is None
-        await reply.events("id: 1\nretry: 1\ndata:")
+        await reply.events(cut())
         reply.close()
         return True
 
@@ -421,16 +414,8 @@ def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(serv
 
 
 def test_row_48_a_stream_that_is_taken_up_again_and_is_no_json_is_told_as_that(serve, call_fails):
-    async def garbled(request: Request, reply: Reply) -> bool:
-        resuming = "last-event-id" in request.headers
-        if request.rpc != "tools/call" and not resuming:
-            return False
-        await reply.events("data: {oops" if resuming else "id: 1\nretry: 1\ndata:")
-        reply.close()
-        return True
-
-    server = serve(garbled)
-    call_fails(launch(server), "Invalid JSON response from server odd")
+    server = serve(resumable(cut(), "data: {oops"))
+    call_fails(server, "Invalid JSON response from server odd")
     assert len(resumes(server)) == 1
 
 
@@ -441,44 +426,25 @@ _HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
 def test_row_49_a_hostile_pause_is_cut_down_to_the_longest_one(bench, serve, monkeypatch, pause):
     assert http_transports.granted_pause(99_999_999) == 30
     monkeypatch.setattr(http_transports, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
-    times, result = resumed_after(bench, serve, pause)
-    assert text(result) == "at last"
-    assert 0.3 <= times[1] - times[0] < 10
+    assert 0.3 <= paused(bench, serve, pause) < 10
 
 
 @pytest.mark.parametrize("pause", ["0", "-5"])
 def test_row_49_a_pause_of_nothing_is_made_a_short_one(bench, serve, pause):
-    times, result = resumed_after(bench, serve, pause)
-    assert text(result) == "at last"
-    assert times[1] - times[0] >= 0.1
+    assert paused(bench, serve, pause) >= 0.1
 
 
-def resumed_after(bench: Any, serve: Callable[..., FaultServer], pause: str) -> tuple[list[float], Any]:
-    """Cut the stream of a call, once; return when it was cut and taken up again, and the result."""
-    times: list[float] = []
-    ids: list[int] = []
-
-    async def script(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call" and "last-event-id" not in request.headers:
-            return False
-        times.append(time.monotonic())
-        if len(times) == 1:
-            ids.append(request.message["id"])
-        event = f"id: 1\nretry: {pause}\ndata:" if len(times) == 1 else reply.answer_event("at last", ids[0])
-        await reply.events(event)
-        reply.close()
-        return True
-
-    return times, bench.pool.call(launch(serve(script), call_timeout=15), act())
+def paused(bench: Any, serve: Callable[..., FaultServer], pause: str) -> float:
+    """Cut the stream of a call once, and return the time until it was taken up again."""
+    server = serve(resumable(cut(1, pause), ANSWER))
+    assert text(bench.pool.call(launch(server, call_timeout=15), act())) == "at last"
+    (resumed,) = resumes(server)
+    return resumed.came - server.times("tools/call")[0]
 
 
 @pytest.mark.parametrize("pause", _HOSTILE)
 def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, serve, pause, call_fails):
-    async def cut(request: Request, reply: Reply) -> None:
-        await reply.events(f"id: 1\nretry: {pause}\ndata:")
-        reply.close()
-
-    there = launch(serve(on_call(cut)), call_timeout=1)
+    there = launch(serve(resumable(cut(1, pause))), call_timeout=1)
     call_fails(there, "Tool act on server odd did not answer within 1 s", DeadlineExceeded)
     assert bench.pool.list_tools(there).tools  # the connection has not suffered
 
