@@ -23,33 +23,20 @@ def outside(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        "../outside.json",
-        "sub/../../outside.json",
         "{outside}",
-        "./.././outside.json",
         "link.json",
         "folder/outside.json",
-        "/proc/self/environ",
         "/etc/passwd",
-        "~/x.json",
-        "..\\outside.json",
-        "%2e%2e/outside.json",
-        "outside.json\0.json",
         "\0",
         "a\nb.json",
-        "x/" * 3_000 + "y.json",
+        "x/" * 3_000,
         "/",
-        ".",
-        "..",
-        "file:///etc/passwd",
-        "NUL",
-        "",
         " ",
     ],
 )
 @pytest.mark.parametrize("tool", ["workflow_execute", "workflow_validate", "workflow_save"])
 def test_no_path_leads_out_of_the_folder(served, root, outside, tool, name):
-    (root / "sub").mkdir()
+    """Those that a client of the whole program tries, and more of them, are in `test_served_attacks.py`."""
     (root / "link.json").symlink_to(outside)
     (root / "folder").symlink_to(outside.parent)
     given = name.format(outside=outside) if "{" in name else name
@@ -100,19 +87,12 @@ def test_a_workflow_is_saved_under_a_plain_name_only(served, name):
     [
         "../../config/settings.json",
         "{home}/config/settings.json",
-        "/etc/passwd",
         "{home}/state/traces/../../config/settings.json",
         "{home}/state/traces/link.json",
         "link",
         "link.json",
-        "..",
-        "/",
-        "",
-        "\0",
-        "x" * 10_000,
         "*",
         "{home}/state/traces",
-        "/dev/zero",
     ],
 )
 def test_only_traces_are_read_as_traces(served, trace):
@@ -120,34 +100,21 @@ def test_only_traces_are_read_as_traces(served, trace):
     run = served.call("workflow_execute", workflow=WORKFLOW)
     home = served.pflow.home
     (home / "state" / "traces" / "link.json").symlink_to(home / "config" / "settings.json")
-    answer = served.call("trace_read", trace_file=trace.format(home=home) if "{" in trace else trace)
+    answer = served.call("trace_read", trace_file=trace.format(home=home))
     assert run["success"]
     assert not answer["success"], answer
     assert SECRET not in json.dumps(answer)
 
 
-def _nested(levels):
-    value = "x"
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 def _bombs():
+    """Yield workflows that are too much; further ones are in `test_served_attacks.py`."""
     node = {"id": "a", "type": "echo", "params": {"message": "x"}}
-    yield "deep object", {"nodes": [{**node, "params": {"message": _nested(150)}}]}
-    yield "deep text", '{"nodes": ' + "[" * 100_000
     yield (
         "deeper text",
         '{"nodes": [{"id": "a", "type": "echo", "params": {"message": %s}}]}' % ("[" * 500 + "]" * 500),
     )
-    yield "many nodes", {"nodes": [{**node, "id": f"n{number}"} for number in range(20_000)]}
     yield "many values", {"nodes": [{**node, "params": {"message": [0] * 400_000}}]}
     yield "long text", '{"nodes": [], "description": "' + "x" * (9 << 20) + '"}'
-    yield (
-        "huge number",
-        '{"nodes": [{"id": "a", "type": "echo", "params": {"message": ' + "9" * 100_000 + "}}]}",
-    )
     yield "twice", '{"nodes": [], "nodes": []}'
     yield "list", "[1, 2]"
     yield "number", {"nodes": 5}

@@ -15,12 +15,6 @@ PARTS = {"runner": runner_of, "library": library_of, "settings": settings_of, "t
 
 
 @pytest.mark.parametrize(("name", "part_of"), PARTS.items())
-def test_a_part_is_returned_where_the_host_has_it(name: str, part_of: Callable[[Any], object]):
-    part = object()
-    assert part_of(SimpleNamespace(**{name: part})) is part
-
-
-@pytest.mark.parametrize(("name", "part_of"), PARTS.items())
 def test_a_missing_part_is_an_error_of_usage(name: str, part_of: Callable[[Any], object]):
     with pytest.raises(PflowError) as raised:
         part_of(SimpleNamespace(**{name: None}))

@@ -137,9 +137,10 @@ def test_the_items_of_a_list_have_a_type(served):
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest(either):
-    error = either.error("workflow_exec")
+    error = either.error("Workflow_Exec")
     assert error["type"] == "not_found"
     assert error["suggestions"] == ["Did you mean workflow_execute?"]
+    assert "Did you mean" not in str(either.error("weather"))
 
 
 def test_a_tool_that_crashes_is_a_failure_without_a_traceback(either):

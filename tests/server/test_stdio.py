@@ -15,7 +15,6 @@ from pathlib import Path
 import anyio
 import pytest
 import real_servers
-from mcp import Client, StdioServerParameters
 from prepared_starts import PROGRAM
 from programs import importing
 
@@ -26,7 +25,6 @@ pytestmark = pytest.mark.programs
 
 SECONDS = 60
 SERVE = [*PROGRAM, "mcp", "serve"]
-HELLO = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 
 
@@ -113,32 +111,6 @@ def speaker(pflow_home, tmp_path, hosts):
                 program.kill()
 
     return start
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("words", [("mcp", "serve"), ("serve", "mcp")])
-def test_the_client_of_the_sdk_is_served(pflow_home, tmp_path, mode, words, no_leftovers):
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
-    arguments = ["-P", "-m", "pflow_mcp_plugin", *words]
-    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=tmp_path)
-    seen = []
-
-    async def main():
-        async def progress(done, _total, _message):
-            seen.append(done)
-
-        with anyio.fail_after(SECONDS):
-            async with Client(parameters, mode=mode) as client:
-                names = [tool.name for tool in (await client.list_tools()).tools]
-                calling = {"workflow": HELLO}
-                result = await client.call_tool("workflow_execute", calling, progress_callback=progress)
-                return names, result.structured_content
-
-    names, envelope = anyio.run(main)
-    assert len(names) == 13
-    assert envelope["data"]["outputs"] == {"message": "hi"}
-    assert seen == sorted(seen)
-    assert seen[-1] == 1
 
 
 def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_path):
