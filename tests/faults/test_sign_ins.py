@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import subprocess
 import sys
 
@@ -22,7 +21,8 @@ from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.storage import StoreError
 
 ACT = ToolCall(server="web", tool="act")
-LOGIN = ("run: pflow mcp login web",)
+LOGIN = {"action": "auth_failed", "suggestions": ("run: pflow mcp login web",)}
+LATER = {"suggestions": ("try again later; the login is kept",)}
 
 PROGRAM = """
 import sys
@@ -89,14 +89,17 @@ def call(realm):
 
 @pytest.fixture
 def fails(call):
-    """Call the tool and return the failure; nothing was sent that the tool could have seen."""
+    """Call the tool, which fails with these words and fields; it saw nothing of the call."""
 
-    def made(launch=None):
-        with pytest.raises(McpError) as failure:
+    def made(words="", launch=None, **fields):
+        with pytest.raises(McpError) as raised:
             call(launch)
-        assert (failure.value.exit_code, failure.value.ran) == (3, "not ran")
-        assert "planted" not in repr(failure.value.to_dict())
-        return failure.value
+        failure = raised.value
+        assert words in failure.message
+        fields |= {"exit_code": 3, "ran": "not ran"}
+        assert {name: getattr(failure, name) for name in fields} == fields
+        assert "planted" not in repr(failure.to_dict())
+        return failure
 
     return made
 
@@ -104,19 +107,14 @@ def fails(call):
 def test_row_65_an_expired_token_that_cannot_be_refreshed_is_not_sent(realm, fails):
     sign_in = realm.sign_in(expires_in=-1)
     realm.sign_in(tokens=attrs.evolve(sign_in.tokens, refresh=""))
-    failure = fails()
-    assert failure.message == "Server web: the login has expired"
-    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    fails(message="Server web: the login has expired", **LOGIN)
     assert realm.server.requests == []
 
 
 def test_row_66_a_refused_refresh_token_ends_the_login_that_it_is_of(realm, fails, call):
     realm.sign_in(expires_in=-1)
     realm.refresh = "another"
-    failure = fails()
-    assert "the login has ended: " in failure.message
-    assert "answered invalid_grant" in failure.message
-    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    assert "the login has ended: " in fails("answered invalid_grant", **LOGIN).message
     assert realm.stored() is None
     fails()
     assert len(realm.forms) == 1
@@ -149,10 +147,7 @@ def test_row_66_a_refused_refresh_token_ends_no_later_login(realm, fails, call):
 def test_row_67_a_failing_authorization_server_ends_no_login(realm, fails, call, status, content, words):
     before = realm.sign_in(expires_in=-1).tokens
     realm.answers.append((status, content))
-    failure = fails()
-    assert words in failure.message
-    assert (failure.action, failure.retryable) == ("error", True)
-    assert failure.suggestions == ("try again later; the login is kept",)
+    fails(words, action="error", retryable=True, **LATER)
     assert realm.stored() == before
     assert call() == "done"
 
@@ -174,9 +169,7 @@ def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_
 ):
     before = realm.sign_in(expires_in=-1).tokens
     realm.scripts["/odd/token"] = script
-    failure = fails(realm.launch(timeout=1))
-    assert f"/odd/token could not be asked: {words}" in failure.message
-    assert failure.suggestions == ("try again later; the login is kept",)
+    fails(f"/odd/token could not be asked: {words}", realm.launch(timeout=1), **LATER)
     assert realm.stored() == before
     realm.scripts.clear()
     assert call() == "done"
@@ -184,31 +177,25 @@ def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_
 
 def test_row_69_a_token_of_another_issuer_than_that_in_the_config_is_not_sent(realm, fails):
     before = realm.sign_in().tokens
-    failure = fails(realm.launch({"type": "oauth", "issuer": "https://login.example.com"}))
-    assert f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only" in (
-        failure.message
-    )
-    assert failure.suggestions == LOGIN
+    launch = realm.launch({"type": "oauth", "issuer": "https://login.example.com"})
+    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
+    fails(words, launch, **LOGIN)
     assert realm.server.requests == []
     assert realm.stored() == before
 
 
 def test_row_69_the_credentials_of_a_machine_go_to_no_other_issuer(realm, fails):
     realm.resource = {"authorization_servers": ["https://evil.example"]}
-    failure = fails(realm.machine())
-    assert f"it uses the authorization server https://evil.example, not {realm.issuer}" in failure.message
-    assert failure.action == "auth_failed"
+    words = f"it uses the authorization server https://evil.example, not {realm.issuer}"
+    fails(words, realm.machine(), action="auth_failed")
     assert realm.forms == []
 
 
 def test_row_70_a_token_is_not_sent_to_another_url_of_its_server(realm, fails):
     realm.sign_in()
     moved = attrs.evolve(realm.launch().server, url=realm.server.url(path="/moved"))
-    failure = fails(attrs.evolve(realm.launch(), server=moved))
-    assert f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only" in (
-        failure.message
-    )
-    assert failure.suggestions == LOGIN
+    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
+    fails(words, attrs.evolve(realm.launch(), server=moved), **LOGIN)
     assert realm.server.requests == []
 
 
@@ -247,18 +234,15 @@ def test_row_74_a_client_that_is_never_known_is_not_registered_for_ever(person, 
 def test_row_74_a_forgotten_client_at_a_refresh_asks_for_a_login_and_keeps_the_tokens(realm, fails):
     before = realm.sign_in(expires_in=-1).tokens
     realm.answers.append((401, {"error": "invalid_client"}))
-    failure = fails()
-    assert "answered invalid_client" in failure.message
-    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    fails("answered invalid_client", **LOGIN)
     assert realm.stored() == before
 
 
 @pytest.mark.parametrize("issuer", ["https://evil.example", "{origin}/other", None, 1])
 def test_row_72_metadata_of_another_issuer_are_refused(realm, fails, issuer):
     realm.metadata = {"issuer": issuer.format(origin=realm.issuer) if isinstance(issuer, str) else issuer}
-    failure = fails(realm.machine())
-    assert "is that of another issuer, " in failure.message
-    assert failure.suggestions == ("report it to the server's operator",)
+    report = ("report it to the server's operator",)
+    fails("is that of another issuer, ", realm.machine(), suggestions=report)
     assert realm.forms == []
 
 
@@ -268,18 +252,20 @@ def test_row_72_metadata_of_another_issuer_are_refused(realm, fails, issuer):
 )
 def test_row_73_an_endpoint_of_an_unsafe_scheme_is_refused_by_name(realm, fails, name, url):
     realm.metadata = {name: url}
-    failure = fails(realm.machine())
+    failure = fails("must be an https URL", realm.machine())
     assert f"{name} in the metadata of its authorization server {realm.issuer} is refused" in failure.message
-    assert "must be an https URL" in failure.message
     assert realm.forms == []
 
 
 def test_row_75_a_scope_that_was_not_granted_is_named_before_anything_is_sent(realm, fails, call):
     realm.sign_in()
-    failure = fails(realm.launch({"type": "oauth", "scopes": ["read", "write", "admin"]}))
-    assert failure.message == "Server web: the scope write admin was not granted"
-    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write admin")
-    assert failure.suggestions == ("run: pflow mcp login web --scope write --scope admin",)
+    failure = fails(
+        launch=realm.launch({"type": "oauth", "scopes": ["read", "write", "admin"]}),
+        message="Server web: the scope write admin was not granted",
+        action="auth_failed",
+        suggestions=("run: pflow mcp login web --scope write --scope admin",),
+    )
+    assert failure.facts["scope"] == "write admin"
     assert realm.server.requests == []
     assert call(realm.launch({"type": "oauth", "scopes": ["read", "offline_access"]})) == "done"
 
@@ -303,10 +289,10 @@ def test_row_75_a_scope_that_a_tool_needs_is_named_and_the_call_sent_once(
 
     realm.sign_in()
     realm.scripts["/mcp"] = more
-    failure = fails(realm.machine() if is_machine else realm.launch())
-    assert failure.message.endswith(f"(HTTP 403): it needs the scope {scope}")
-    assert (failure.action, failure.facts["scope"]) == ("auth_failed", scope)
-    assert failure.suggestions == (step,)
+    launch = realm.machine() if is_machine else realm.launch()
+    failure = fails("(HTTP 403)", launch, action="auth_failed", suggestions=(step,))
+    assert failure.message.endswith(f": it needs the scope {scope}")
+    assert failure.facts["scope"] == scope
     assert realm.count("tools/call") == 1
     assert len(realm.forms) == is_machine
 
@@ -319,9 +305,8 @@ def test_row_76_nothing_follows_a_redirect_to_another_host(realm, fails, path):
             await reply.status(307, location=other.url(path="/x"))
 
         realm.scripts[path] = elsewhere
-        failure = fails(realm.machine())
-        there = re.escape(other.url(path="/x"))
-        assert re.search(rf"redirects to (another host, )?{there}; refused", failure.message)
+        failure = fails(f"{other.url(path='/x')}; refused", realm.machine())
+        assert "redirects to " in failure.message
         assert other.requests == []
 
 
@@ -330,9 +315,8 @@ def test_row_77_a_locked_keyring_ends_no_login(realm, fails):
     (file,) = realm.folder.glob("*.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "secrets": "keyring"}))
     before = file.read_bytes()
-    failure = fails()
-    assert failure.message == "Server web: its tokens are in the keyring, which cannot be read"
-    assert failure.action == "auth_failed"
+    told = "Server web: its tokens are in the keyring, which cannot be read"
+    failure = fails(message=told, action="auth_failed")
     assert failure.suggestions[0].startswith("unlock the keyring of this system; if it is gone, run: pflow")
     assert file.read_bytes() == before
     assert realm.server.requests == []
@@ -345,9 +329,7 @@ def test_row_78_a_corrupt_sign_in_is_told_with_its_file_and_left_until_the_next_
     realm.sign_in()
     (file,) = realm.folder.glob("*.json")
     file.write_text(content)
-    failure = fails()
-    assert failure.message.startswith(f"Server web: its sign-in could not be read: {file}")
-    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    fails(f"Server web: its sign-in could not be read: {file}", **LOGIN)
     assert file.read_text() == content
     assert realm.server.requests == []
     realm.sign_in()
@@ -359,9 +341,7 @@ def test_row_79_a_sign_in_of_a_newer_schema_is_not_written_over(realm, fails):
     (file,) = realm.folder.glob("*.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "schema_version": 99}))
     before = file.read_bytes()
-    failure = fails()
-    assert "a newer pflow wrote the sign-in" in failure.message
-    assert (failure.action, failure.suggestions) == ("auth_failed", ("Upgrade pflow",))
+    fails("a newer pflow wrote the sign-in", action="auth_failed", suggestions=("Upgrade pflow",))
     with pytest.raises(StoreError, match="newer pflow"):
         realm.store.write(realm.key, sign_in)
     assert file.read_bytes() == before
@@ -371,8 +351,7 @@ def test_row_79_a_sign_in_of_a_newer_schema_is_not_written_over(realm, fails):
 def test_row_80_a_refresh_token_that_could_not_be_replaced_on_the_disk_is_not_spent(realm, fails, call, disk):
     before = realm.sign_in(expires_in=-1).tokens
     disk.full = True
-    failure = fails()
-    assert "a new token could not be stored, so that none was requested" in failure.message
+    failure = fails("a new token could not be stored, so that none was requested")
     assert "no space left" in failure.message
     assert realm.forms == []
     disk.full = False

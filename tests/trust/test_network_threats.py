@@ -47,6 +47,8 @@ NAME = "mcp.example.com"
 HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
 """The address that the config names, and one that it does not."""
 RULES = NetworkRules(allow=(HERE,))
+OTHER_PIN = base64.b64encode(bytes(32)).decode()
+"""The pin of no key that a server here has."""
 
 pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network")]
 
@@ -73,6 +75,19 @@ def names(monkeypatch) -> Names:
     return made
 
 
+@pytest.fixture
+def server(run, names) -> FaultServer:
+    """A server at the address that the config names; the name leads to it."""
+    names.answers[NAME] = [[HERE]]
+    return run(FaultServer(well, host=HERE))
+
+
+@pytest.fixture
+def trap(run, server) -> FaultServer:
+    """A server on the same port of the other address."""
+    return run(FaultServer(well, host=ELSEWHERE, port=server.port))
+
+
 def launch(url, **fields):
     return Launch(server=Server(name="web", url=url, **{"transport": "http", "network": RULES, **fields}))
 
@@ -94,9 +109,7 @@ def fails(pool, there, match, kind=ConnectionFailed):
     return caught.value
 
 
-def test_row_16_plain_http_to_another_machine_gets_no_byte_and_no_look_up(pool, run, names):
-    server = run(FaultServer(well, host=HERE))
-    names.answers[NAME] = [[HERE]]
+def test_row_16_plain_http_to_another_machine_gets_no_byte_and_no_look_up(pool, server, names):
     error = fails(pool, launch(server.url(NAME)), "uses plain http to mcp.example.com", McpError)
     assert error.kind == "config"
     assert (names.asked, server.connections) == ([], 0)
@@ -189,10 +202,8 @@ socket.getaddrinfo = look_up
     ],
 )
 def test_row_19_no_command_sends_a_byte_to_a_host_outside_the_policy(
-    pflow, pflow_home, tmp_path, run, rules, code, words
+    pflow, pflow_home, tmp_path, server, trap, rules, code, words
 ):
-    server = run(FaultServer(well, host=HERE))
-    trap = run(FaultServer(well, host=ELSEWHERE, port=server.port))
     (tmp_path / "site" / "sitecustomize.py").parent.mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(RESOLVER)
     config = pflow_home / "config" / "mcp-servers.toml"
@@ -249,16 +260,13 @@ def test_row_19_no_other_spelling_of_an_address_gets_around_the_rules(pool, run,
     assert trap.connections == 0
 
 
-def test_row_19_of_two_addresses_only_the_one_that_is_allowed_is_connected_to(pool, run, names):
-    server = run(FaultServer(well, host=HERE))
-    trap = run(FaultServer(well, host=ELSEWHERE, port=server.port))
+def test_row_19_of_two_addresses_only_the_one_that_is_allowed_is_connected_to(pool, server, trap, names):
     names.answers[NAME] = [[ELSEWHERE, HERE]]
     assert called(pool, plain(server))
     assert trap.connections == 0
 
 
-def test_row_19_of_two_allowed_addresses_the_one_that_answers_serves(pool, run, names):
-    server = run(FaultServer(well, host=HERE))
+def test_row_19_of_two_allowed_addresses_the_one_that_answers_serves(pool, server, names):
     names.answers[NAME] = [[ELSEWHERE, HERE]]
     assert called(pool, plain(server, network=NetworkRules(allow=("127.0.0.0/8",))))
 
@@ -284,17 +292,13 @@ def test_row_22_a_proxy_that_cannot_be_used_is_reported(pool, run, monkeypatch, 
         (NetworkRules(policy="registered", allow=(HERE,)), "is not registered"),
     ],
 )
-def test_row_19_a_host_outside_the_rules_gets_no_byte_and_no_look_up(pool, run, names, rules, match):
-    server = run(FaultServer(well, host=HERE))
-    names.answers[NAME] = [[HERE]]
+def test_row_19_a_host_outside_the_rules_gets_no_byte_and_no_look_up(pool, server, names, rules, match):
     error = fails(pool, plain(server, network=rules), match, McpError)
     assert error.kind == "config"
     assert (names.asked, server.connections) == ([], 0)
 
 
-def test_row_19_an_address_that_is_denied_gets_no_byte_even_if_it_is_named(pool, run, names):
-    server = run(FaultServer(well, host=HERE))
-    names.answers[NAME] = [[HERE]]
+def test_row_19_an_address_that_is_denied_gets_no_byte_even_if_it_is_named(pool, server):
     there = plain(server, network=NetworkRules(allow=(HERE,), deny=("127.0.0.0/30",)))
     fails(pool, there, f"has the address {HERE}, denied by deny")
     assert server.connections == 0
@@ -304,6 +308,19 @@ def test_row_19_an_address_that_is_denied_gets_no_byte_even_if_it_is_named(pool,
 def authority(tmp_path: Path) -> Authority:
     """A CA that only `ca_bundle` makes trusted."""
     return Authority(tmp_path)
+
+
+@pytest.fixture
+def secure(run, authority) -> FaultServer:
+    """A server with a certificate of that CA for `localhost`."""
+    return run(FaultServer(well, authority.server_context("localhost")))
+
+
+@pytest.fixture
+def trusting(authority) -> Callable[..., Launch]:
+    """Return a launch of a server on `localhost` that trusts the CA."""
+    bundle = str(authority.file)
+    return lambda port, **fields: launch(f"https://localhost:{port}/mcp", ca_bundle=bundle, **fields)
 
 
 def pin(folder: Path) -> str:
@@ -329,26 +346,20 @@ def test_row_20_the_steps_in_the_error_let_one_self_signed_certificate_be_truste
     fails(pool, launch(signed_by_itself(), **tomllib.loads(field)), "is self-signed")
 
 
-def test_row_20_a_key_that_is_not_pinned_gets_no_request(pool, run, authority, tmp_path):
-    server = run(FaultServer(well, authority.server_context("localhost")))
-    known, other = pin(tmp_path), base64.b64encode(bytes(32)).decode()
-
-    def there(*pins, **fields):
-        return launch(server.url("localhost"), ca_bundle=str(authority.file), tls_pins=pins, **fields)
-
-    error = fails(pool, there(other), "the public key of localhost is none of its tls_pins")
+def test_row_20_a_key_that_is_not_pinned_gets_no_request(pool, secure, trusting, tmp_path):
+    known = pin(tmp_path)
+    there = trusting(secure.port, tls_pins=(OTHER_PIN,))
+    error = fails(pool, there, "the public key of localhost is none of its tls_pins")
     assert error.facts["pin"] == known
-    assert server.requests == []
-    assert called(pool, there(other, known))
-    assert called(pool, there(f"sha256//{known}"))
+    assert secure.requests == []
+    assert called(pool, trusting(secure.port, tls_pins=(OTHER_PIN, known)))
+    assert called(pool, trusting(secure.port, tls_pins=(f"sha256//{known}",)))
 
 
-def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, run, authority, tmp_path):
-    server = run(FaultServer(well, authority.server_context("localhost")))
-    fails(
-        pool, launch(server.url("localhost"), tls_pins=(pin(tmp_path),)), "signed by a CA that is not trusted"
-    )
-    assert server.requests == []
+def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, secure, tmp_path):
+    there = launch(secure.url("localhost"), tls_pins=(pin(tmp_path),))
+    fails(pool, there, "signed by a CA that is not trusted")
+    assert secure.requests == []
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
@@ -356,7 +367,7 @@ def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, run, authority, t
 def test_row_62_no_byte_is_sent_without_tls_for_a_server_with_pins(pool, run, names, kind, host):
     names.answers[NAME] = [["127.0.0.1"]]
     server = run(FaultServer(well, host="127.0.0.1"))
-    pinned = {"tls_pins": (base64.b64encode(bytes(32)).decode(),), "insecure": True, "transport": kind}
+    pinned = {"tls_pins": (OTHER_PIN,), "insecure": True, "transport": kind}
     there = launch(server.url(host), headers={"Authorization": "Bearer s3cret"}, **pinned)
     error = fails(pool, there, f"plain http to {host} cannot be checked against its tls_pins", McpError)
     assert error.kind == "config"
@@ -366,11 +377,7 @@ def test_row_62_no_byte_is_sent_without_tls_for_a_server_with_pins(pool, run, na
 def test_row_62_every_command_refuses_pins_that_nothing_can_check(run, pflow, pflow_home, tmp_path):
     """Those that store a server, and, where a variable holds the URL, those that connect to it."""
     server = run(FaultServer(well))
-    table = {
-        "type": "http",
-        "url": server.url("localhost"),
-        "tls_pins": [base64.b64encode(bytes(32)).decode()],
-    }
+    table = {"type": "http", "url": server.url("localhost"), "tls_pins": [OTHER_PIN]}
     given = {"mcpServers": {"web": table}}
     (tmp_path / "servers.json").write_text(json.dumps(given))
     config = pflow_home / "config" / "mcp-servers.toml"
@@ -405,24 +412,19 @@ def test_row_20_no_connection_waits_for_a_pipe_in_place_of_a_file(pool, tmp_path
     fails(pool, launch("https://localhost:1/", **{field: value}), "it is a named pipe, not a regular file")
 
 
-def test_row_20_pins_may_be_in_a_file(pool, run, authority, tmp_path):
-    server = run(FaultServer(well, authority.server_context("localhost")))
+def test_row_20_pins_may_be_in_a_file(pool, secure, trusting, tmp_path):
     file = tmp_path / "pins"
 
     def there(text):
         file.write_text(text)
-        return launch(
-            server.url("localhost"),
-            ca_bundle=str(authority.file),
-            tls_pins=str(file),
-            headers={"X-Key": str(len(text))},  # a server of its own for each text
-        )
+        own = {"X-Key": str(len(text))}  # makes it a server of its own
+        return trusting(secure.port, tls_pins=str(file), headers=own)
 
     fails(pool, there("no pin\n"), f"pins cannot be read: {file}: line 1 is not a SHA-256 hash in base64")
     fails(pool, there("# none yet\n"), "it has no pin")
     assert called(pool, there(f"# the key of 2026\n\n{pin(tmp_path)}  # in use\n"))
     file.unlink()
-    fails(pool, launch(server.url("localhost"), tls_pins=str(file)), "pins cannot be read: .*No such file")
+    fails(pool, launch(secure.url("localhost"), tls_pins=str(file)), "pins cannot be read: .*No such file")
 
 
 @pytest.fixture
@@ -441,12 +443,11 @@ def certificate(tmp_path: Path, strict: ssl.SSLContext, authority: Authority) ->
     return (tmp_path / "server.pem").rename(tmp_path / "client.pem")
 
 
-def test_row_20_a_client_certificate_is_presented(pool, run, authority, strict, certificate, tmp_path):
+def test_row_20_a_client_certificate_is_presented(pool, run, trusting, strict, certificate, tmp_path):
     server = run(FaultServer(well, strict))
 
     def there(*files):
-        files = tuple(map(str, files))
-        return launch(server.url("localhost"), ca_bundle=str(authority.file), client_cert=files)
+        return trusting(server.port, client_cert=tuple(map(str, files)))
 
     assert called(pool, there(certificate))
     assert called(pool, there(certificate, certificate))
@@ -460,7 +461,7 @@ def test_row_20_a_client_certificate_is_presented(pool, run, authority, strict, 
 
 
 def test_row_20_the_alert_about_a_missing_or_foreign_client_certificate_is_explained(
-    pool, run, authority, strict, tmp_path
+    pool, run, trusting, strict, tmp_path
 ):
     strangers = tmp_path / "strangers"
     strangers.mkdir()
@@ -468,9 +469,7 @@ def test_row_20_the_alert_about_a_missing_or_foreign_client_certificate_is_expla
     port = run(alerting(strict))
 
     def there(*files):
-        files = tuple(map(str, files))
-        url = f"https://localhost:{port}/mcp"
-        return launch(url, ca_bundle=str(authority.file), client_cert=files)
+        return trusting(port, client_cert=tuple(map(str, files)))
 
     fails(pool, there(), "localhost wants a client certificate .*CERTIFICATE_REQUIRED")
     fails(pool, there(strangers / "server.pem"), "localhost does not accept the client certificate")
@@ -519,9 +518,8 @@ def test_row_20_a_ca_bundle_that_cannot_be_read_is_named_with_its_field(pool, tm
 
 
 def test_row_22_the_proxy_of_the_environment_may_be_anywhere_and_looks_the_host_up(
-    pool, run, names, monkeypatch
+    pool, run, server, names, monkeypatch
 ):
-    server = run(FaultServer(well, host=HERE))
     proxy = run(Proxy(server.port, server.host))
     names.answers |= {NAME: [[ELSEWHERE]], "proxy.example.com": [["127.0.0.1"]]}
     monkeypatch.setenv("HTTP_PROXY", f"http://proxy.example.com:{proxy.port}")
@@ -537,9 +535,8 @@ def test_row_22_through_a_proxy_the_key_is_pinned_and_the_certificate_verified(
     proxy = run(Proxy(server.port))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
     url, trusted = f"https://{NAME}/mcp", {"ca_bundle": str(authority.file)}
-    other = base64.b64encode(bytes(32)).decode()
     fails(pool, launch(url), "signed by a CA that is not trusted")
-    fails(pool, launch(url, tls_pins=(other,), **trusted), "is none of its tls_pins")
+    fails(pool, launch(url, tls_pins=(OTHER_PIN,), **trusted), "is none of its tls_pins")
     assert server.requests == []
     assert called(pool, launch(url, tls_pins=(pin(tmp_path),), **trusted))
 

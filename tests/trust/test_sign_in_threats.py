@@ -60,13 +60,16 @@ def trap(realm):
 
 
 @pytest.fixture
-def fails(realm):
-    """Call the tool of a server, and return the failure."""
+def refused(realm, trap):
+    """Call the tool of a server, which fails with these words; neither the trap nor a token is asked for."""
 
-    def made(launch):
+    def made(words, launch):
         with Pool(pytest.fail, sign_in_folder=realm.folder) as pool, pytest.raises(McpError) as failure:
             pool.call(launch, ACT)
+        assert words in failure.value.message
         assert "planted" not in repr(failure.value.to_dict())
+        assert trap.connections == 0
+        assert realm.forms == []
         return failure.value
 
     return made
@@ -80,58 +83,42 @@ def answering(status, **headers):
 
 
 @pytest.mark.parametrize("status", [302, 307])
-def test_row_17_an_access_token_follows_no_redirect_to_another_host(realm, trap, fails, status):
+def test_row_17_an_access_token_follows_no_redirect_to_another_host(realm, trap, refused, status):
     realm.sign_in()
     realm.scripts["/mcp"] = answering(status, location=trap.url(ELSEWHERE))
-    failure = fails(realm.launch())
-    assert "redirects to another host" in failure.message
-    assert trap.connections == 0
+    refused("redirects to another host", realm.launch())
 
 
-def test_row_18_a_challenge_that_names_metadata_elsewhere_is_refused(realm, trap, fails):
+def test_row_18_a_challenge_that_names_metadata_elsewhere_is_refused(realm, trap, refused):
     url = trap.url(ELSEWHERE, RESOURCE)
     realm.scripts["/mcp"] = answering(401, www_authenticate=f'Bearer resource_metadata="{url}"')
-    failure = fails(realm.machine())
-    assert f"it names metadata on another host, {url}; refused" in failure.message
-    assert trap.connections == 0
-    assert realm.forms == []
+    refused(f"it names metadata on another host, {url}; refused", realm.machine())
 
 
 @pytest.mark.parametrize("path", [RESOURCE, ISSUER])
-def test_row_18_metadata_that_redirect_elsewhere_are_refused(realm, trap, fails, path):
+def test_row_18_metadata_that_redirect_elsewhere_are_refused(realm, trap, refused, path):
     url = trap.url(ELSEWHERE, path)
     realm.scripts[path] = answering(302, location=url)
-    failure = fails(realm.machine())
-    assert f"redirects to another host, {url}; refused" in failure.message
-    assert trap.connections == 0
-    assert realm.forms == []
+    refused(f"redirects to another host, {url}; refused", realm.machine())
 
 
-def test_row_18_metadata_for_another_resource_are_refused(realm, fails):
+def test_row_18_metadata_for_another_resource_are_refused(realm, refused):
     """Confused deputy: the token would be good for a server of somebody else."""
     realm.resource = {"resource": "https://bank.example/mcp"}
-    failure = fails(realm.machine())
-    assert "its metadata is for another resource, https://bank.example/mcp; refused" in failure.message
-    assert realm.forms == []
+    refused("its metadata is for another resource, https://bank.example/mcp; refused", realm.machine())
 
 
-def test_row_18_another_authorization_server_than_the_configured_gets_no_credentials(realm, trap, fails):
+def test_row_18_another_authorization_server_than_the_configured_gets_no_credentials(realm, trap, refused):
     evil = trap.url(ELSEWHERE, "")
     realm.resource = {"authorization_servers": [evil]}
-    failure = fails(realm.machine())
-    assert f"it uses the authorization server {evil}, not {realm.issuer}, which issuer" in failure.message
-    assert failure.action == "auth_failed"
-    assert trap.connections == 0
-    assert realm.forms == []
+    words = f"it uses the authorization server {evil}, not {realm.issuer}, which issuer"
+    assert refused(words, realm.machine()).action == "auth_failed"
 
 
-def test_row_18_an_authorization_server_under_the_name_of_another_is_refused(realm, trap, fails):
+def test_row_18_an_authorization_server_under_the_name_of_another_is_refused(realm, trap, refused):
     """Mix-up: the metadata of one are served in the place of the other."""
     realm.metadata = {"issuer": trap.url(ELSEWHERE, "")}
-    failure = fails(realm.machine())
-    assert f"is that of another issuer, {trap.url(ELSEWHERE, '')}; refused" in failure.message
-    assert trap.connections == 0
-    assert realm.forms == []
+    refused(f"is that of another issuer, {trap.url(ELSEWHERE, '')}; refused", realm.machine())
 
 
 @pytest.mark.parametrize(
@@ -146,28 +133,25 @@ def test_row_18_an_authorization_server_under_the_name_of_another_is_refused(rea
     ],
 )
 @pytest.mark.parametrize("name", ["token_endpoint", "authorization_endpoint"])
-def test_row_18_endpoints_on_other_schemes_and_forbidden_hosts_are_refused(realm, fails, name, url, words):
+def test_row_18_endpoints_on_other_schemes_and_forbidden_hosts_are_refused(realm, refused, name, url, words):
     launch = realm.machine()
     rules = NetworkRules(deny=("denied.*", "169.254.*"))
     launch = attrs.evolve(launch, server=attrs.evolve(launch.server, network=rules))
     realm.metadata = {name: url}
-    assert words in fails(launch).message
-    assert realm.forms == []
+    refused(words, launch)
 
 
-def test_row_21_the_token_of_a_sign_in_goes_to_no_other_url_under_the_same_name(realm, trap, fails):
+def test_row_21_the_token_of_a_sign_in_goes_to_no_other_url_under_the_same_name(realm, trap, refused):
     realm.sign_in()
     server = attrs.evolve(realm.launch().server, url=trap.url(ELSEWHERE))
-    failure = fails(attrs.evolve(realm.launch(), server=server))
-    assert f"its last login was at {realm.server.url()}" in failure.message
-    assert trap.connections == 0
+    words = f"its last login was at {realm.server.url()}"
+    refused(words, attrs.evolve(realm.launch(), server=server))
 
 
-def test_row_21_a_token_of_one_issuer_does_not_do_for_another(realm, trap, fails):
+def test_row_21_a_token_of_one_issuer_does_not_do_for_another(realm, trap, refused):
     realm.sign_in()
-    failure = fails(realm.launch({"type": "oauth", "issuer": trap.url(ELSEWHERE, "")}))
-    assert f"with {realm.issuer}, and is good there only" in failure.message
-    assert trap.connections == 0
+    launch = realm.launch({"type": "oauth", "issuer": trap.url(ELSEWHERE, "")})
+    refused(f"with {realm.issuer}, and is good there only", launch)
     assert realm.server.requests == []
 
 
