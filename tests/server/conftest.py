@@ -10,13 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from conversations import Conversation, talk
 
 from pflow_mcp_plugin.server import ALL_TOOLS, ServedTool, ServingOptions, build_server
 from pflow_mcp_plugin.testing import PflowHost
-
-SECONDS = 60
-"""No conversation of a test takes longer."""
 
 
 @dataclass
@@ -35,20 +32,14 @@ class Served:
         chosen = {"root": self.root, **self.options, **options}
         return build_server(self.pflow.host, self.tools, ServingOptions(**chosen))
 
-    def talk(self, conversation: Callable[[Client], Any], **options: Any) -> Any:
+    def talk(self, conversation: Conversation, **options: Any) -> Any:
         """Let an async function talk to the server, and return what it returns."""
-
-        async def main() -> Any:
-            with anyio.fail_after(SECONDS):
-                async with Client(self.build(**options), mode=self.mode, **self.client) as client:
-                    return await conversation(client)
-
-        return anyio.run(main)
+        return talk(self.build(**options), conversation, self.mode, **self.client)
 
     def call(self, tool: str, _options: dict[str, Any] | None = None, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool and return its envelope, after a look at its form."""
 
-        async def conversation(client: Client) -> Any:
+        async def conversation(client: Any) -> Any:
             return await client.call_tool(tool, arguments)
 
         return self.envelope(self.talk(conversation, **(_options or {})))

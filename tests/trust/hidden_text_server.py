@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from stdio_server import INITIALIZE, Message, Plain, send, text, write
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 HIDDEN = (
@@ -39,61 +43,57 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def send(**message: Any) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+class HidesText(Plain):
+    """Answers as the argument `mode` says, after it has sent whatever else a server may send."""
 
+    def initialize(self, request: Message) -> None:
+        said = {
+            "capabilities": {"tools": {}, "logging": {}},
+            "serverInfo": {"name": f"server {HIDDEN}", "version": f"1 {HIDDEN}"},
+            "instructions": f"instructions {HIDDEN}",
+        }
+        self.reply(request, {**INITIALIZE, **said})
 
-def call(number: object, params: dict[str, Any]) -> None:
-    token = params.get("_meta", {}).get("progressToken")
-    if token is not None:
-        progress = {"progressToken": token, "progress": 1, "total": 2, "message": f"progress {HIDDEN}"}
-        send(method="notifications/progress", params=progress)
-    send(method="notifications/message", params={"level": "warning", "data": f"log {HIDDEN}"})
-    send(method=f"notifications/{HIDDEN}", params={HIDDEN: HIDDEN})
-    send(method="notifications/message", params=[HIDDEN])
-    send(method="notifications/progress", params={"progressToken": HIDDEN, "progress": HIDDEN})
-    send(id=f"unknown {HIDDEN}", result={HIDDEN: HIDDEN})
-    send(id=f"request {HIDDEN}", method=f"ask/{HIDDEN}", params={HIDDEN: 1})
-    print(f"stray {HIDDEN}".replace("\r", ""), flush=True)
-    print(f"stderr {HIDDEN}", file=sys.stderr, flush=True)
-    mode = (params.get("arguments") or {}).get("mode")
-    text = {"type": "text", "text": f"result {HIDDEN}"}
-    if mode == "fails":
-        send(id=number, result={"content": [text], "isError": True})
-    elif mode == "refuses":
-        send(id=number, error={"code": -32000, "message": f"refused {HIDDEN}", "data": f"data {HIDDEN}"})
-    elif mode == "dies":
-        sys.exit(3)
-    elif mode == "asks":
-        ask = {"message": f"question {HIDDEN}", "requestedSchema": {"type": "object", "properties": {}}}
-        send(id="q", method="elicitation/create", params=ask)
-        sys.stdin.readline()
-        send(id=number, result={"content": [text]})
-    else:
-        structured = {"said": f"result {HIDDEN}", f"key {HIDDEN}": [f"item {HIDDEN}"]}
-        send(id=number, result={"content": [text], "structuredContent": structured})
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": TOOLS})
 
+    def call(self, request: Message) -> None:
+        if request["method"] != "tools/call":
+            self.fail(request, -32601, "Method not found")
+            return
+        self.chatter(request["params"].get("_meta", {}).get("progressToken"))
+        mode = (request["params"].get("arguments") or {}).get("mode")
+        result = text(f"result {HIDDEN}")
+        if mode == "fails":
+            self.reply(request, {**result, "isError": True})
+        elif mode == "refuses":
+            error = {"code": -32000, "message": f"refused {HIDDEN}", "data": f"data {HIDDEN}"}
+            send({"id": request["id"], "error": error})
+        elif mode == "dies":
+            sys.exit(3)
+        elif mode == "asks":
+            ask = {"message": f"question {HIDDEN}", "requestedSchema": {"type": "object", "properties": {}}}
+            send({"id": "q", "method": "elicitation/create", "params": ask})
+            sys.stdin.buffer.readline()
+            self.reply(request, result)
+        else:
+            structured = {"said": f"result {HIDDEN}", f"key {HIDDEN}": [f"item {HIDDEN}"]}
+            self.reply(request, {**result, "structuredContent": structured})
 
-def main() -> None:
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    for line in sys.stdin:
-        request = json.loads(line)
-        number, method = request.get("id"), request.get("method")
-        if method == "initialize":
-            result = {
-                "protocolVersion": request["params"]["protocolVersion"],
-                "capabilities": {"tools": {}, "logging": {}},
-                "serverInfo": {"name": f"server {HIDDEN}", "version": f"1 {HIDDEN}"},
-                "instructions": f"instructions {HIDDEN}",
-            }
-            send(id=number, result=result)
-        elif method == "tools/list":
-            send(id=number, result={"tools": TOOLS})
-        elif method == "tools/call":
-            call(number, request["params"])
-        elif number is not None:
-            send(id=number, error={"code": -32601, "message": "Method not found"})
+    def chatter(self, token: object) -> None:
+        if token is not None:
+            progress = {"progressToken": token, "progress": 1, "total": 2, "message": f"progress {HIDDEN}"}
+            send({"method": "notifications/progress", "params": progress})
+        log = {"level": "warning", "data": f"log {HIDDEN}"}
+        send({"method": "notifications/message", "params": log})
+        send({"method": f"notifications/{HIDDEN}", "params": {HIDDEN: HIDDEN}})
+        send({"method": "notifications/message", "params": [HIDDEN]})
+        send({"method": "notifications/progress", "params": {"progressToken": HIDDEN, "progress": HIDDEN}})
+        send({"id": f"unknown {HIDDEN}", "result": {HIDDEN: HIDDEN}})
+        send({"id": f"request {HIDDEN}", "method": f"ask/{HIDDEN}", "params": {HIDDEN: 1}})
+        write(f"stray {HIDDEN}\n".replace("\r", "").encode())
+        print(f"stderr {HIDDEN}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    HidesText().serve()
