@@ -42,12 +42,6 @@ def test_wrong_parameters_are_named_before_the_node_runs(served):
     assert "comand" in str(error)
 
 
-def test_an_unknown_node_is_answered_with_the_nearest(served):
-    error = served.error("registry_run", node_type="ecko")
-    assert error["type"] == "not_found"
-    assert any("echo" in suggestion for suggestion in error["suggestions"])
-
-
 def test_a_parameter_that_looks_like_a_template_is_text(served):
     data = served.data("registry_run", node_type="echo", parameters={"message": "${HOME} ${x.y}"})
     assert data["outputs"]["message"] == "${HOME} ${x.y}"

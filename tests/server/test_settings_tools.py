@@ -21,13 +21,6 @@ def test_an_invalid_key_is_refused(served):
         assert error["type"] in ("usage", "validation")
 
 
-def test_a_setting_that_is_not_saved_is_answered_with_the_nearest(served):
-    served.data("settings_set", key="GITHUB_TOKEN", value=TOKEN)
-    error = served.error("settings_get", key="GITHUB_TOKN")
-    assert error["type"] == "not_found"
-    assert error["suggestions"] == ["Did you mean GITHUB_TOKEN?"]
-
-
 def test_a_secret_is_shown_only_if_the_config_allows_it(served):
     served.data("settings_set", key="SERVICE_TOKEN", value=TOKEN)
     shown = served.call("settings_get", {"show_secrets": lambda: True}, key="SERVICE_TOKEN")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import anyio
 import pytest
@@ -67,6 +66,11 @@ class Speaker:
         workflow = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(file)}}]}
         params = {"name": "workflow_execute", "arguments": {"workflow": workflow}}
         self.say(id=number, method="tools/call", params=params)
+
+    def end(self):
+        """Close the input; return the exit code and what was said on stderr."""
+        self.program.stdin.close()
+        return self.program.wait(SECONDS), self.program.stderr.read().decode()
 
     def answer(self, number):
         """Wait for the answer to a request; every line on the way must be a message."""
@@ -143,9 +147,8 @@ def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_p
         client.hello()
         run = client.ask("tools/call", 2, name="registry_run", arguments={"node_type": "noisy"})
         assert run["result"]["structuredContent"]["data"]["outputs"] == {"read": ""}
-        client.program.stdin.close()
-        assert client.program.wait(SECONDS) == 0
-        errors = client.program.stderr.read().decode()
+        code, errors = client.end()
+    assert code == 0
     assert [word in errors for word in ("one", "two", "three", "four")] == [True] * 4
     assert "STRAY" not in json.dumps(client.seen)
 
@@ -246,9 +249,7 @@ def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
     (folder / "mcp-servers.toml").write_text("[serve]\nshow_secret = true\n", encoding="utf-8")
     with speaker() as client:
         client.hello()
-        client.program.stdin.close()
-        client.program.wait(SECONDS)
-        errors = client.program.stderr.read().decode()
+        _, errors = client.end()
     assert "Unknown field show_secret" in errors
     assert "Did you mean show_secrets?" in errors
 
@@ -258,11 +259,7 @@ def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
         client.hello()
         client.ask_for_text(2, tmp_path, 1_000_000)
         client.program.stdout.close()
-        client.program.stdin.close()
-        client.program.wait(SECONDS)
-        errors = client.program.stderr.read().decode()
-    assert "Traceback" not in errors
-    assert Path(tmp_path).is_dir()
+        assert "Traceback" not in client.end()[1]
 
 
 @pytest.mark.parametrize("number", ["null", "true", "1e400", "1.5", '{"a": 1}'])
@@ -317,8 +314,7 @@ def test_a_client_that_does_not_read_is_not_read_from_without_end(speaker):
             assert sent < 32 << 20
         assert waited, "it reads on and on"
         os.set_blocking(client.program.stdin.fileno(), True)
-        client.program.stdin.close()
-        assert client.program.wait(SECONDS) == 0
+        assert client.end()[0] == 0
 
 
 def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
@@ -410,5 +406,4 @@ def test_servers_are_kept_for_the_session_and_started_again_if_they_end(speaker,
         if "SIGKILL" in seen["error"]["message"]:  # pflow had not noticed yet
             seen = run("recall", key="k")
         assert "remembered so far" in seen["error"]["message"]
-        client.program.stdin.close()
-        assert client.program.wait(SECONDS) == 0
+        assert client.end()[0] == 0

@@ -55,6 +55,14 @@ def mended(error):
     subprocess.run(shlex.split(command), check=True)
 
 
+def refused_until_mended(file, place, words):
+    """Check that a file is not read because of a place, and is once what the error says was run."""
+    error = refusal(file)
+    assert (str(error.path), words in error.message) == (str(place), True)
+    mended(error)
+    assert read_own(file) == b"content"
+
+
 def private_user():
     """Return a user of this machine whose group has the same name and no other member, and that group."""
     groups = {group.gr_name: group for group in grp.getgrall() if not group.gr_mem}
@@ -110,10 +118,7 @@ def test_row_60_a_folder_in_which_everybody_can_write_is_refused_with_or_without
 
 def test_row_60_a_folder_above_is_refused_without_the_sticky_bit_only(file):
     file.parent.parent.chmod(0o777)
-    error = refusal(file)
-    assert str(error.path) == str(file.parent.parent)
-    mended(error)
-    assert read_own(file) == b"content"
+    refused_until_mended(file, file.parent.parent, "every user")
     file.parent.parent.chmod(0o1777)
     assert read_own(file) == b"content"
     file.parent.parent.chmod(0o777)
@@ -175,10 +180,7 @@ def test_row_60_what_belongs_to_another_user_is_refused_until_it_is_given_back(f
     assert read_own(file) == b"content"
     for place in (file, file.parent, file.parent.parent):
         os.chown(place, user, 0)
-        error = refusal(file)
-        assert (str(error.path), "it belongs to " in error.message) == (str(place), True)
-        mended(error)
-        assert read_own(file) == b"content"
+        refused_until_mended(file, place, "it belongs to ")
 
 
 @as_root
@@ -186,10 +188,7 @@ def test_row_60_a_link_of_another_user_is_refused(file, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(file.parent)
     os.chown(link, OTHER, OTHER, follow_symlinks=False)
-    error = refusal(link / file.name)
-    assert str(error.path) == str(link)
-    mended(error)
-    assert read_own(link / file.name) == b"content"
+    refused_until_mended(link / file.name, link, "it belongs to ")
 
 
 @as_root
@@ -217,10 +216,7 @@ def test_row_60_what_a_group_of_others_can_write_is_refused(file, group):
     for place, mode in ((file, 0o660), (file.parent, 0o770), (file.parent.parent, 0o775)):
         os.chown(place, -1, group)
         place.chmod(mode)
-        error = refusal(file)
-        assert (str(error.path), "the group" in error.message) == (str(place), True)
-        mended(error)
-        assert read_own(file) == b"content"
+        refused_until_mended(file, place, "the group")
     file.parent.parent.chmod(0o3775)  # sticky
     assert read_own(file) == b"content"
 

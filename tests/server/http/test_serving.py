@@ -39,6 +39,18 @@ def program(pflow_home: Path, no_leftovers: None) -> Iterator[ServedProgram]:
         yield running
 
 
+@pytest.fixture
+def issuer(no_leftovers: None) -> Iterator[Issuer]:
+    with Issuer() as running:
+        yield running
+
+
+@pytest.fixture
+def trusting(pflow_home: Path, issuer: Issuer) -> Callable[[], ServedProgram]:
+    """Return a program that accepts the tokens of that authorization server."""
+    return lambda: ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE])
+
+
 def waiting(began: Path) -> dict:
     """Return a call of a workflow that begins, and goes on for a minute."""
     line = f"touch {began}; sleep 60"
@@ -131,12 +143,9 @@ def test_a_run_ends_when_its_stream_is_closed_and_tells_its_progress_before(prog
     until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
 
 
-def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_home, no_leftovers):
+def test_clients_of_an_authorization_server_do_not_see_each_others_runs(issuer, trusting):
     workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "only for alice"}}]}
-    with (
-        Issuer() as issuer,
-        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
-    ):
+    with trusting() as program:
         alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
         ran = program.call("workflow_execute", alice, workflow=workflow)
         assert ran["success"], ran
@@ -152,14 +161,11 @@ def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_ho
         assert trace in str(own) or "only for alice" in str(own)
 
 
-def test_an_issuer_that_the_config_denies_is_not_asked_and_the_operator_is_told(pflow_home, no_leftovers):
+def test_an_issuer_that_the_config_denies_is_not_asked_and_the_operator_is_told(pflow_home, issuer, trusting):
     config = pflow_home / "config"
     config.mkdir(parents=True, exist_ok=True)
     (config / "mcp-servers.toml").write_text('[network]\ndeny = ["127.0.0.1"]\n')
-    with (
-        Issuer() as issuer,
-        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
-    ):
+    with trusting() as program:
         assert program.post("registry_list", issuer.token()).status_code == 503
         assert issuer.asked == []
         code, said = program.end(signal.SIGTERM)
@@ -299,19 +305,14 @@ def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     os.close(ours)
 
 
-def test_each_token_has_servers_of_its_own_which_are_kept_for_its_further_requests(
-    pflow, pflow_home, no_leftovers
-):
+def test_each_token_has_servers_of_its_own_which_are_kept_for_its_further_requests(pflow, issuer, trusting):
     demo = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
     assert pflow("mcp", "add", "--sync", "demo", "--", *demo).exit_code == 0
 
     def call(tool, token, **parameters):
         return program.call("registry_run", token, node_type=f"mcp-demo-{tool}", parameters=parameters)
 
-    with (
-        Issuer() as issuer,
-        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
-    ):
+    with trusting() as program:
         alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
         other = issuer.token(sub="alice", client_id="another program")
         assert call("remember", alice, key="k", value="only for alice")["success"]
