@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from http_server import FaultServer
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -23,7 +25,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.execution.runtime import Notices, Runtime
 from pflow_mcp_plugin.types import Server
@@ -163,6 +165,45 @@ def fails() -> Callable[..., McpError]:
         assert found == ("odd", phase, ran, retryable)
         assert error.suggestions, "it names no next step"
         return error
+
+    return check
+
+
+def launch_of(bench: Bench, there: Launch | FaultServer | str) -> Launch:
+    """Return what reaches a server over HTTP, or starts the stdio server with a scenario."""
+    if isinstance(there, FaultServer):
+        return Launch(server=Server(name="odd", transport="http", url=there.url()))
+    return bench.launch(there) if isinstance(there, str) else there
+
+
+@pytest.fixture
+def connection_fails(bench: Bench, fails: Callable[..., McpError]) -> Callable[..., McpError]:
+    """Connect to a server, which must fail."""
+
+    def check(there: Any, begins: str, *, phase: str = "handshake", **fields: Any) -> McpError:
+        launch = launch_of(bench, there)
+        return fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase=phase, **fields)
+
+    return check
+
+
+@pytest.fixture
+def call_fails(bench: Bench, fails: Callable[..., McpError]) -> Callable[..., McpError]:
+    """Call the tool of a server, which must fail."""
+
+    def check(
+        there: Any,
+        begins: str,
+        kind: type[McpError] = CallFailed,
+        *,
+        arguments: Any = None,
+        safe_to_repeat: bool = False,
+        **fields: Any,
+    ) -> McpError:
+        launch = launch_of(bench, there)
+        call = ToolCall(server="odd", tool="act", arguments=arguments or {})
+        act = partial(bench.pool.call, launch, call, safe_to_repeat=safe_to_repeat)
+        return fails(act, kind, begins, **{"phase": "call", "ran": "unknown", **fields})
 
     return check
 

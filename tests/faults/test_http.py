@@ -19,7 +19,7 @@ from http_server import FaultServer, Reply, Request, Script, on, on_call, well, 
 
 from pflow_mcp_plugin.client.transport import http_transports
 from pflow_mcp_plugin.config.expansion import expand
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -46,12 +46,6 @@ def serve(no_leftovers: None) -> Iterator[Callable[..., FaultServer]]:
         yield lambda script, **options: stack.enter_context(FaultServer(script, **options))
 
 
-@pytest.fixture
-def bench(bench):
-    """The same bench, closed while the servers are still there."""
-    return bench
-
-
 def launch(server: FaultServer | str, **options: Any) -> Launch:
     url = server if isinstance(server, str) else server.url()
     return Launch(server=Server(name="odd", transport="http", url=url, **options))
@@ -63,44 +57,6 @@ def act(**arguments: object) -> ToolCall:
 
 def text(result) -> str:
     return result.content[0]["text"]
-
-
-@pytest.fixture
-def connection_fails(bench, fails) -> Callable[..., McpError]:
-    """Connect to a server, which must fail."""
-
-    def check(there: FaultServer | Launch, begins: str, **fields: Any) -> McpError:
-        there = launch(there) if isinstance(there, FaultServer) else there
-        return fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", **fields)
-
-    return check
-
-
-@pytest.fixture
-def call_fails(bench, fails) -> Callable[..., McpError]:
-    """Call the tool, which must fail."""
-
-    def check(
-        there: FaultServer | Launch,
-        begins: str,
-        kind: type[McpError] = CallFailed,
-        *,
-        ran: str = "unknown",
-        call: ToolCall | None = None,
-        safe_to_repeat: bool = False,
-        **fields: Any,
-    ) -> McpError:
-        there = launch(there) if isinstance(there, FaultServer) else there
-        return fails(
-            lambda: bench.pool.call(there, call or act(), safe_to_repeat=safe_to_repeat),
-            kind,
-            begins,
-            phase="call",
-            ran=ran,
-            **fields,
-        )
-
-    return check
 
 
 @pytest.mark.parametrize(("login", "shown"), [("", ""), ("me:pw@", "****@")])
@@ -500,7 +456,7 @@ def test_row_52_a_broken_answer_harms_its_own_call_only(bench, serve, end, call_
     bench.pool.info(there)
     with ThreadPoolExecutor(1) as threads:
         neighbour = threads.submit(bench.pool.call, there, act())
-        call_fails(there, f"Server odd: the exchange with {server.url()} broke off", call=act(bad=True))
+        call_fails(there, f"Server odd: the exchange with {server.url()} broke off", arguments={"bad": True})
         assert text(neighbour.result(10)) == "unharmed"
     assert text(bench.pool.call(there, act())) == "unharmed"
     assert server.count("initialize") == 1
@@ -544,8 +500,7 @@ def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, serve
 
     there = launch(serve(stuck), call_timeout=4)
     begins = "Tool act on server odd did not answer within 4 s (call_timeout)"
-    hang = act(hang=True)
-    call_fails(there, begins, DeadlineExceeded, call=hang)
+    call_fails(there, begins, DeadlineExceeded, arguments={"hang": True})
     assert text(bench.pool.call(there, act())) == "done"  # it waits for its turn, not for the server
 
 

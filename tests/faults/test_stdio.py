@@ -9,11 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -55,48 +53,18 @@ def program(**options: object) -> Launch:
     return Launch(server=Server(name="odd", **options))  # type: ignore[arg-type]  # any field of `Server`
 
 
-@pytest.fixture
-def start_fails(bench, fails) -> Callable[..., McpError]:
-    """Start the server of a scenario, which must fail."""
-
-    def check(launch: Launch | str, begins: str, *, phase: str = "handshake", **fields: Any) -> McpError:
-        launch = bench.launch(launch) if isinstance(launch, str) else launch
-        return fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase=phase, **fields)
-
-    return check
-
-
-@pytest.fixture
-def call_fails(bench, fails) -> Callable[..., McpError]:
-    """Call the tool of such a server, which must fail."""
-
-    def check(
-        launch: Launch | str,
-        begins: str,
-        kind: type[McpError] = CallFailed,
-        *,
-        ran: str = "unknown",
-        phase: str = "call",
-        **value: object,
-    ) -> McpError:
-        launch = bench.launch(launch) if isinstance(launch, str) else launch
-        return fails(lambda: bench.act(launch, **value), kind, begins, phase=phase, ran=ran)
-
-    return check
-
-
-def test_row_01_a_missing_command_is_named_with_the_closest_one(start_fails):
-    error = start_fails(program(command="pythn3"), "Command not found: pythn3", phase="start")
+def test_row_01_a_missing_command_is_named_with_the_closest_one(connection_fails):
+    error = connection_fails(program(command="pythn3"), "Command not found: pythn3", phase="start")
     assert error.facts["closest"] == "python3"
     assert "python3" in error.suggestions[0]
     assert error.exit_code == 3
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_row_02_a_command_that_may_not_be_executed_is_told(tmp_path, by_name, start_fails):
+def test_row_02_a_command_that_may_not_be_executed_is_told(tmp_path, by_name, connection_fails):
     path = tmp_path / "not-executable"
     path.touch(mode=0o600)
-    error = start_fails(
+    error = connection_fails(
         program(command=path.name if by_name else str(path), env={"PATH": str(tmp_path)}),
         f"Permission denied: {path}",
         phase="start",
@@ -104,8 +72,8 @@ def test_row_02_a_command_that_may_not_be_executed_is_told(tmp_path, by_name, st
     assert error.suggestions == (f"chmod +x {path}",)
 
 
-def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(start_fails):
-    error = start_fails("ExitsAtOnce", "Server odd exited 3 before the handshake")
+def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(connection_fails):
+    error = connection_fails("ExitsAtOnce", "Server odd exited 3 before the handshake")
     assert "\n  no database" in error.message
     assert error.facts["exit_code"] == 3
 
@@ -117,19 +85,21 @@ def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench
     assert "secret-7" not in warning
 
 
-def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_the_start_fails(bench, start_fails):
+def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_the_connection_fails(
+    bench, connection_fails
+):
     (note,) = bench.pool.list_tools(bench.launch("LogsOnStdout")).notes
     assert note == "it writes lines on stdout that are not messages, such as: starting with secret-7"
     assert bench.warnings == []
-    error = start_fails(
+    error = connection_fails(
         program(command="sh", args=("-c", "echo no token; exit 1")),
         "Server odd exited 1 before the handshake",
     )
     assert "it writes lines on stdout that are not messages, such as: no token" in error.message
 
 
-def test_row_04_a_server_that_only_sends_back_what_it_is_sent_is_no_mcp_server(start_fails):
-    error = start_fails(
+def test_row_04_a_server_that_only_sends_back_what_it_is_sent_is_no_mcp_server(connection_fails):
+    error = connection_fails(
         program(command="cat"),
         "Server odd sends back what it is sent: it is no MCP server",
         phase="handshake",
@@ -232,9 +202,9 @@ def test_row_07_a_line_in_pieces_is_copied_once_into_the_buffer_and_once_out(mon
     assert copied == 2 * len(line)
 
 
-def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, start_fails):
+def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, connection_fails):
     begins = "Server odd did not finish its handshake within 1 s"
-    error = start_fails(bench.launch("IsSilent", startup_timeout=1), begins, retryable=True)
+    error = connection_fails(bench.launch("IsSilent", startup_timeout=1), begins, retryable=True)
     assert error.facts["seconds"] == 1
     assert "startup_timeout" in error.suggestions[0]
 
@@ -249,13 +219,13 @@ def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, call_fails):
     launch = bench.launch("AnswersThreeTimes", call_timeout=0.5)
     assert [bench.act(launch, value=n).content[0]["text"] for n in range(3)] == ["0", "1", "2"]
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 6 replies matched no"
-    error = call_fails(launch, begins, DeadlineExceeded, value="hang")
+    error = call_fails(launch, begins, DeadlineExceeded, arguments={"value": "hang"})
     assert error.facts["seconds"] == 0.5
 
 
-def test_row_11_another_protocol_version_names_both_sides(start_fails):
+def test_row_11_another_protocol_version_names_both_sides(connection_fails):
     begins = "MCP protocol version not supported: server odd offers 1999-01-01, pflow requires 2025-11-25"
-    start_fails("SpeaksAnOldVersion", begins)
+    connection_fails("SpeaksAnOldVersion", begins)
 
 
 def test_row_12_a_server_that_stops_reading_ends_at_the_write_deadline_and_did_not_run(bench, call_fails):
@@ -264,7 +234,7 @@ def test_row_12_a_server_that_stops_reading_ends_at_the_write_deadline_and_did_n
         bench.launch("StopsReading", call_timeout=0.5),
         begins,
         DeadlineExceeded,
-        value="x" * 4_000_000,
+        arguments={"value": "x" * 4_000_000},
         ran="not ran",
     )
     assert error.action == "timeout"
@@ -305,7 +275,9 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, within, 
     launch = bench.launch("FloodsStderr")
     with within(20):
         assert bench.act(launch).content[0]["text"] == "done"
-    error = call_fails(launch, "MCP server process terminated unexpectedly: odd exited 4", value="die")
+    error = call_fails(
+        launch, "MCP server process terminated unexpectedly: odd exited 4", arguments={"value": "die"}
+    )
     assert error.facts["exit_code"] == 4
     assert 0 < len(error.facts["stderr"]) <= _STDERR_KEPT
     reader = TailReader()
@@ -606,7 +578,7 @@ def test_row_32_the_end_of_a_server_that_got_nothing_leaves_a_call_to_be_sent():
 
 
 def test_row_32_a_call_that_was_written_is_never_sent_again(bench, call_fails):
-    call_fails("Crashes", "MCP server process terminated unexpectedly", value=1)
+    call_fails("Crashes", "MCP server process terminated unexpectedly", arguments={"value": 1})
     assert calls(bench) == ["call 1"]
     assert starts(bench) == 1
 
