@@ -24,13 +24,7 @@ from pflow_mcp_plugin.client.supervisor import RestartLimit
 from pflow_mcp_plugin.client.transport.line_transports import TailReader
 from pflow_mcp_plugin.client.transport.messages import LineBuffer
 from pflow_mcp_plugin.discovery.servers import launch as configured
-from pflow_mcp_plugin.errors import (
-    CallFailed,
-    ConnectionFailed,
-    DeadlineExceeded,
-    McpError,
-    Where,
-)
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.processes.reaper_process import marked_processes

@@ -7,14 +7,7 @@ that a result names, the change does it.
 from __future__ import annotations
 
 from guards import ANY_URL, Guard
-from mutations import (
-    always,
-    drop,
-    gives,
-    instead,
-    never,
-    outside,
-)
+from mutations import always, drop, gives, instead, never, outside
 
 _EVALUATED = 'self.line.append(f"$(eval echo \\"${{{name}}}\\")")'
 _LINKS_READ = """

@@ -50,19 +50,6 @@ def test_a_given_secret_becomes_a_reference_and_is_kept_apart():
     assert values.missing == ()
 
 
-def test_a_secret_that_is_set_already_is_not_missing():
-    values = resolve_inputs(PRESET, {"folder": "/data"}, {"TOKEN": "s3cret", "EXTRA_KEY": "k"}.get)
-    assert values.texts["TOKEN"] == "${TOKEN}"
-    assert values.texts["EXTRA_KEY"] == "${EXTRA_KEY}"
-    assert values.secrets == {}
-
-
-def test_a_secret_may_be_a_reference_to_another_variable():
-    values = resolve_inputs(PRESET, {"folder": "/data", "TOKEN": "${WORK_TOKEN}"}, unset)
-    assert values.texts["TOKEN"] == "${WORK_TOKEN}"
-    assert values.secrets == {}
-
-
 def test_all_missing_inputs_are_named_at_once():
     missing = resolve_inputs(PRESET, {}, unset).missing
     assert [each.name for each in missing] == ["folder", "TOKEN"]

@@ -23,12 +23,6 @@ def tool(tmp_path, monkeypatch):
     return file
 
 
-def test_a_missing_program_is_named_with_its_server_and_the_next_step(tool):
-    found = advise(Server(name="time", command="bunx", args=("mcp-server-time",)))
-    assert (found.severity, found.message) == ("warning", "Command not found: bunx (server time)")
-    assert "https://bun.sh" in found.suggestion
-
-
 def test_a_program_on_the_path_of_its_server_is_found(tool):
     assert advise(Server(name="a", command="acme"))
     for path in (str(tool.parent), f"{tool.parent}:${{PATH}}", f"${{NOT_SET:-{tool.parent}}}"):

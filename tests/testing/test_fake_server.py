@@ -102,16 +102,17 @@ def test_an_answer_that_is_given_takes_the_place_of_the_function(server, pool):
     assert pool.call(ready, call("plain")).content[0]["text"] == "text"
 
 
-def test_a_failure_is_reported_by_the_tool(server, pool):
-    result = pool.call(launch(server), call("shout", text="a", times=10))
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        (call("shout", text="a", times=10), "that is too loud"),
+        (call("crash"), "RuntimeError: a mistake in the test"),
+    ],
+)
+def test_a_failure_or_a_crash_of_a_function_is_reported_by_the_tool(server, pool, failing, said):
+    result = pool.call(launch(server), failing)
     assert result.is_error
-    assert result.content[0]["text"] == "that is too loud"
-
-
-def test_a_crash_of_a_function_says_what_happened(server, pool):
-    result = pool.call(launch(server), call("crash"))
-    assert result.is_error
-    assert "RuntimeError: a mistake in the test" in result.content[0]["text"]
+    assert said in result.content[0]["text"]
 
 
 def test_an_exception_that_is_given_fails_the_call(server, pool):

@@ -145,11 +145,6 @@ def test_a_preset_is_added_synced_and_run(pflow_host, no_leftovers):
     assert outcome.outputs["result"] == 3
 
 
-def test_an_installed_preset_is_added_by_its_name(pflow_host):
-    assert pflow_host.add_preset("demo") == "demo"
-    assert "mcp-demo-echo" in pflow_host.sync()
-
-
 def test_a_missing_input_is_named_and_nobody_is_asked(pflow_host):
     with pytest.raises(PflowError, match="PFLOW_TOKEN"):
         pflow_host.add_preset(DEMO)

@@ -189,11 +189,7 @@ GOES_ON = [
     case("no longer required", schema(required=[])),
     case("a value that a template fills", properties(mode={"enum": ["x"]}), mode=UNKNOWN),
     case("an output that nobody reads is gone", properties("output", count=None), reads=[("note",)]),
-    case(
-        "an output that was never declared",
-        attrs.evolve(OLD, output_schema=None),
-        reads=[("other",), ()],
-    ),
+    case("an output that was never declared", attrs.evolve(OLD, output_schema=None), reads=[("other",), ()]),
     case("a new output", properties("output", more={}), reads=[("count",), ("rows", 0, "title")]),
     case("a wider output", properties("output", count={"type": ["integer", "null"]}), reads=[("count",)]),
     case("the error, which is pflow's own", attrs.evolve(OLD, output_schema=None), reads=[("error",)]),
