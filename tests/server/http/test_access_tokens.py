@@ -60,11 +60,15 @@ def verdict(check: AccessTokens, token: str) -> AccessToken | Refusal:
     return anyio.run(check.check, token)
 
 
-def reason(check: AccessTokens, token: str) -> str:
+def refusal(check: AccessTokens, token: str, *statuses: int) -> Refusal:
     refused = verdict(check, token)
     assert isinstance(refused, Refusal), refused
-    assert refused.status == 401
-    return refused.reason
+    assert refused.status in statuses
+    return refused
+
+
+def reason(check: AccessTokens, token: str) -> str:
+    return refusal(check, token, 401).reason
 
 
 def unsigned(claims: dict, header: dict) -> str:
@@ -215,9 +219,8 @@ def test_a_scope_that_is_missing_is_forbidden(standing):
     assert isinstance(verdict(check, standing.token(scope="read run more")), AccessToken)
     assert isinstance(verdict(check, standing.token(scp=["read", "run"])), AccessToken)
     for claims in ({}, {"scope": "read"}, {"scope": 7}, {"scope": "reading running"}):
-        refused = verdict(check, standing.token(**claims))
-        assert isinstance(refused, Refusal)
-        assert (refused.status, refused.error, refused.scope) == (403, "insufficient_scope", "run read")
+        refused = refusal(check, standing.token(**claims), 403)
+        assert (refused.error, refused.scope) == ("insufficient_scope", "run read")
 
 
 def test_a_key_that_is_new_is_found_and_one_that_is_gone_is_not(issuer):
@@ -281,9 +284,7 @@ def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable |
     check = tokens(issuer, {"wait": 1 if page is hanging else 10})
     began = time.monotonic()
     for _ in range(3):  # the failure is remembered
-        refused = verdict(check, issuer.token())
-        assert isinstance(refused, Refusal)
-        assert refused.status in {401, 503}
+        refusal(check, issuer.token(), 401, 503)
     assert time.monotonic() - began < 20
     assert issuer.asked.count(path) == 1
 
@@ -300,9 +301,7 @@ def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable |
 def test_metadata_that_could_lead_elsewhere_is_refused(issuer, changes):
     """Also those that are played in `test_token_attacks.py`."""
     issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(**changes)
-    refused = verdict(tokens(issuer), issuer.token())
-    assert isinstance(refused, Refusal)
-    assert refused.status == 503
+    refusal(tokens(issuer), issuer.token(), 503)
     assert "/keys" not in issuer.asked
 
 
@@ -352,9 +351,7 @@ def test_metadata_and_keys_come_from_hosts_that_the_rules_allow(issuer, rules, j
 def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
     authority = Authority(tmp_path)
     with Issuer(tls=authority.server_context("127.0.0.1")) as issuer:
-        refused = verdict(tokens(issuer), issuer.token())
-        assert isinstance(refused, Refusal)
-        assert refused.status == 503
+        refusal(tokens(issuer), issuer.token(), 503)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
         assert isinstance(verdict(tokens(issuer), issuer.token()), AccessToken)
 

@@ -1,56 +1,19 @@
-"""The application over real sockets: both eras of the protocol, who is let in, and what is refused."""
+"""The application over real sockets: who is let in, and what is refused.
+
+What clients of both eras do with it is played in `test_serving.py` and in `test_served_tools.py`.
+"""
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
 
-import anyio
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from served import ERA_2025, TOKEN, Served, bearer, modern_call, modern_headers, post, request, serving
+from served import ERA_2025, TOKEN, bearer, modern_call, modern_headers, post, request, serving
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
 PATHS = ("/mcp", "/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")
-MODES = ("legacy", "auto", "2026-07-28")
-
-
-def connected(served: Served, http: httpx2.AsyncClient, mode: str) -> Client:
-    return Client(streamable_http_client(served.url, http_client=http), mode=mode, read_timeout_seconds=20)
-
-
-def http_client() -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        headers={"authorization": f"Bearer {TOKEN}"}, timeout=20, trust_env=False, verify=False
-    )
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_client_lists_and_calls_tools_in_both_eras(served, mode):
-    async def play() -> None:
-        async with http_client() as http, connected(served, http, mode) as client:
-            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
-            result = await client.call_tool("echo", {"a": 1})
-            assert result.content[0].text == "{'a': 1}"
-
-    anyio.run(play)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_progress_arrives_before_the_result_in_both_eras(served, mode):
-    seen: list[tuple[float, str]] = []
-
-    async def note(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, message or ""))
-
-    async def play() -> None:
-        async with http_client() as http, connected(served, http, mode) as client:
-            await client.call_tool("steps", {}, progress_callback=note)
-
-    anyio.run(play)
-    assert seen == [(1, "step 1"), (2, "step 2"), (3, "step 3")]
 
 
 @pytest.mark.parametrize("headers", [ERA_2025, modern_headers("wait"), {}], ids=["2025", "2026", "none"])
@@ -63,19 +26,6 @@ def test_a_call_is_cancelled_when_its_stream_is_closed(served, headers):
         assert served.work.began.wait(10)
         assert not served.work.cancelled.is_set()
     assert served.work.cancelled.wait(10)
-
-
-def test_a_call_is_cancelled_when_a_client_of_the_modern_era_cancels_it(served):
-    async def play() -> None:
-        async with http_client() as http, connected(served, http, "2026-07-28") as client:
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as tg:
-                    tg.start_soon(client.call_tool, "wait", {})
-                    assert await anyio.to_thread.run_sync(served.work.began.wait, 10)
-                    scope.cancel()
-            assert await anyio.to_thread.run_sync(served.work.cancelled.wait, 10)
-
-    anyio.run(play)
 
 
 @pytest.mark.parametrize("path", PATHS)
