@@ -20,33 +20,15 @@ def outside(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "{outside}",
-        "link.json",
-        "folder/outside.json",
-        "/etc/passwd",
-        "\0",
-        "a\nb.json",
-        "x/" * 3_000,
-        "/",
-        " ",
-    ],
-)
+@pytest.mark.parametrize("name", ["\0", "a\nb.json", "x/" * 3_000 + "y.json", "/", " "])
 @pytest.mark.parametrize("tool", ["workflow_execute", "workflow_validate", "workflow_save"])
-def test_no_path_leads_out_of_the_folder(served, root, outside, tool, name):
-    """Those that a client of the whole program tries, and more of them, are in `test_served_attacks.py`."""
-    (root / "link.json").symlink_to(outside)
-    (root / "folder").symlink_to(outside.parent)
-    given = name.format(outside=outside) if "{" in name else name
+def test_what_cannot_be_the_path_of_a_workflow_is_refused(served, tool, name):
+    """What leads out of the folder is played in `test_served_attacks.py`."""
     if tool == "workflow_save":
-        error = served.error(tool, workflow_file=given, name="a", description="b")
+        error = served.error(tool, workflow_file=name, name="a", description="b")
     else:
-        error = served.error(tool, workflow=given)
+        error = served.error(tool, workflow=name)
     assert error["type"] in ("validation", "not_found")
-    assert SECRET not in json.dumps(error)
-    assert "root:" not in json.dumps(error)
 
 
 @pytest.mark.parametrize("kind", special_paths.KINDS)

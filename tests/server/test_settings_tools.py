@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pflow_mcp_plugin.discovery.servers import servers
 
 TOKEN = "tok-9f8e7d6c5b4a-PLANTED"
@@ -35,53 +37,30 @@ def test_a_value_that_the_user_marked_as_no_secret_is_shown_until_an_agent_repla
     assert served.data("settings_get", key="BASE_TOKEN_URL")["value"] == "****"
 
 
-def _configured(served, **tables):
-    store = servers(served.pflow.host.paths).store
-    store.add(tables)
-    served.pflow.host.refresh("mcp")
-
-
 def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
-    _configured(
-        served,
-        local={"command": "python", "args": ["${SCRIPT}", "--token", "${API_KEY}"], "cwd": "${FOLDER}"},
-        remote={"type": "http", "url": "https://${HOST}/mcp", "env": {"HOST": "${PLACE}"}},
-        believed={
-            "type": "http",
-            "url": "https://example.com/mcp",
-            "ca_bundle": "${AUTHORITIES}",
-            "tls_pins": "${PINS}",
-            "auth": {
-                "type": "oauth",
-                "issuer": "${ISSUER}",
-                "client_secret": "${CLIENT_SECRET}",
-                "client_id": "x",
-            },
-        },
-        socket={"type": "uds", "path": "${SOCKET}"},
-        code={"command": "x", "env": {"PYTHONPATH": "${LIBRARIES}", "SERVICE_TOKEN": "${SERVICE_TOKEN}"}},
-    )
-    settings = served.pflow.host.settings
-    for key in (
-        "SCRIPT",
-        "API_KEY",
-        "FOLDER",
-        "HOST",
-        "PLACE",
-        "SOCKET",
-        "LIBRARIES",
-        "AUTHORITIES",
-        "PINS",
-        "ISSUER",
-    ):
+    allowed = ("SERVICE_TOKEN", "CLIENT_SECRET")
+    login = {"type": "oauth", "issuer": "${ISSUER}", "client_secret": "${CLIENT_SECRET}", "client_id": "x"}
+    believed = {"ca_bundle": "${AUTHORITIES}", "tls_pins": "${PINS}", "auth": login}
+    tables = {
+        "local": {"command": "python", "args": ["${SCRIPT}", "--token", "${API_KEY}"], "cwd": "${FOLDER}"},
+        "remote": {"type": "http", "url": "https://${HOST}/mcp", "env": {"HOST": "${PLACE}"}},
+        "believed": {"type": "http", "url": "https://example.com/mcp", **believed},
+        "socket": {"type": "uds", "path": "${SOCKET}"},
+        "code": {"command": "x", "env": {"PYTHONPATH": "${LIBRARIES}", "SERVICE_TOKEN": "${SERVICE_TOKEN}"}},
+    }
+    servers(served.pflow.host.paths).store.add(tables)
+    served.pflow.host.refresh("mcp")
+    decisive = set(re.findall(r"\$\{(\w+)\}", str(tables))) - set(allowed)
+    assert len(decisive) == 10
+    for key in decisive:
         error = served.error("settings_set", key=key, value="evil")
         assert error["type"] == "validation"
         assert (
             f"{key} cannot be set here: it decides what is started or reached for server" in error["message"]
         )
         assert error["suggestions"] == [f"Ask the user to set it: pflow settings set {key} -"]
-        assert settings.get(key) is None
-    for key in ("SERVICE_TOKEN", "CLIENT_SECRET"):
+        assert served.pflow.host.settings.get(key) is None
+    for key in allowed:
         assert served.data("settings_set", key=key, value=TOKEN)["saved"]
 
 

@@ -96,12 +96,12 @@ class Speaker:
 
 @pytest.fixture
 def speaker(pflow_home, tmp_path, hosts):
-    """Start the program and speak to it."""
+    """Start the program and speak to it, after a handshake unless it is not wanted."""
 
     @contextmanager
-    def start(*arguments, **more):
+    def start(*, greets=True, **more):
         with subprocess.Popen(
-            [*SERVE, *arguments],
+            SERVE,
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -110,7 +110,10 @@ def speaker(pflow_home, tmp_path, hosts):
         ) as program:
             hosts.append(program.pid)
             try:
-                yield Speaker(program)
+                client = Speaker(program)
+                if greets:
+                    client.hello()
+                yield client
             finally:
                 program.kill()
 
@@ -144,7 +147,6 @@ def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_p
     folder.mkdir(exist_ok=True)
     (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
     with speaker(**importing(tmp_path)) as client:
-        client.hello()
         run = client.ask("tools/call", 2, name="registry_run", arguments={"node_type": "noisy"})
         assert run["result"]["structuredContent"]["data"]["outputs"] == {"read": ""}
         code, errors = client.end()
@@ -162,7 +164,6 @@ def test_when_it_ends_its_runs_and_their_servers_end_too(
     started = tmp_path / "started"
     wait = f"echo 1 > {started}; sleep 300"
     with speaker() as client:
-        client.hello()
         slow = {"node_type": "mcp-typed-slow", "parameters": {"seconds": 250}}
         shell = {"nodes": [{"id": "a", "type": "shell", "params": {"command": wait, "timeout": 600}}]}
         meta = {"progressToken": "p"}
@@ -208,7 +209,6 @@ def test_when_it_ends_its_runs_and_their_servers_end_too(
 )
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, line, number):
     with speaker() as client:
-        client.hello()
         client.write(line)
         refused = client.heard()
         assert refused["error"]["code"] in (-32700, -32601, -32600, -32602)
@@ -218,7 +218,6 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, lin
 
 def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
     with speaker() as client:
-        client.hello()
         client.ask_for_text(2, tmp_path, 3_000_000)
         for number in range(3, 40):
             client.say(id=number, method="ping")
@@ -248,7 +247,6 @@ def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
     folder.mkdir()
     (folder / "mcp-servers.toml").write_text("[serve]\nshow_secret = true\n", encoding="utf-8")
     with speaker() as client:
-        client.hello()
         _, errors = client.end()
     assert "Unknown field show_secret" in errors
     assert "Did you mean show_secrets?" in errors
@@ -256,7 +254,6 @@ def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
 
 def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
     with speaker() as client:
-        client.hello()
         client.ask_for_text(2, tmp_path, 1_000_000)
         client.program.stdout.close()
         assert "Traceback" not in client.end()[1]
@@ -264,14 +261,14 @@ def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
 
 @pytest.mark.parametrize("number", ["null", "true", "1e400", "1.5", '{"a": 1}'])
 def test_a_request_whose_id_is_invalid_is_answered_and_the_next_one_too(speaker, number):
-    with speaker() as client:
+    with speaker(greets=False) as client:
         client.write(b'{"jsonrpc": "2.0", "id": ' + number.encode() + b', "method": "ping"}\n')
         assert client.heard()["error"]["code"] in (-32600, -32700)
         client.hello()
 
 
 def test_a_message_that_is_too_long_ends_it_with_the_reason(speaker):
-    with speaker() as client:
+    with speaker(greets=False) as client:
         with suppress(BrokenPipeError):
             while True:
                 os.write(client.program.stdin.fileno(), b"x" * (1 << 20))
@@ -304,7 +301,6 @@ def test_a_closed_standard_stream_is_refused(pflow_home, closed, name):
 def test_a_client_that_does_not_read_is_not_read_from_without_end(speaker):
     line = b'{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}\n' * 1_000
     with speaker() as client:
-        client.hello()
         os.set_blocking(client.program.stdin.fileno(), False)
         sent, deadline, waited = 0, time.monotonic() + SECONDS, False
         while not waited and time.monotonic() < deadline:
@@ -394,7 +390,6 @@ def test_servers_are_kept_for_the_session_and_started_again_if_they_end(speaker,
         return answer["result"]["structuredContent"]
 
     with speaker() as client:
-        client.hello()
         assert run("remember", key="k", value=1)["success"]
         assert run("recall", key="k")["data"]["outputs"]["value"] == 1
         workflow = {"nodes": [{"id": "a", "type": "mcp-demo-recall", "params": {"key": "k"}}]}
