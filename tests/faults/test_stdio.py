@@ -79,9 +79,7 @@ def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench
     assert "secret-7" not in warning
 
 
-def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_the_connection_fails(
-    bench, connection_fails
-):
+def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_that_fails(bench, connection_fails):
     (note,) = bench.pool.list_tools(bench.launch("LogsOnStdout")).notes
     assert note == "it writes lines on stdout that are not messages, such as: starting with secret-7"
     assert bench.warnings == []

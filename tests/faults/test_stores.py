@@ -40,6 +40,13 @@ def kinds(no_leftovers, pflow_home, reports) -> dict[str, store_kinds.StoreKind]
     return store_kinds.kinds(storage.default_paths(), reports.append)
 
 
+def written(kinds: dict[str, store_kinds.StoreKind], name: str) -> tuple[store_kinds.StoreKind, Path]:
+    """Make a change in a store; return the store and the file that the change is in."""
+    kind = kinds[name]
+    kind.change("one")
+    return kind, kind.file("one")
+
+
 def temporary(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.name.endswith(".tmp")]
 
@@ -155,9 +162,7 @@ _BROKEN = b'{"a": 1,\n oops'
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_row_60_what_cannot_be_rebuilt_is_refused_with_its_place_and_not_written_over(kinds, name):
-    kind = kinds[name]
-    kind.change("one")
-    path = kind.file("one")
+    kind, path = written(kinds, name)
     path.write_bytes(_BROKEN)
     with pytest.raises(PflowError) as caught:
         kind.keys()
@@ -175,9 +180,7 @@ def test_row_60_what_cannot_be_rebuilt_is_refused_with_its_place_and_not_written
 
 @pytest.mark.parametrize("name", REBUILT)
 def test_row_60_what_can_be_rebuilt_is_backed_up_and_named(kinds, reports, name):
-    kind = kinds[name]
-    kind.change("one")
-    path = kind.file("one")
+    kind, path = written(kinds, name)
     path.write_bytes(_BROKEN)
     assert kind.keys() == set()
     backup = path.with_name(path.name + ".corrupt-1")
@@ -192,9 +195,7 @@ def test_row_60_what_can_be_rebuilt_is_backed_up_and_named(kinds, reports, name)
 
 @pytest.mark.parametrize("name", ["settings", "registry", "tools"])
 def test_row_61_a_file_of_a_newer_schema_is_not_written(kinds, name):
-    kind = kinds[name]
-    kind.change("one")
-    path = kind.file("one")
+    kind, path = written(kinds, name)
     content = json.dumps({**json.loads(path.read_bytes()), "schema_version": 99}).encode()
     path.write_bytes(content)
     with pytest.raises(StoreError, match="newer pflow") as caught:
@@ -207,9 +208,7 @@ def test_row_61_a_file_of_a_newer_schema_is_not_written(kinds, name):
 
 @pytest.mark.parametrize("name", ["settings", "registry"])
 def test_row_62_unknown_keys_of_a_store_are_preserved(kinds, name):
-    kind = kinds[name]
-    kind.change("one")
-    path = kind.file("one")
+    kind, path = written(kinds, name)
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "later": {"x": [1]}}), encoding="utf-8")
     kind.change("two")
     assert json.loads(path.read_bytes())["later"] == {"x": [1]}
@@ -251,9 +250,8 @@ def test_row_63_a_file_that_others_can_read_is_warned_about(kinds, capsys):
 
 @each
 def test_row_64_a_symlinked_file_is_written_through_to_its_target(kinds, tmp_path, name):
-    kind = kinds[name]
-    kind.change("one")
-    path, target = kind.file("one"), tmp_path / "elsewhere"
+    kind, path = written(kinds, name)
+    target = tmp_path / "elsewhere"
     path.rename(target)
     path.symlink_to(target)
     before = target.read_bytes()
