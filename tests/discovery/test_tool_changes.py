@@ -1,28 +1,11 @@
 import pytest
+from hostile import SCHEMAS
 from hypothesis import given
-from hypothesis import strategies as st
 
 from pflow_mcp_plugin.trust.tool_difference import compare, differences
 from pflow_mcp_plugin.types import Tool
 
 TEXT = {"type": "string"}
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=10,
-)
-WORDS = [
-    "type",
-    "properties",
-    "required",
-    "items",
-    "anyOf",
-    "enum",
-    "minimum",
-    "additionalProperties",
-    "$ref",
-]
-SCHEMA = st.dictionaries(st.sampled_from(WORDS), JSON, max_size=4) | JSON
 
 
 def tool(properties, required=(), **others):
@@ -69,7 +52,7 @@ def test_more_values_are_compatible():
     assert changed(new, old)[0] == "breaking"
 
 
-@given(SCHEMA, SCHEMA)
+@given(SCHEMAS, SCHEMAS)
 def test_any_two_schemas_can_be_compared_and_nothing_differs_from_itself(old, new):
     one, other = (Tool(name="t", input_schema=schema, output_schema=schema) for schema in (old, new))
     assert not differences(one, one)

@@ -1,40 +1,14 @@
 import json
 
 import pytest
+from hostile import JUNK
 from hypothesis import given
-from hypothesis import strategies as st
 
 from pflow_mcp_plugin.registration.tool_entry import described, interface
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 from pflow_mcp_plugin.types import Tool
 
 TYPES = {"str", "int", "float", "bool", "list", "dict", "None", "any"}
-KEYWORDS = [
-    "$ref",
-    "$defs",
-    "type",
-    "properties",
-    "required",
-    "items",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "enum",
-    "const",
-    "nullable",
-    "additionalProperties",
-    "description",
-]
-VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
-VALUES |= st.sampled_from(["#", "#/$defs/a", "#/properties/a", "object", "string", "null", "http://x/y"])
-SCHEMAS = st.recursive(
-    VALUES,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*KEYWORDS, "a", "b"]), inner, max_size=4)
-    ),
-    max_leaves=20,
-)
 
 
 def friendly(schema, root=None):
@@ -188,7 +162,7 @@ def test_the_schema_of_an_output_stands_by_itself():
         assert fields["result"]["$defs"] == schema["$defs"]
 
 
-@given(SCHEMAS, SCHEMAS)
+@given(JUNK, JUNK)
 def test_no_schema_whatever_makes_it_fail(inputs, result):
     found = interface(Tool(name="t", input_schema=inputs, output_schema=result))
     for field in (*found.params, *found.outputs):

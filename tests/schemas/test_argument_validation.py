@@ -5,7 +5,7 @@ from time import monotonic
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import McpError, Where
@@ -13,37 +13,6 @@ from pflow_mcp_plugin.schemas.argument_validation import Validator
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 
 WHERE = Where(server="s", tool="t")
-KEYWORDS = [
-    "$ref",
-    "$schema",
-    "$id",
-    "type",
-    "properties",
-    "required",
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "if",
-    "then",
-    "enum",
-    "const",
-    "minimum",
-    "maxLength",
-    "multipleOf",
-    "uniqueItems",
-    "contains",
-    "pattern",
-    "patternProperties",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "dependentRequired",
-    "dependencies",
-    "propertyNames",
-]
 SCALARS = (
     st.none()
     | st.booleans()
@@ -51,14 +20,6 @@ SCALARS = (
     | st.sampled_from(["a", "b", "x", "", "#", "#/properties/a"])
 )
 WORDS = st.sampled_from(["object", "string", "integer", "array", "null", "number", "boolean"])
-JUNK = st.recursive(
-    SCALARS | WORDS,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*KEYWORDS, "a", "b"]), inner, max_size=4)
-    ),
-    max_leaves=20,
-)
 VALUES = st.recursive(
     SCALARS | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: (
@@ -115,10 +76,7 @@ def test_every_violation_is_told_at_once_with_path_expected_and_given():
         "properties": {
             "title": {"type": "string"},
             "state": {"enum": ["open", "closed"]},
-            "labels": {
-                "type": "array",
-                "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
-            },
+            "labels": {"items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
             "when": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             "count": {"type": "integer", "minimum": 1},
         },
@@ -283,12 +241,6 @@ def test_a_schema_is_checked_to_a_bounded_depth(levels, is_checked):
     else:
         with pytest.raises(McpError, match="expands too far"):
             validator.check({"a": []})
-
-
-@given(JUNK, OBJECTS)
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_no_schema_whatever_makes_the_check_itself_fail(schema, arguments):
-    violations_or_endless(schema, arguments)
 
 
 def violations_or_endless(schema, arguments):

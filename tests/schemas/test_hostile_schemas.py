@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.argument_validation import Validator
 
-pytestmark = pytest.mark.slow
-
 SCALARS = st.sampled_from([value for value in ODD if not isinstance(value, list | dict)])
 VALUES = st.recursive(
     SCALARS | st.floats() | st.binary(),
@@ -32,6 +30,7 @@ def checked(schema, *several):
         assert monotonic() - started < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keyword", KEYWORDS)
 def test_each_keyword_may_hold_anything(keyword):
     for schema in one_by_one(keyword):

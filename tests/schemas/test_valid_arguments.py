@@ -98,10 +98,17 @@ TREE = {
     "type": "object",
     "properties": {
         "value": {"type": "integer"},
-        "below": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+        "below": {"items": {"$ref": "#/$defs/tree"}, "type": "array"},
     },
     "required": ["value"],
 }
+
+
+def of_a(schema, **others):
+    """Return the schema of a tool with one argument, which it needs."""
+    return {"properties": {"a": schema}, "required": ["a"], **others}
+
+
 ODD_NAMES = ["__typename", "class", "self", "a.b", "a b", "", "server", "tool", "é", "$x", "error", "result"]
 NASTY = {
     "any-arguments": {},
@@ -126,32 +133,19 @@ NASTY = {
         "anyOf": [{"additionalProperties": {"type": "integer"}}, {"required": ["a"]}],
     },
     "one-of-several": {"oneOf": [CIRCLE, SQUARE]},
-    "one-of-several-inside": {"properties": {"it": {"oneOf": [CIRCLE, SQUARE]}}, "required": ["it"]},
+    "one-of-several-inside": of_a({"oneOf": [CIRCLE, SQUARE]}),
     "all-of-several": {
         "allOf": [{"$ref": "#/$defs/tree"}, {"properties": {"name": {"type": "string"}}}],
         "$defs": {"tree": TREE},
     },
-    "recursive": {
-        "properties": {"tree": {"$ref": "#/$defs/tree"}},
-        "required": ["tree"],
-        "$defs": {"tree": TREE},
-    },
+    "recursive": of_a({"$ref": "#/$defs/tree"}, **{"$defs": {"tree": TREE}}),
     "odd-names": {"properties": {name: {"type": "string"} for name in ODD_NAMES}, "required": ODD_NAMES},
-    "mixed-choices": {
-        "properties": {"a": {"enum": [1, True, "1", None, 0.5, [1], {"a": 1}]}},
-        "required": ["a"],
-    },
-    "many-types": {"properties": {"a": {"type": ["integer", "boolean", "null", "array"]}}, "required": ["a"]},
-    "tuple": {
-        "properties": {
-            "a": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
-        },
-        "required": ["a"],
-    },
-    "map": {
-        "properties": {"a": {"additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
-        "required": ["a"],
-    },
+    "mixed-choices": of_a({"enum": [1, True, "1", None, 0.5, [1], {"a": 1}]}),
+    "many-types": of_a({"type": ["integer", "boolean", "null", "array"]}),
+    "tuple": of_a(
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
+    ),
+    "map": of_a({"additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}),
     "maps-only": {"propertyNames": {"pattern": "^[a-z]+$"}, "patternProperties": {"^a": {"type": "integer"}}},
     "nullable": {
         "properties": {"a": {"type": "string", "default": None}, "b": {"enum": ["x"], "default": None}}
@@ -163,13 +157,10 @@ NASTY = {
         },
         "required": ["a", "b"],
     },
-    "counted": {
-        "properties": {
-            "a": {"type": "array", "contains": {"type": "integer"}, "maxContains": 2, "uniqueItems": True}
-        },
-        "required": ["a"],
-    },
-    "not": {"properties": {"a": {"not": {"type": "string"}}}, "required": ["a"]},
+    "counted": of_a(
+        {"type": "array", "contains": {"type": "integer"}, "maxContains": 2, "uniqueItems": True}
+    ),
+    "not": of_a({"not": {"type": "string"}}),
 }
 
 
@@ -191,68 +182,46 @@ DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
 DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "arguments"),
-    [
-        pytest.param(
-            OF_SOME, {"kind": "b", "more": {"x": 1}, "word": 3}, id="a condition that does not hold"
-        ),
-        pytest.param(
-            {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {"type": "integer"}}}}},
-            {"b": [None]},
-            id="a dependence on what is absent",
-        ),
-        pytest.param(
-            {
-                "anyOf": [
-                    {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
-                    {"properties": {"b": {"type": "string"}}, "required": ["b"]},
-                ]
-            },
-            {"a": "1", "b": "x"},
-            id="one alternative only",
-        ),
-        pytest.param(
-            {
-                **DRAFT_7,
-                "properties": {"a": {"$ref": "#/definitions/t", "maxLength": 1, "required": ["x"]}},
-                "definitions": {"t": {"type": "string"}},
-            },
-            {"a": "abc"},
-            id="beside a reference of draft 7",
-        ),
-        pytest.param(
-            {
-                **DRAFT_7,
-                "$ref": "#/definitions/t",
-                "required": ["x"],
-                "definitions": {"t": {"type": "object"}},
-            },
-            {},
-            id="a whole schema beside a reference of draft 7",
-        ),
-        pytest.param(
-            {**DRAFT_7, "properties": {"a": {"prefixItems": [{"type": "string"}], "maxContains": 1}}},
-            {"a": [1, 2]},
-            id="keywords that draft 7 does not have",
-        ),
-        pytest.param(
-            {**DRAFT_4, "properties": {"a": {"const": 1, "if": True, "then": False}}},
-            {"a": 2},
-            id="keywords that draft 4 does not have",
-        ),
-        pytest.param(
-            {
-                "properties": {"a": {"properties": {"b": {"type": "string"}}, "default": None}},
-                "required": ["a"],
-            },
-            {"a": None},
-            id="a required null that the schema accepts",
-        ),
-    ],
-)
-def test_arguments_that_are_rarely_made_reach_the_tool_by_every_way(schema, arguments, pflow_host):
-    schema = {"type": "object", **schema}
+RARE = {
+    "a condition that does not hold": (OF_SOME, {"kind": "b", "more": {"x": 1}, "word": 3}),
+    "a dependence on what is absent": (
+        {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {"type": "integer"}}}}},
+        {"b": [None]},
+    ),
+    "one alternative only": (
+        {"anyOf": [of_a({"type": "integer"}), {"properties": {"b": {"type": "string"}}, "required": ["b"]}]},
+        {"a": "1", "b": "x"},
+    ),
+    "beside a reference of draft 7": (
+        {
+            **DRAFT_7,
+            "properties": {"a": {"$ref": "#/definitions/t", "maxLength": 1, "required": ["x"]}},
+            "definitions": {"t": {"type": "string"}},
+        },
+        {"a": "abc"},
+    ),
+    "a whole schema beside a reference of draft 7": (
+        {**DRAFT_7, "$ref": "#/definitions/t", "required": ["x"], "definitions": {"t": {"type": "object"}}},
+        {},
+    ),
+    "keywords that draft 7 does not have": (
+        {**DRAFT_7, "properties": {"a": {"prefixItems": [{"type": "string"}], "maxContains": 1}}},
+        {"a": [1, 2]},
+    ),
+    "keywords that draft 4 does not have": (
+        {**DRAFT_4, "properties": {"a": {"const": 1, "if": True, "then": False}}},
+        {"a": 2},
+    ),
+    "a required null that the schema accepts": (
+        of_a({"properties": {"b": {"type": "string"}}, "default": None}),
+        {"a": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RARE)
+def test_arguments_that_are_rarely_made_reach_the_tool_by_every_way(case, pflow_host):
+    schema, arguments = {"type": "object", **RARE[case][0]}, RARE[case][1]
     assert validator_for(schema, default=Draft202012Validator)(schema).is_valid(arguments)
     answers = pflow_host.stub("nasty", [Tool(name="odd", input_schema=schema)])
     answers.give("odd", {"ok": True})
@@ -271,8 +240,10 @@ def test_arguments_that_fit_reach_every_real_tool_by_every_way(server, pflow_hos
             check(pflow_host, answers, server, tool.name, tool.input_schema, EXAMPLES)
 
 
-def example(host, node):
-    return info.main([node], "pflow", obj=host, standalone_mode=False).data["example"]
+def check_example(host, node_type):
+    node = {**info.main([node_type], "pflow", obj=host, standalone_mode=False).data["example"], "id": "a"}
+    problems = host.runner.validate({"nodes": [node]})
+    assert not [str(it) for it in problems if it.severity == "error"], node
 
 
 @pytest.mark.slow
@@ -280,20 +251,14 @@ def test_the_example_of_every_real_tool_is_a_node_without_mistakes(pflow_host):
     for server, listed in SERVERS.items():
         tools = [Tool(name=it["name"], input_schema=it["inputSchema"]) for it in listed]
         pflow_host.stub(server, tools)
-    nodes = [example(pflow_host.host, node) for node in pflow_host.nodes()]
+    nodes = pflow_host.nodes()
     assert len(nodes) == 527
-    for node in nodes:
-        node["id"] = "a"
-        problems = pflow_host.host.runner.validate({"nodes": [node]})
-        assert not [str(it) for it in problems if it.severity == "error"], node
+    for node_type in nodes:
+        check_example(pflow_host.host, node_type)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NASTY if name != "not"]
-)  # what a `not` leaves is not looked for
+@pytest.mark.parametrize("name", sorted(NASTY.keys() - {"not"}))  # what a `not` leaves is not looked for
 def test_the_example_of_a_nasty_tool_is_a_node_without_mistakes(name, pflow_host):
     pflow_host.stub("nasty", [Tool(name=name, input_schema={"type": "object", **NASTY[name]})])
     (node_type,) = pflow_host.nodes()
-    node = {**example(pflow_host.host, node_type), "id": "a"}
-    problems = pflow_host.host.runner.validate({"nodes": [node]})
-    assert not [str(it) for it in problems if it.severity == "error"], node
+    check_example(pflow_host.host, node_type)
