@@ -67,15 +67,6 @@ def test_a_failure_is_an_action_with_its_error(bench, failure, action):
     assert noted["milliseconds"] >= 0
 
 
-def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
-    bench.add()
-    bench.answer = CallResult(content=({"type": "text", "text": "429 slow down"},), is_error=True)
-    shared = {"__run__": bench.run, "a": 1, "b": 2}
-    assert node().run(shared) == "rate_limited"
-    assert isinstance(shared["__error__"], CallFailed)
-    assert shared["error"] == "429 slow down"
-
-
 @pytest.mark.parametrize(
     ("variable", "note"), [("GONE", "Not set and passed as empty"), ("BLANK", "Set to the empty string")]
 )
@@ -110,10 +101,6 @@ def test_a_specific_failure_takes_the_error_edge_where_that_is_the_only_one(benc
     assert made._run(shared) == "error"
     made.next(Node(), "timeout")
     assert made._run(shared) == "timeout"
-
-
-def test_it_never_tries_twice():
-    assert MCPNode().max_retries == 1
 
 
 def test_without_its_special_params_it_says_which_it_needs(bench):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from base64 import b64encode
 from hashlib import sha256
@@ -26,6 +25,14 @@ def text(words):
     return {"type": "text", "text": words}
 
 
+def image(content=PNG, **more):
+    return {"type": "image", "data": b64encode(content).decode(), "mimeType": "image/png", **more}
+
+
+def reference(content, mime_type, path):
+    return {"path": path, "mimeType": mime_type, "size": len(content), "sha256": sha256(content).hexdigest()}
+
+
 @pytest.fixture
 def read_(tmp_path):
     def run(*blocks, limit=1024, schema=None, **others):
@@ -33,14 +40,6 @@ def read_(tmp_path):
         return read(result, WHERE, tmp_path / "files", limit, form=result_form(schema))
 
     return run
-
-
-def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
-    with pytest.raises(CallFailed) as caught:
-        read_(text("Bad credentials"), structured={"ok": 1}, has_structured=True, is_error=True)
-    error = caught.value
-    assert (error.message, error.ran, error.action) == ("Bad credentials", "ran", "auth_failed")
-    assert error.where == WHERE._replace(phase="result")
 
 
 GAVE_UP = "it gave up before any timeout of pflow had passed: ask it for less, or raise"
@@ -128,13 +127,6 @@ def test_a_server_that_does_not_know_the_tool_is_told_so(read_, words):
         read_(text("Tool get_xy not found"), is_error=True)
 
 
-@pytest.mark.parametrize("value", [None, 0, False, "", "x", [1], {"a": 1}, 1.5])
-def test_structured_content_of_any_kind_is_the_result(read_, value):
-    reading = read_(text(json.dumps(value)), structured=value, has_structured=True)
-    assert reading.value == value
-    assert reading.natural == (value if isinstance(value, dict) else {})
-
-
 WRAPPED = {"type": "object", "properties": {"result": {}}, "required": ["result"]}
 WITH_WARNINGS = {"type": "object", "properties": {"result": {}, "warnings": {"type": "array"}}}
 
@@ -189,36 +181,23 @@ def test_one_text_is_parsed_only_when_it_is_an_object_or_a_list(read_, words, va
 def test_several_blocks_are_a_list_and_none_is_none(read_):
     link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
     embedded = {"type": "resource", "resource": {"uri": "a://b", "mimeType": "text/plain", "text": "hi"}}
-    assert read_(text("a"), link, embedded, {"type": "new"}).value == [
-        "a",
-        link,
-        embedded["resource"],
-        {"type": "new"},
-    ]
+    blocks = ["a", link, embedded["resource"], {"type": "new"}]
+    assert read_(text("a"), link, embedded, {"type": "new"}).value == blocks
     assert read_(text("a"), text("b")).value == ["a", "b"]
     assert read_().value is None
 
 
 def test_binary_content_goes_to_private_files(read_):
-    image = {"type": "image", "data": b64encode(PNG).decode(), "mimeType": "image/png"}
     blob = {"type": "resource", "resource": {"uri": "a://b", "blob": b64encode(b"").decode()}}
     sound = {"type": "audio", "data": b64encode(PNG).decode(), "mimeType": "../../etc/passwd"}
-    shown, embedded, heard = read_(image, blob, sound).value
-    assert shown == {
-        "path": shown["path"],
-        "mimeType": "image/png",
-        "size": len(PNG),
-        "sha256": sha256(PNG).hexdigest(),
-    }
+    shown, embedded, heard = read_(image(), blob, sound).value
+    assert shown == reference(PNG, "image/png", shown["path"])
     path = Path(shown["path"])
     assert path.read_bytes() == PNG
     assert path.suffix == ".png"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert (embedded["uri"], embedded["size"], embedded["mimeType"]) == (
-        "a://b",
-        0,
-        "application/octet-stream",
-    )
+    empty = reference(b"", "application/octet-stream", embedded["path"])
+    assert embedded == {"uri": "a://b", **empty}
     assert Path(heard["path"]).parent == path.parent
     assert Path(heard["path"]).suffix == ".bin"
 
@@ -264,19 +243,6 @@ def test_a_file_is_named_by_its_content_and_kind_and_kept_while_it_is_used(tmp_p
     path.symlink_to(other)
     write_artifact(tmp_path, b"x", mime_type)
     assert (path.is_symlink(), path.read_bytes(), other.read_bytes()) == (False, b"x", b"mine")
-
-
-def image(content=PNG, **more):
-    return {"type": "image", "data": b64encode(content).decode(), "mimeType": "image/png", **more}
-
-
-def reference(content, mime_type, path):
-    return {
-        "path": path,
-        "mimeType": mime_type,
-        "size": len(content),
-        "sha256": sha256(content).hexdigest(),
-    }
 
 
 def test_content_beside_a_structure_is_kept_in_order(read_):
@@ -370,7 +336,9 @@ def test_what_a_failed_tool_answers_beside_its_words_is_among_the_details(read_)
     bad = {"type": "image", "data": "***", "mimeType": "image/png"}
     with pytest.raises(CallFailed, match="no such slide") as caught:
         read_(text("no such slide"), image(), bad, structured={"code": 7}, has_structured=True, is_error=True)
-    details = caught.value.details
+    error, details = caught.value, caught.value.details
+    assert (error.message, error.ran) == ("no such slide", "ran")
+    assert error.where == WHERE._replace(phase="result")
     assert details["structured_content"] == {"code": 7}
     said, shown, kept = details["content_blocks"]
     assert (said, kept) == ("no such slide", bad)
@@ -426,14 +394,10 @@ def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, character):
     )
 )
 def test_any_structure_comes_through_unchanged(value):
-    reading = read(
-        CallResult(structured=value, has_structured=True),
-        WHERE,
-        Path("/nowhere"),
-        10**9,
-        form=result_form(True),
-    )
+    result = CallResult(structured=value, has_structured=True)
+    reading = read(result, WHERE, Path("/nowhere"), 10**9, form=result_form(True))
     assert reading.value == value
+    assert reading.natural == (value if isinstance(value, dict) else {})
 
 
 def test_a_result_that_cannot_be_kept_is_told_as_that_of_a_tool_that_ran(tmp_path):

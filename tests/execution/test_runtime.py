@@ -11,12 +11,7 @@ import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.contract import RunStep, hookimpl
-from pflow_mcp_plugin.errors import (
-    CallFailed,
-    CallRefused,
-    McpError,
-    Where,
-)
+from pflow_mcp_plugin.errors import CallFailed, CallRefused, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -24,28 +19,23 @@ SUM = {"a": 1, "b": 2}
 OTHER = CallResult(content=({"type": "text", "text": "other"},))
 
 
-def hooks(*plugins):
+def hooked(bench, *functions):
+    """Return a runtime with a plugin for each of these hooks."""
     manager = pluggy.PluginManager("pflow")
     manager.add_hookspecs(mcp_hookspecs)
-    for number, functions in enumerate(plugins):
-        manager.register(
-            type("Plugin", (), {k: staticmethod(f) for k, f in functions.items()}), name=f"p{number}"
-        )
-    return manager.hook
+    for number, function in enumerate(functions):
+        plugin = type("Plugin", (), {function.__name__: staticmethod(function)})
+        manager.register(plugin, name=f"p{number}")
+    return bench.new_runtime(manager.hook)
 
 
 def test_a_call_reaches_its_server_with_secrets_expanded_and_reported(bench):
     bench.add("calc", env={"KEY": "${TOKEN}"})
-    answer = bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM, "n1", "r1")
+    answer = bench.runtime.call(bench.runtime.target("calc", "add-up"), SUM, "n1", "r1")
     assert answer is bench.answer
     (call,) = bench.calls
-    assert (call.server, call.tool, call.arguments, call.node_id, call.run_id) == (
-        "calc",
-        "add_up",
-        SUM,
-        "n1",
-        "r1",
-    )
+    assert (call.server, call.tool, call.arguments) == ("calc", "add_up", SUM)
+    assert (call.node_id, call.run_id) == ("n1", "r1")
     assert bench.launches[0].server.env == {"KEY": "s3cret!"}
     assert "s3cret!" in bench.secrets
 
@@ -104,12 +94,6 @@ def test_a_tool_that_does_not_take_its_key_is_not_called(bench):
     assert "idempotency_argument of server bank" in caught.value.suggestions[0]
 
 
-def test_the_spelling_of_the_node_type_finds_the_raw_name(bench):
-    bench.add()
-    bench.runtime.call(bench.runtime.target("calc", "add-up"), SUM)
-    assert bench.calls[0].tool == "add_up"
-
-
 def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
     bench.add()
     bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
@@ -118,13 +102,6 @@ def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
     bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     bench.runtime.prepare("calc")
     assert bench.launches[0] is bench.launches[2]
-
-
-def test_arguments_that_do_not_fit_are_not_sent(bench):
-    bench.add()
-    with pytest.raises(McpError):
-        bench.runtime.call(bench.runtime.target("calc", "add_up"), {"a": "x"})
-    assert bench.calls == []
 
 
 def test_unknown_servers_and_tools_are_told_by_name(bench):
@@ -172,8 +149,7 @@ def test_plugins_change_a_call_one_after_the_other(bench):
     def leave():
         return None
 
-    one, two = {"pflow_mcp_prepare_call": pflow_mcp_prepare_call}, {"leave": leave}
-    runtime = bench.new_runtime(hooks(one, two, one))
+    runtime = hooked(bench, pflow_mcp_prepare_call, leave, pflow_mcp_prepare_call)
     runtime.call(runtime.target("calc", "add_up"), SUM)
     assert bench.calls[0].arguments == {"a": 1, "b": 200}
 
@@ -187,7 +163,7 @@ def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
             raise CallRefused("not today", where=Where(server=call.server))
         return 1 / 0 if call.arguments["a"] == 2 else "nonsense"
 
-    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime = hooked(bench, pflow_mcp_prepare_call)
     for a, message in ((1, "not today"), (2, "p0.*ZeroDivisionError"), (3, "p0.*returned str")):
         with pytest.raises(CallFailed, match=message) as caught:
             runtime.call(runtime.target("calc", "add_up"), {"a": a, "b": 1})
@@ -205,12 +181,12 @@ def test_a_plugin_answers_in_place_of_the_server_and_ours_comes_last(bench):
             asked.append(name)
             return answer
 
-        return {"pflow_mcp_call_tool": pflow_mcp_call_tool}
+        return pflow_mcp_call_tool
 
-    runtime = bench.new_runtime(hooks(answering("a", None), answering("b", None, tryfirst=True)))
+    runtime = hooked(bench, answering("a", None), answering("b", None, tryfirst=True))
     assert runtime.call(runtime.target("calc", "add_up"), SUM) is bench.answer
     assert asked == ["b", "a"]
-    runtime = bench.new_runtime(hooks(answering("last", OTHER, trylast=True)))
+    runtime = hooked(bench, answering("last", OTHER, trylast=True))
     assert runtime.call(runtime.target("calc", "add_up"), SUM) is OTHER
     assert len(bench.calls) == 1
 
@@ -226,7 +202,7 @@ def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(b
             raise ValueError
         return OTHER
 
-    runtime = bench.new_runtime(hooks({"pflow_mcp_call_tool": pflow_mcp_call_tool}))
+    runtime = hooked(bench, pflow_mcp_call_tool)
     assert runtime.call(runtime.target("calc", "add_up"), SUM) is OTHER
     assert seen == [bench.answer]
     with pytest.raises(CallFailed, match="ValueError") as caught:
@@ -276,7 +252,7 @@ def test_whatever_a_hook_raises_is_a_failure_of_the_call(bench, raised, hook, op
     def raising(call):
         raise raised
 
-    runtime = bench.new_runtime(hooks({"raising": raising}))
+    runtime = hooked(bench, raising)
     with pytest.raises(CallFailed, match=f"{hook} raised {type(raised).__name__}") as caught:
         runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value.ran == ran
@@ -290,7 +266,7 @@ def test_a_hook_that_is_interrupted_has_not_failed(bench):
     def pflow_mcp_prepare_call(call):
         raise group
 
-    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime = hooked(bench, pflow_mcp_prepare_call)
     with pytest.raises(BaseExceptionGroup) as caught:
         runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value is group
@@ -304,7 +280,7 @@ def test_a_plugin_may_send_a_call_to_another_server(bench):
     def pflow_mcp_prepare_call(call):
         return attrs.evolve(call, server="calc2")
 
-    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime = hooked(bench, pflow_mcp_prepare_call)
     runtime.call(runtime.target("calc", "add_up"), SUM)
     assert bench.launches[0].server.name == "calc2"
 
@@ -329,7 +305,7 @@ def test_a_resource_is_read_through_the_hooks_of_a_call(reading):
             raise CallRefused("not that one", where=Where(server=call.server))
         return attrs.evolve(call, method="tools/call", arguments={"uri": "x://other"})
 
-    runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime = hooked(reading, pflow_mcp_prepare_call)
     runtime.call(runtime.target("calc", "read-resource"), {"uri": "x://a"})
     runtime.call(runtime.resource_target("calc"), {"uri": "x://b"})
     with pytest.raises(CallRefused, match="not that one"):
@@ -345,7 +321,7 @@ def test_a_plugin_that_sends_the_reading_of_a_resource_to_a_tool_calls_that(read
     def pflow_mcp_prepare_call(call):
         return attrs.evolve(call, tool="add_up", arguments=SUM)
 
-    runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime = hooked(reading, pflow_mcp_prepare_call)
     runtime.call(runtime.target("calc", "read-resource"), {"uri": "x://a"})
     assert [(call.method, call.tool) for call in reading.calls] == [("tools/call", "add_up")]
 
