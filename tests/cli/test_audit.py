@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.cli.audit import audit
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 TABLES = '[mcpServers.{}]\ncommand = "x"\n'
 
@@ -21,8 +20,7 @@ def synced(desk):
     def synced(**tools):
         desk.write("".join(map(TABLES.format, tools)))
         for server, listed in tools.items():
-            listing = Listing(info=ServerInfo(), tools=tuple(listed))
-            catalog(desk).save(server, listing, server_store(desk).fingerprint(server))
+            desk.store(server, *listed)
         return desk
 
     return synced

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.cli.call import call
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 HUB = '[mcpServers.git-hub]\ncommand = "does-not-exist"\n'
 TOOLS = ("search_code", "create_issue", "getRepo", "-odd-", "a b", "a-b")
@@ -19,8 +17,7 @@ TOOLS = ("search_code", "create_issue", "getRepo", "-odd-", "a b", "a-b")
 def hub(desk):
     """A desk with a synced server whose command could not be started."""
     desk.write(HUB)
-    listing = Listing(info=ServerInfo(name="Hub", version="1"), tools=tuple(Tool(name=it) for it in TOOLS))
-    catalog(desk).save("git-hub", listing, server_store(desk).fingerprint("git-hub"))
+    desk.store("git-hub", *(Tool(name=name) for name in TOOLS))
     return desk
 
 
@@ -54,8 +51,7 @@ def test_one_word_may_name_server_and_tool(hub, word):
 
 def test_an_argument_of_the_tool_that_is_called_args_keeps_its_flag(hub):
     schema = {"type": "object", "properties": {"args": {"type": "string"}}}
-    listing = Listing(info=ServerInfo(name="Hub"), tools=(Tool(name="exec", input_schema=schema),))
-    catalog(hub).save("git-hub", listing, server_store(hub).fingerprint("git-hub"))
+    hub.store("git-hub", Tool(name="exec", input_schema=schema))
     hub.run(call, "git-hub", "exec", "--args", "-l")
     assert hub.chains == [(["mcp-git-hub-exec", "--args", "-l"], "pflow")]
 
@@ -91,14 +87,15 @@ def test_an_unknown_server_names_the_nearest_and_the_next_step(hub):
     assert refused(hub, "github", "x").suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
 
 
-def test_a_tool_or_a_node_in_place_of_a_server_is_recognised(hub):
-    for words in (["search_code"], ["hub", "search_code"]):
-        assert refused(hub, *words).suggestions == ("Did you mean pflow mcp call git-hub.search_code?",)
-
-
-@pytest.mark.parametrize("word", ["git-hub/search_code", "githb.search_code", "serch_code", "search_code("])
-def test_what_is_nearly_a_tool_leads_to_its_call(hub, word):
-    assert refused(hub, word).suggestions == ("Did you mean pflow mcp call git-hub.search_code?",)
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("search_code", "hub search_code"),
+        *("git-hub/search_code", "githb.search_code", "serch_code", "search_code("),
+    ],
+)
+def test_what_is_nearly_a_tool_leads_to_its_call(hub, line):
+    assert refused(hub, *line.split()).suggestions == ("Did you mean pflow mcp call git-hub.search_code?",)
 
 
 def test_the_name_of_a_tool_will_do_where_the_command_is_spelled_out(hub):
@@ -106,23 +103,14 @@ def test_the_name_of_a_tool_will_do_where_the_command_is_spelled_out(hub):
     call.main(["search-code", "query=x"], **called)
     assert hub.chains == [(["mcp-git-hub-search-code", "query=x"], "pflow")]
     hub.write(HUB + '[mcpServers.b]\ncommand = "x"\n')
-    catalog(hub).save(
-        "b", Listing(info=ServerInfo(), tools=(Tool(name="search_code"),)), server_store(hub).fingerprint("b")
-    )
+    hub.store("b", Tool(name="search_code"))
     with pytest.raises(McpError, match="2 servers have a tool search_code"):
         call.main(["search_code"], **called)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--args", "{}", "git-hub.search_code", "a=1"],
-        ["--args", "{}", "git-hub", "search_code", "a=1"],
-        ["--args={}", "git-hub", "search_code", "a=1"],
-    ],
-)
-def test_arguments_as_json_may_stand_before_the_tool(hub, words):
-    hub.run(call, *words)
+@pytest.mark.parametrize("before", ["--args {} git-hub.search_code", "--args={} git-hub search_code"])
+def test_arguments_as_json_may_stand_before_the_tool(hub, before):
+    hub.run(call, *before.split(), "a=1")
     ((words, _),) = hub.chains
     assert words[0] == "mcp-git-hub-search-code"
     assert {"{}", "--params", "--params={}", "a=1"} >= set(words[1:])

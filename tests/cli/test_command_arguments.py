@@ -7,10 +7,8 @@ import pytest
 
 from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.call import call
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli.completion import complete
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 
 @pytest.fixture
@@ -19,11 +17,8 @@ def context(desk):
         '[mcpServers.clock]\ncommand = "python"\n'
         '[mcpServers.files]\ncommand = "python"\ntools = {deny = ["rm"]}\n'
     )
-    info = ServerInfo(name="Files", version="1", protocol="2025-11-25")
-    tools = (Tool(name="read_all"), Tool(name='read\n"it"'), Tool(name="rm"), Tool(name="größe"))
-    listing = Listing(info=info, tools=tools)
-    catalog(desk).save("files", listing, server_store(desk).fingerprint("files"))
-    catalog(desk).save("gone", listing, "")
+    desk.store("files", *(Tool(name=name) for name in ("read_all", 'read\n"it"', "rm", "größe")))
+    desk.store("gone", Tool(name="rm"))
     return click.Context(click.Command("x"), obj=desk)
 
 

@@ -15,10 +15,9 @@ from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.trust.pins import Pinned
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
 
@@ -33,11 +32,6 @@ def folder(tmp_path, monkeypatch):
 
 def write(folder, **servers):
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-
-
-def sync(desk, name):
-    listing = Listing(info=ServerInfo(name=name), tools=(Tool(name="say"),))
-    catalog(desk).save(name, listing, server_store(desk).fingerprint(name))
 
 
 def test_what_is_approved_is_shown_in_full(desk, folder):
@@ -64,16 +58,12 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_is_approved(desk, fol
     assert server_store(desk).names() == ()
 
 
-@pytest.mark.parametrize(("answer", "approved"), [("", False), ("n", False), ("y", True)])
-def test_on_a_terminal_the_question_comes_after_what_is_shown(
-    desk, folder, monkeypatch, capsys, answer, approved
-):
+def test_on_a_terminal_no_answer_means_no(desk, folder, monkeypatch):
     write(folder, say=SAY)
     monkeypatch.setattr("pflow_mcp_plugin.cli.approve.is_interactive", lambda: True)
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer)
-    assert desk.run(approve, "--project").data["approved"] is approved
-    assert "sh -m say" in capsys.readouterr().err
-    assert (server_store(desk).names() == ("say",)) is approved
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "")
+    assert desk.run(approve, "--project").data["approved"] is False
+    assert server_store(desk).names() == ()
 
 
 def test_bytes_that_change_while_the_question_is_open_are_not_approved(desk, folder, monkeypatch):
@@ -127,14 +117,14 @@ def test_the_list_says_where_each_server_comes_from(desk, folder):
 
 def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_path):
     desk.write('[mcpServers.say]\ncommand = "sh"\n')
-    sync(desk, "say")
+    desk.store("say", Tool(name="say"))
     assert [*catalog(desk).records()]
     desk.write("")
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
     assert catalog(desk).servers() == ()
     assert catalog(desk).find("mcp-say-say") is None
-    sync(desk, "say")
+    desk.store("say", Tool(name="say"))
     assert catalog(desk).find("mcp-say-say")
     assert catalog(desk).folder_of("say").parent.parent == desk.paths.data / "projects"
     other = tmp_path / "other"
@@ -147,7 +137,7 @@ def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_pa
 def test_removing_a_projects_server_says_whose_it_is_and_keeps_its_tools(desk, folder):
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
-    sync(desk, "say")
+    desk.store("say", Tool(name="say"))
     with pytest.raises(McpError, match="it comes from"):
         desk.run(remove, "say")
     assert catalog(desk).find("mcp-say-say")

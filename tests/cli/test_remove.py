@@ -9,26 +9,24 @@ from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 TWO = '[mcpServers.clock]\ncommand = "a"\n[mcpServers.web]\ntype = "http"\nurl = "https://example.com"\n'
 
 
 def test_config_and_tools_of_a_server_go_and_the_registry_is_told(desk):
     desk.write(TWO)
-    known = catalog(desk)
-    known.save("clock", Listing(info=ServerInfo(), tools=(Tool(name="now"),)), "sha256:1")
+    desk.store("clock", Tool(name="now"))
     report = desk.run(remove, "clock")
     assert list(desk.raw()["mcpServers"]) == ["web"]
-    assert known.servers() == ()
+    assert catalog(desk).servers() == ()
     assert desk.refreshed == ["mcp"]
     assert report.data == {"removed": "clock", "forgot_tools": True, "warnings": []}
     assert report.render() == "Removed server clock and its tools"
 
 
 def test_tools_of_a_server_that_was_taken_out_by_hand_can_be_removed(desk):
-    catalog(desk).save("gone", Listing(info=ServerInfo()), "sha256:1")
+    desk.store("gone")
     assert desk.run(remove, "gone").data["forgot_tools"]
     assert catalog(desk).servers() == ()
 

@@ -11,21 +11,13 @@ from pflow_mcp_plugin.cli.serve import _allowed_by_config
 
 pytestmark = pytest.mark.programs
 
-LIST = (
-    json.dumps(
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
-            },
-        }
-    )
-    + '\n{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
-    + '{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n'
+CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+LIST = "\n".join(
+    [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}),
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        '{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n',
+    ]
 )
 
 
@@ -68,8 +60,6 @@ def test_an_option_for_several_words_may_be_repeated(pflow):
         (("--tools", "nothing_*"), "There is no tool nothing_*"),
         (("--root", "not-there"), "is not a folder"),
         (("--http", "127.0.0.1:0", "--max-request-size", "1023"), "1023 is not in the range x>=1024"),
-        (("--http", "127.0.0.1:0"), "serving needs one"),
-        (("--http", "127.0.0.1:0", "--root", "."), "--root does not apply to --http"),
         (("--http", "127.0.0.1:0", "--reuse-port"), "processes on one address need the same"),
         (("--json",), "standard output belongs to the protocol"),
     ],

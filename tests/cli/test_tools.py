@@ -5,11 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.tools import info, tools
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.types import ServerInfo, Tool
+from pflow_mcp_plugin.types import Tool
 
 CLOCK = '[mcpServers.clock]\ncommand = "python"\n'
 ZONES = Tool(
@@ -30,10 +28,7 @@ ZONES = Tool(
 @pytest.fixture
 def clock(desk):
     desk.write(CLOCK)
-    listing = Listing(
-        info=ServerInfo(name="Clock", version="2.1", protocol="2025-11-25"), tools=(ZONES, Tool(name="now"))
-    )
-    catalog(desk).save("clock", listing, server_store(desk).fingerprint("clock"))
+    desk.store("clock", ZONES, Tool(name="now"), name="Clock", version="2.1", protocol="2025-11-25")
     return desk
 
 
@@ -146,8 +141,7 @@ def test_a_tool_is_described_by_its_name_alone_or_with_its_server(clock):
 
 def test_a_name_that_two_servers_have_is_not_guessed(clock):
     clock.write(CLOCK + '[mcpServers.watch]\ncommand = "python"\n')
-    listing = Listing(info=ServerInfo(name="Watch"), tools=(Tool(name="now"),))
-    catalog(clock).save("watch", listing, server_store(clock).fingerprint("watch"))
+    clock.store("watch", Tool(name="now"))
     with pytest.raises(McpError, match="2 servers have a tool now") as failure:
         clock.run(info, "now")
     assert failure.value.suggestions == ("Name its node: mcp-clock-now or mcp-watch-now",)
@@ -161,8 +155,7 @@ def test_the_inside_of_objects_and_lists_is_shown(clock):
         "$defs": {"label": label},
         "dependentSchemas": {"labels": {"properties": {"more": {"type": "integer", "minimum": 2}}}},
     }
-    listing = Listing(info=ServerInfo(name="Clock"), tools=(Tool(name="tag", input_schema=schema),))
-    catalog(clock).save("clock", listing, server_store(clock).fingerprint("clock"))
+    clock.store("clock", Tool(name="tag", input_schema=schema))
     shown = clock.run(info, "tag").render()
     assert "  labels  list\n            []  dict\n              name  str, required\n" in shown
     assert "  more    int, at least 2\n" in shown
