@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 import tomllib
@@ -226,6 +227,15 @@ def test_a_link_is_followed_to_a_lock_file_only_and_permissions_stay(synced):
     synced.lock.symlink_to(profile)
     synced.refused("mcp", "lock")
     assert profile.read_text() == "export A=1\n"
+
+
+def test_a_lock_file_has_the_permissions_of_the_umask_to_be_shared(synced):
+    before = os.umask(0o022)
+    try:
+        synced.done("mcp", "lock")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(synced.lock.stat().st_mode) == 0o644
 
 
 def test_the_lock_file_can_be_printed_but_not_written_to_a_folder(synced, pflow):
