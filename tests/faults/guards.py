@@ -59,7 +59,6 @@ _EMPTIED = "target.write_bytes(b''); temporary.replace(target)"
 _SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_schema.SERVERS, {}))}"
 
 GUARDS = (
-    Guard(1, "find_program", never("found")),
     Guard(1, "find_program", gives("closest_program", None)),
     Guard(2, "find_program", never("not_executable")),
     Guard(2, "find_program", never("access")),

@@ -297,7 +297,7 @@ def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on
 
 def test_row_18_ctrl_c_reaches_the_server_as_a_cancellation(bench):
     """Whatever ends the waiting for a call cancels it: here the alarm plays Ctrl-C."""
-    launch = bench.launch("Hangs")
+    launch = bench.launch("Hangs", call_timeout=300)
     bench.pool.info(launch)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
