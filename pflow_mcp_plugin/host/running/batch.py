@@ -186,7 +186,11 @@ class _Turns:
 
     def _work(self) -> None:
         try:
-            while (numbered := self._next()) is not None:
+            while True:
+                with self._lock:
+                    numbered = None if self._stopped else next(self.waiting, None)
+                if numbered is None:
+                    break
                 done = copy_context().run(self.one, numbered)  # no item sees what another one sets
                 if done.result.failure and self.fail_fast:
                     self._stopped = True
@@ -199,10 +203,6 @@ class _Turns:
             self.at_work -= 1
             if not self.at_work:
                 self._over.set()
-
-    def _next(self) -> _Item | None:
-        with self._lock:
-            return None if self._stopped else next(self.waiting, None)
 
     def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
         """Let threads do the items of the batch; yield them as they end, those of a moment together.
