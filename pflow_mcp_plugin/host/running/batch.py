@@ -213,18 +213,17 @@ class _Turns:
         try:
             for _ in range(self.at_work):
                 threads.submit(self._work)
-            while not self._over.wait(_MOMENT):
-                run.check()  # an item that cannot be stopped is left behind, in its daemon thread
-                yield from self._taken()
-            yield from self._taken()
+            is_over = False
+            while not is_over:
+                is_over = self._over.wait(_MOMENT)
+                while self._ended:
+                    yield self._ended.popleft()
+                if not is_over:
+                    run.check()  # an item that cannot be stopped is left behind, in its daemon thread
             if self._error is not None:
                 raise self._error
         finally:
             self._stopped = True
-
-    def _taken(self) -> Iterator[_Done]:
-        while self._ended:
-            yield self._ended.popleft()
 
 
 @attrs.define(eq=False, repr=False)
