@@ -159,7 +159,7 @@ def _performed(
     numbered = iter(enumerate(items))
     with run.threads(min(batch.max_concurrent, len(items)) if batch.parallel else 0) as width:
         if width:
-            turns = _Turns(one=one, waiting=numbered, fail_fast=batch.fail_fast, at_work=width)
+            turns = _Turns(one=one, waiting=numbered, fail_fast=batch.fail_fast, width=width)
             with Threads(width) as threads:
                 yield from turns.ended(threads, run)
             return
@@ -177,16 +177,26 @@ class _Turns:
     one: Callable[[_Item], _Done]
     waiting: Iterator[_Item]
     fail_fast: bool
-    at_work: int
+    width: int
+    at_work: int = attrs.field(init=False)
     _stopped: bool = False
+    _is_over: bool = False
     _error: BaseException | None = None
     _ended: deque[_Done] = attrs.field(factory=deque)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
-    _over: threading.Event = attrs.field(factory=threading.Event)
+    _woken: threading.Event = attrs.field(factory=threading.Event)
+    _room: threading.Semaphore = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.at_work = self.width
+        self._room = threading.Semaphore(2 * self.width)
 
     def _work(self) -> None:
         try:
             while True:
+                if not self._room.acquire(blocking=False):
+                    self._woken.set()
+                    self._room.acquire()
                 with self._lock:
                     numbered = None if self._stopped else next(self.waiting, None)
                 if numbered is None:
@@ -197,33 +207,36 @@ class _Turns:
                 self._ended.append(done)
         except BaseException as error:  # noqa: BLE001 - raised again by `ended`
             self._stopped, self._error = True, self._error or error
-            if not isinstance(error, PflowError):
-                self._over.set()
+            self._is_over = self._is_over or not isinstance(error, PflowError)
         with self._lock:
             self.at_work -= 1
-            if not self.at_work:
-                self._over.set()
+            self._is_over = self._is_over or not self.at_work
+        self._woken.set()
 
     def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
         """Let threads do the items of the batch; yield them as they end, those of a moment together.
 
-        To wake this thread for each of them takes about as long as a quick call. If an item must not be done,
-        those that have begun end first.
+        To wake this thread for each of them takes about as long as a quick call; but what they return must
+        not pile up. If an item must not be done, those that have begun end first.
         """
         try:
-            for _ in range(self.at_work):
+            for _ in range(self.width):
                 threads.submit(self._work)
             is_over = False
             while not is_over:
-                is_over = self._over.wait(_MOMENT)
+                self._woken.wait(_MOMENT)
+                self._woken.clear()
+                is_over = self._is_over
                 while self._ended:
                     yield self._ended.popleft()
+                    self._room.release()
                 if not is_over:
                     run.check()  # an item that cannot be stopped is left behind, in its daemon thread
             if self._error is not None:
                 raise self._error
         finally:
             self._stopped = True
+            self._room.release(self.width)
 
 
 @attrs.define(eq=False, repr=False)
