@@ -178,7 +178,7 @@ class _Turns:
     waiting: Iterator[_Item]
     fail_fast: bool
     width: int
-    at_work: int = attrs.field(init=False)
+    _at_work: int = attrs.field(init=False)
     _stopped: bool = False
     _is_over: bool = False
     _error: BaseException | None = None
@@ -188,7 +188,7 @@ class _Turns:
     _room: threading.Semaphore = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.at_work = self.width
+        self._at_work = self.width
         self._room = threading.Semaphore(2 * self.width)
 
     def _work(self) -> None:
@@ -196,7 +196,7 @@ class _Turns:
             while True:
                 if not self._room.acquire(blocking=False):
                     self._woken.set()
-                    self._room.acquire()
+                    self._room.acquire()  # given back as `ended` passes on what is there
                 with self._lock:
                     numbered = None if self._stopped else next(self.waiting, None)
                 if numbered is None:
@@ -206,11 +206,14 @@ class _Turns:
                     self._stopped = True
                 self._ended.append(done)
         except BaseException as error:  # noqa: BLE001 - raised again by `ended`
-            self._stopped, self._error = True, self._error or error
-            self._is_over = self._is_over or not isinstance(error, PflowError)
+            self._stopped = True
+            if not isinstance(error, PflowError):
+                self._error, self._is_over = error, True
+            self._error = self._error or error
         with self._lock:
-            self.at_work -= 1
-            self._is_over = self._is_over or not self.at_work
+            self._at_work -= 1
+            if not self._at_work:
+                self._is_over = True
         self._woken.set()
 
     def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
