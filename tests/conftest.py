@@ -93,6 +93,11 @@ Tests elsewhere that ask for `pflow` start the program too.
 """
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the folders of whole programs out where only other tests are wanted."""
+    return (collection_path.name in PROGRAMS and "not programs" in config.option.markexpr) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what plays whole programs, and what plays a threat."""
     for item in items:
