@@ -18,7 +18,10 @@ from typing import Any
 
 _CHECKS = {
     f"pflow_mcp_plugin.{name}"
-    for name in ("trust.tool_approval", "trust.launch_identity", "trust.pins", "discovery.lock_check")
+    for name in (
+        *("trust.tool_approval", "trust.launch_identity", "trust.pins", "trust.tool_use"),
+        "discovery.lock_check",
+    )
 }
 """Modules that a program without approvals, pins and lock files would not have."""
 
@@ -66,10 +69,12 @@ class Finder(MetaPathFinder):
 
         def run(module: ModuleType) -> None:
             load(module)
-            own = {key: each for key, each in vars(module).items() if isinstance(each, FunctionType)}
-            for key, each in own.items():
-                if each.__module__ == module.__name__ and not key.startswith("_"):
-                    setattr(module, key, self._meter.measured(each))
+            own = [it for it in vars(module).values() if getattr(it, "__module__", "") == module.__name__]
+            for owner in (module, *(it for it in own if isinstance(it, type))):
+                for key, each in list(vars(owner).items()):
+                    is_ours = isinstance(each, FunctionType) and each.__module__ == module.__name__
+                    if is_ours and not key.startswith("_"):
+                        setattr(owner, key, self._meter.measured(each))
 
         return run
 

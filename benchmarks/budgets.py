@@ -344,7 +344,7 @@ def trust(bench: Bench) -> Iterator[Line]:
     nodes = [{"id": f"n{at}", "type": "mcp-pinned-add", "params": {"a": at, "b": 1}} for at in range(_STEPS)]
     workflow = bench.folder / "pinned.json"
     workflow.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
-    yield _approvals(bench, f"a run of {_STEPS} steps", 20, 1, "run", str(workflow))
+    yield _approvals(bench, f"a run of {_STEPS} steps", 20, _STEPS, "run", str(workflow))
     yield _approvals(bench, "`pflow mcp list`", 2, 0, "mcp", "list")
     yield _approvals(bench, "`pflow registry list`", 2, 0, "registry", "list")
 
