@@ -43,8 +43,9 @@ def heard(server):
     )
 
 
-def verdict(issuer, token):
-    check = AccessTokens(server=AuthorizationServer(issuer=issuer.url), audience=AUDIENCE, scopes=())
+def verdict(issuer, token, warn=lambda _: None):
+    server = AuthorizationServer(issuer=issuer.url, warn=warn)
+    check = AccessTokens(server=server, audience=AUDIENCE, scopes=())
     return anyio.run(check.check, token)
 
 
@@ -76,15 +77,15 @@ def test_row_18_a_401_that_names_metadata_elsewhere_leads_nowhere(pflow, workflo
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "reason"),
     [
-        {"issuer": "https://evil.example"},
-        {"jwks_uri": "http://keys.example:{port}/keys"},
-        {"jwks_uri": "file:///etc/passwd"},
+        ({"issuer": "https://evil.example"}, "another issuer"),
+        ({"jwks_uri": "http://keys.example:{port}/keys"}, "no key set at an https URL"),
+        ({"jwks_uri": "file:///etc/passwd"}, "no key set at an https URL"),
     ],
 )
 def test_row_18_metadata_of_another_issuer_or_with_keys_on_another_scheme_is_refused(
-    start, changes, monkeypatch
+    start, changes, reason, monkeypatch
 ):
     """Mix-up: what `pflow mcp serve --issuer` accepts is the issuer's own."""
     issuer, trap = start(Issuer()), start(FaultServer(well, host="127.0.0.3"))
@@ -96,9 +97,11 @@ def test_row_18_metadata_of_another_issuer_or_with_keys_on_another_scheme_is_ref
     monkeypatch.setattr(socket, "getaddrinfo", found)
     changed = {name: value.format(port=trap.port) for name, value in changes.items()}
     issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(**changed)
-    refused = verdict(issuer, issuer.token())
+    warnings: list[str] = []
+    refused = verdict(issuer, issuer.token(), warnings.append)
     assert isinstance(refused, Refusal)
     assert refused.status == 503
+    assert [reason in it for it in warnings] == [True]
     assert "/keys" not in issuer.asked
     assert trap.connections == 0
 

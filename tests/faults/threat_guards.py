@@ -62,6 +62,7 @@ GUARDS = (
     Guard(17, "http_transports._endpoint", always("is_same_origin")),
     Guard(18, "_pool", never("refusal")),
     Guard(18, "_key_url", never("issuer")),
+    Guard(18, "_key_url", never("_is_safe")),
     Guard(18, "metadata._protected_resource", never("is_foreign"), "challenge"),
     Guard(18, "metadata._protected_resource", never("covers"), "resource"),
     Guard(18, "AuthorizationRequests.get", never("stays"), "elsewhere_are"),
