@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from contextlib import suppress
+from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ def complete_traces(runs: Path, traces: Path) -> None:
     for path in (runs / "open").glob("*.db"):
         target = traces / f"{path.stem}.json"
         with suppress(PflowError, OSError):  # what cannot be read is named by those who want to go on with it
-            if target.exists() and target.stat().st_mtime_ns > path.stat().st_mtime_ns:
+            if target.exists() and target.stat().st_ctime_ns > path.stat().st_mtime_ns:
                 continue
             record = RunRecord.open(path)
             try:
@@ -37,6 +39,9 @@ def complete_traces(runs: Path, traces: Path) -> None:
                 record.close()
             if trace is not None:
                 write_trace(target, trace)
+                # Its age is that of the run: it is not the latest because somebody asks for it now.
+                ended = datetime.fromisoformat(trace["started"]).timestamp() + trace["milliseconds"] / 1000
+                os.utime(target, (ended, ended))
 
 
 def trace_of(record: RunRecord) -> dict[str, Any] | None:

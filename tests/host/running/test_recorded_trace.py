@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from datetime import datetime
 from functools import partial
 
 import pytest
@@ -120,6 +121,18 @@ def test_a_trace_that_was_made_is_made_again_only_after_the_record_changed(kille
     assert files.find().read_text() == "kept"
     record.touch()
     assert files.find().read_text() != "kept"
+
+
+def test_a_killed_run_is_as_old_as_its_last_known_moment(killed, tmp_path):
+    trace = killed(flow(step("b", "t-end", {"value": 2})))
+    (made,) = (tmp_path / "traces").iterdir()
+    began = datetime.fromisoformat(trace["started"]).timestamp()
+    assert made.stat().st_mtime == pytest.approx(began + trace["milliseconds"] / 1000, abs=0.01)
+    later = made.with_name("later.json")
+    later.write_text('{"run_id": "later", "steps": []}')
+    made.unlink()  # so that it is made once more, after the other one
+    files = TraceFiles(tmp_path / "traces", partial(complete_traces, tmp_path / "runs"))
+    assert files.paths() == [later, made]
 
 
 @pytest.mark.parametrize("place", ["a", "a#2", "a~2", "a#2~3"])
