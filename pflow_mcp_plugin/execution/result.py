@@ -93,7 +93,8 @@ def read(
     if inline_limit is None:
         return found
     whole = result.structured if result.has_structured else found.value
-    return attrs.evolve(found, files=reader.files([whole, *found.content_blocks], inline_limit))
+    files = reader.files([whole, *found.content_blocks], inline_limit)
+    return attrs.evolve(found, files=files) if files else found
 
 
 def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:

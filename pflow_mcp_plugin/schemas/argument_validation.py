@@ -92,10 +92,11 @@ class Validator:
             members = arguments.items() if isinstance(arguments, Mapping) else ()
             wrong = [(str(key), value) for key, value in members if _json(value) is None]
             return [_not_json(key, value) for key, value in wrong or [(_WHOLE, arguments)]]
-        arguments = self.without_unset(arguments)
+        if "null" in text:
+            arguments = self.without_unset(arguments)
+            text = _json(arguments) or text
         if plainly_fits(self._schema, arguments):
             return []
-        text = _json(arguments) or text
         if self._quotable is self._schema:
             return self._violations(text)
         found = self._violations(text, quoted=False)

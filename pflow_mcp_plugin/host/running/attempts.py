@@ -117,7 +117,7 @@ class Attempts:
                 pause = next(pauses, None)
                 has_key = step is not None and step.recorded.key != ""
                 if pause is None or not _may_retry(planned, result.failure, has_key=has_key):
-                    return attrs.evolve(result, retries=retries)
+                    return attrs.evolve(result, retries=retries) if retries else result
                 # The failure may ask for a longer wait; at most an hour.
                 wanted = result.failure.retry_after if result.failure else None
                 self.run.pause(max(pause, min(wanted or 0.0, LONGEST_WAIT)))
@@ -161,10 +161,11 @@ class Attempts:
                 elif is_shell_line(value, field):
                     params[key] = bind_line(value, self._lookup(user))
                 else:
-                    resolved, reference = self.resolve(value, user), lone(value)
+                    resolved = self.resolve(value, user)
                     try:
                         params[key] = _coerced(resolved, field)
                     except PflowError:
+                        reference = lone(value)
                         if reference is None or not self.values.is_skipped(reference):
                             raise
                         raise node_skipped(reference.text, user, reference.root) from None

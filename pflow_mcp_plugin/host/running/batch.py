@@ -101,12 +101,8 @@ def _run_item(
     index, item = numbered
     began = time.perf_counter()
     values, store = _of_item(attempts, planned, batch, fit, item)
-    run = attempts.run
-    if planned.sub:
-        run, step = run.item(planned.ref)
-        values.root["__run__"] = run
-    else:
-        step = run.recorder.lone_item(planned.ref)
+    run, step = attempts.run.item(planned.ref)
+    values.root["__run__"] = run
     mine = attrs.evolve(attempts, run=run, values=values, item=index)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
     step.error = result.reason

@@ -118,8 +118,9 @@ class Step:
     def to_item(self, index: int) -> dict[str, object]:
         shown = ("offset", "milliseconds", "error", "params", "outputs")
         named = {key: getattr(self, key) for key in shown}
+        details = {"details": self.details} if self.details else {}
         inside = {"steps": [step.to_dict() for step in self.steps]} if self.steps else {}
-        return {"index": index, **named, **inside}
+        return {"index": index, **named, **details, **inside}
 
 
 @attrs.define(eq=False, repr=False)
@@ -241,10 +242,6 @@ class Recorder:
             inner._room = iter(range(MOST_IN_ITEM))  # noqa: SLF001 - the same
         return inner, inner.begin(node)
 
-    def lone_item(self, node: NodeRef) -> Step:
-        """Begin to record the step of a batch's item, of one node; `keep` puts it into the trace."""
-        return Step(node, offset=_since(self._began))
-
     def keep(self, node_id: str, index: int, item: Step) -> None:
         """Keep an item of a batch in the latest step of its node, unless enough are in the trace."""
         step = self._latest(node_id)
@@ -263,7 +260,7 @@ class Recorder:
         step.params = self.excerpt(step.params, most)
         step.outputs = self.excerpt(step.outputs, most)
         step.error = self.redactor.text(step.error) if step.error else step.error
-        step.details = self.excerpt(step.details)
+        step.details = self.excerpt(step.details, most)
         for inner in step.steps:
             self._copy(inner)
         for item in step.items.values():

@@ -196,10 +196,11 @@ def resolve(value: object, lookup: Lookup) -> Any:
     def filled(text: str) -> Any:
         if "${" not in text:
             return text
-        parts = [_value_of(part, lookup) for part in parse(text)]
-        if lone(text):
-            return None if isinstance(parts[0], Absent) else parts[0]
-        return "".join(map(_inserted, parts))
+        parts = parse(text)
+        values = [_value_of(part, lookup) for part in parts]
+        if len(parts) == 1 and isinstance(parts[0], TemplateReference):
+            return None if isinstance(values[0], Absent) else values[0]
+        return "".join(map(_inserted, values))
 
     return with_strings(value, filled)
 

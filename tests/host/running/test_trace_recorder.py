@@ -40,7 +40,8 @@ def test_the_trace_has_a_fixed_form(recorder, tmp_path):
     inside.end(inner)
     each = recorder.begin(ref("each"))
     for index in (1, 0):
-        item = recorder.lone_item(ref("each"))
+        one, item = recorder.item(ref("each"))
+        one.annotate("each", {"tool": f"t{index}"})
         item.error = "a hunter2hunter2" if index else None
         recorder.end_item(item)
         recorder.keep("each", index, item)
@@ -55,7 +56,10 @@ def test_the_trace_has_a_fixed_form(recorder, tmp_path):
     within = {"action": "default", "params": {"n": 1}, "outputs": {"n": 2}, "details": {"tool": "t"}}
     inner = {**rest, "id": "outer/in", "type": "t-x", **within}
     item = {"params": None, "outputs": None, **took}
-    items = [{"index": 0, **item, "error": None}, {"index": 1, **item, "error": "a ***"}]
+    items = [
+        {"index": 0, **item, "error": None, "details": {"tool": "t0"}},
+        {"index": 1, **item, "error": "a ***", "details": {"tool": "t1"}},
+    ]
     start = {"label": "server ***", "error": "lost ***", **took}
     assert trace == {
         "run_id": "r-1",
