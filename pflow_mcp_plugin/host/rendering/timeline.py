@@ -317,6 +317,7 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
                 "Item": known,
                 "Inputs": params,
                 "Outputs": kept.get("outputs"),
+                "Details": kept.get("details"),
             }
             inside = "".join(
                 f"<h3>{title}</h3>{_pre(value)}" for title, value in given.items() if value not in (None, {})

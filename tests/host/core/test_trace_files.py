@@ -490,14 +490,17 @@ def page_of(pflow, keep):
     return made
 
 
-def test_a_failed_item_of_a_batch_says_why(page_of):
+def test_a_failed_item_of_a_batch_says_why_and_one_that_is_kept_what_it_was(page_of):
     errors = [{"index": 1, "item": {"n": 7}, "error": "out of <paper>"}]
     batch = {"count": 2, "failed": 1, "errors": errors, "times": [[1, 0, 5, False], [0, 0, 9, True]]}
-    page = page_of({"success": True, "steps": [{"id": "each", "type": "t", "details": {"batch": batch}}]})
+    kept = [{"index": 0, "params": {"n": 6}, "details": {"tool": "count"}}]
+    step = {"id": "each", "type": "t", "details": {"batch": batch}, "items": kept}
+    page = page_of({"success": True, "steps": [step]})
     assert page.index("each[0]<") < page.index("each[1]<")
     failed = page.partition('<details class="item failed">')[2]
     assert "out of &lt;paper&gt;" in failed.partition("</details>")[0]
     assert "darker where more items ran" in page
+    assert "count" in page.partition("<h3>Inputs</h3>")[2].partition("</details>")[0]
 
 
 def of_two_items(first, begin=0, **step):
