@@ -16,7 +16,7 @@ from typing import IO, Self
 
 import attrs
 
-from pflow_mcp_plugin.contract import Run
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.processes.process_group import Reaper, end_groups, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
@@ -149,9 +149,12 @@ class Processes:
         try:
             with closing(_Pipes(process, command, channel)) as pipes:
                 in_time = pipes.serve(command.timeout, lambda: self._closed)
+                was_stopped = self._closed and (process.poll() is None or process.returncode < 0)
                 end_groups([process], _GRACE)  # also the processes that it left running
                 if not in_time:
                     pipes.drain()
+            if was_stopped:
+                raise PflowError("It was ended, because the run was", kind="interrupted", ran="unknown")
             return process.returncode, in_time
         finally:
             end_groups([process], _GRACE)

@@ -96,8 +96,9 @@ class Attempts:
             # Its result depends on values that its params only name, and costs nothing: it runs again.
             given[EVALUATE], record = self.evaluate, None
         known = {**params, **planned.ref.injected}
-        above, item = self.run.above, self.item
-        with record.step(planned, known, store, above, item) if record else nullcontext() as step:
+        place = (self.run.above, self.item)
+        entered = record.step(planned, known, store, *place, goes_on=self.run.goes_on) if record else None
+        with entered or nullcontext() as step:
             if step is not None and (earlier := step.replayed(store)) is not None:
                 return _of_earlier(planned, earlier)
             failing = partial(node_failure, planned.ref)
@@ -110,10 +111,10 @@ class Attempts:
                         result = self._returned(planned, prepare(given)(store), store)
                 except PflowError as error:
                     result = failed(planned, error, store)
+                if result.failure is not None:
+                    self.run.check()  # it failed because it was stopped: nobody knows how far it came
                 if step is not None:
                     step.ended(result.action, result.failure, result.reason, store)
-                if result.failure is not None:
-                    self.run.check()  # it failed because it was stopped
                 pause = next(pauses, None)
                 has_key = step is not None and step.recorded.key != ""
                 if pause is None or not _may_retry(planned, result.failure, has_key=has_key):

@@ -101,7 +101,7 @@ def _run_item(
     index, item = numbered
     began = time.perf_counter()
     values, store = _of_item(attempts, planned, batch, fit, item)
-    run, step = attempts.run.item(planned.ref)
+    run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
     values.root["__run__"] = run
     mine = attrs.evolve(attempts, run=run, values=values, item=index)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))

@@ -69,6 +69,7 @@ class CurrentRun(Run):
         self.resources: dict[str, Any] = {}
         self.record: RecordedRun | None = None
         self.above = ""  # in a workflow that a node runs, the place of that step
+        self.goes_on = False  # inside an item of a batch that goes on if items fail
         # Of each batch that went on: its name, its failed and all its items.
         self.failed_items: list[tuple[str, int, int]] = []
         self._control = control = control or RunControl()
@@ -172,9 +173,11 @@ class CurrentRun(Run):
         self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
-    def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
+    def item(self, node: NodeRef, *, goes_on: bool) -> tuple[CurrentRun, Step]:
+        """Return the run's handle for an item of a batch, which may go on if the item fails, and its step."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
+        inner.goes_on = self.goes_on or goes_on
         return inner, step
 
     @contextmanager

@@ -37,11 +37,16 @@ class EarlierSteps:
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}
-        self._nodes = {node.ref.id for node in compiled.every()} if steps else set()
+        nodes = {node.ref.id: node for node in compiled.every()} if steps else {}
+        self._nodes = nodes.keys()
         self._after = _following(compiled) if steps else {}
         for step in steps:
+            is_item = _without_pass(step.place).endswith("]")
+            node = nodes.get(step.node)
+            is_handled = not is_item and node is not None and step.action in node.routed
+            fails_item = "[" in step.place and not is_handled
             answers = step.state in ("done", "skipped") or (
-                step.state == "failed" and step.routed and not (only_failed and "[" in step.place)
+                step.state == "failed" and step.routed and not (only_failed and fails_item)
             )
             found = self._waiting if answers else self._again
             (self._forgotten if step.state == "forgotten" else found)[step.identity].append(step)

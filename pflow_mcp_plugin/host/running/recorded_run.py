@@ -100,10 +100,12 @@ class RecordedRun:
         store: NodeAwareSharedStore,
         above: str,
         item: int | None,
+        *,
+        goes_on: bool,
     ) -> Iterator[StepOfRun]:
         """Enter the step in which a node of the recorded run works, or one item of its batch.
 
-        `above` is the place around it, such as `outer/`.
+        `above` is the place around it, such as `outer/`; `goes_on` whether a batch goes on if the step fails.
         """
         place = f"{above}{planned.id}{'' if item is None else f'[{item}]'}"
         with self._lock:
@@ -118,7 +120,12 @@ class RecordedRun:
             shown="",
         )
         step = StepOfRun(
-            run=self, planned=planned, recorded=recorded, params=params, is_item=item is not None
+            run=self,
+            planned=planned,
+            recorded=recorded,
+            params=params,
+            is_item=item is not None,
+            goes_on=goes_on,
         )
         if name := planned.ref.entry.idempotency_argument:
             step.given_key = params.get(name, store.get(name))
@@ -249,6 +256,7 @@ class StepOfRun(RunStep):
     recorded: RecordedStep
     params: Mapping[str, Any]
     is_item: bool
+    goes_on: bool
     earlier: RecordedStep | None = None  # of an earlier part of the run, which did the same
     replaced: RecordedStep | None = None  # of an earlier part, which this one does again
     given_key: object = None  # the value that its node was given as idempotency key
@@ -367,10 +375,9 @@ class StepOfRun(RunStep):
         if failure is not None:
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
             recorded.recipe = recipe
-            batch = self.planned.constructs.batch
-            goes_on = self.is_item and batch is not None and batch.goes_on
-            recorded.routed = goes_on or action in self.planned.routed
-            recorded.error = self.run.redacted(reason or "")
+            recorded.routed = self.goes_on or action in self.planned.routed
+            # A reason may name a file whose name is no UTF-8.
+            recorded.error = self.run.redacted(reason or "").encode("utf-8", "replace").decode()
         # What failed before it had begun is run again, unless the run goes on; its calls count.
         is_counted = recorded.attempts and self.run.limits.are_set
         is_kept = failure is None or recorded.routed or self._has_begun or is_counted

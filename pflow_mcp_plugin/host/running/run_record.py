@@ -134,8 +134,9 @@ class RunRecord:
         make_folder(path.parent)
         with _explained(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            record = cls(path, _connected(path))
+            record = None
             try:
+                record = cls(path, _connected(path))
                 # What a lost record loses is nothing yet: `_sync` comes before a step that may do harm.
                 record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
                 record.note(head)
@@ -143,7 +144,8 @@ class RunRecord:
                 record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 _wait_for_disk(record._connection)
             except BaseException:
-                record.close()
+                if record is not None:
+                    record.close()
                 remove_record(path)
                 raise
         return record

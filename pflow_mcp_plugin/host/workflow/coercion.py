@@ -118,6 +118,10 @@ def refuse_number(number: str) -> NoReturn:
 
 # Python's decoder accepts NaN and Infinity, which are not JSON.
 _READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=refuse_number)
+STRICT_READER = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_float=_finite_float, parse_constant=refuse_number
+)
+"""Rejects duplicate keys, too."""
 _LOSSLESS = json.JSONDecoder(
     object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=refuse_number
 )

@@ -145,11 +145,12 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench, counted):
 
 def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench):
     """An item that is under way goes on; its success does not let others begin."""
-    begun, noticed = [], threading.Event()
+    begun, both, noticed = [], threading.Barrier(2, timeout=30), threading.Event()
 
     @bench.acts("t-double", ["n"])
     def fail_or_wait(shared, params):
         begun.append(params["n"])
+        both.wait()
         if params["n"] == 0:
             raise ValueError("0 is bad")
         assert noticed.wait(30)

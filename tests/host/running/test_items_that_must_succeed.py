@@ -64,6 +64,38 @@ def test_a_batch_fails_after_all_its_items_ran(bench, sent, resumed, parallel):
     assert sorted(map(str, sent)) == ["0", "1", "2", "3", "last"]
 
 
+def of_workflows(**settings):
+    """Return a batch that runs a workflow for each item: it sends the item, and `fin-` and the item."""
+    inner = flow(
+        step("one", "t-send", {"value": "${item}"}),
+        step("fin", "t-send", {"value": "fin-${item}"}),
+        edges=[edge("one", "fin"), edge("one", "fin", "error")],
+        inputs={"item": {"type": "any"}},
+    )
+    items = {"items": ["a", "b", "c"], "error_handling": "continue", **settings}
+    each = step("all", "workflow", {"workflow": inner, "item": "${item}"}, batch=items)
+    return flow(each, step("last", "t-send", {"value": "last"}))
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_failed_item_is_kept_also_where_it_ran_a_workflow(bench, sent, resumed, parallel):
+    failed = bench.run_failing({"fin-b": NO, "last": NO}, of_workflows(parallel=parallel))
+    before = sorted(sent)
+    assert before == ["a", "b", "c", "fin-a", "fin-c"]
+    assert resumed(failed.run_id).error is None
+    assert sorted(sent) == [*before, "last"]
+
+
+def test_only_what_failed_an_item_runs_again_not_what_it_handled(bench, sent, resumed):
+    bench.failing = {"b": NO, "fin-c": NO}
+    ended = bench.host.runner.with_options(MUST).run(of_workflows(), {})
+    before = list(sent)
+    assert before == ["a", "fin-a", "fin-b", "c", "last"]
+    bench.failing = {}
+    assert resumed(ended.run_id, "--only-failed").error is None
+    assert sent == [*before, "fin-c"]
+
+
 def test_that_failure_is_routed_as_any_other(bench, sent):
     assert bench.run_failing({1: NO}, then_last(edges=["error"], on_failed_items="fail")).success
     assert sent == [0, 2, 3, "last"]

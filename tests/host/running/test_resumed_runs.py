@@ -1,6 +1,7 @@
 """A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running import run_record
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 from pflow_mcp_plugin.storage import StoreError
@@ -212,6 +214,22 @@ def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, r
     assert any("cannot be resumed past o" in it.message for it in bench.warnings)
     with pytest.raises(PflowError, match="o was done, and the record does not have what it returned"):
         raise resumed().error
+
+
+def test_a_failure_may_name_a_file_whose_name_is_no_utf_8(bench, sent, resumed):
+    failed = bench.run_failing({"b": ValueError("no \udcff")}, sending("a", "b"))
+    assert (failed.exit_code, "crashed" in failed.error.message) == (1, False)
+    assert resumed(failed.run_id).error is None
+    assert sent == ["a", "b"]
+
+
+def test_a_record_that_could_not_be_created_leaves_no_file(bench, sent, monkeypatch):
+    def refuse(path):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(run_record, "_connected", refuse)
+    assert bench.run(sending("a")).success
+    assert records(bench) == []
 
 
 def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent, resumed, monkeypatch):

@@ -9,6 +9,7 @@ from programs import until
 from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.host.running.resumption import EarlierRun
 
 SOON = 10.0
 """Seconds within which what is cancelled must have ended; a node here would take ten times as long."""
@@ -65,6 +66,20 @@ def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
     node = step("b", "t-wait", {"n": "${item}"}, batch={"items": list(range(100)), **settings})
     outcome = cancelled(flow(node), waiting.is_set)
     assert outcome.error.details["succeeded"] == 0
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True, "error_handling": "continue"}])
+def test_nobody_knows_how_far_a_command_came_that_was_ended_with_its_run(
+    bench, cancelled, tmp_path, check, batch
+):
+    command = "echo part; echo >> begun; sleep 100"
+    node = step("a", "shell", {"command": command, "check": check, "cwd": str(tmp_path)})
+    begun, count = tmp_path / "begun", 2 if batch else 1
+    workflow = flow({**node, "batch": batch} if batch else node)
+    cancelled(workflow, lambda: begun.exists() and len(begun.read_text()) == count)
+    with EarlierRun.opened(bench.host.paths.state / "runs") as earlier:
+        assert sorted(it.place for it in earlier.undecided) == (["a[0]", "a[1]"] if batch else ["a"])
 
 
 def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):

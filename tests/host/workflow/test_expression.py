@@ -143,6 +143,11 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("avg(files[].name)", "avg() takes a list of numbers, not one that contains a string"),
         ("from_json('{')", "from_json() was given a string that is not JSON at character 2"),
         ("from_json('NaN')", "from_json() was given a string that is not JSON"),
+        ("from_json('[1e999]')", "from_json() was given a string that is not JSON"),
+        (
+            """from_json('{"a": 1, "a": 2}')""",
+            "from_json() was given a string that is not JSON: a key stands twice",
+        ),
         ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
         ("to_csv([`1`])", "to_csv() takes a list of objects, or a list of lists"),
         ("group_by(files, &tags)", "group_by() groups by a string or a number, and was given a list"),

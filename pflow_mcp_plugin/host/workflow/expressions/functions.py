@@ -20,7 +20,7 @@ from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES
-from pflow_mcp_plugin.host.workflow.coercion import json_in, lines_of, refuse_number
+from pflow_mcp_plugin.host.workflow.coercion import STRICT_READER, Lossy, lines_of
 from pflow_mcp_plugin.host.workflow.expressions.dates import (
     days_later,
     formatted_date,
@@ -266,15 +266,13 @@ class ExpressionFunctions(functions.Functions):
 
     @functions.signature(_TEXT)
     def _func_from_json(self, text: str) -> Any:
-        found = json_in(text)
-        if found is not None:
-            return found
         try:
-            return json.loads(text, parse_constant=refuse_number)
+            return STRICT_READER.decode(text)
         except (ValueError, RecursionError) as error:
             # Without the text: no data leave a condition, and an error is an output.
             where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-            raise problem(f"from_json() was given a string that is not JSON{where}") from error
+            why = ": a key stands twice" if isinstance(error, Lossy) else where
+            raise problem(f"from_json() was given a string that is not JSON{why}") from error
 
     @functions.signature(_TEXT)
     def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
