@@ -62,7 +62,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _own.reset(self._entered.pop())
+        self._leave()
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -71,8 +71,12 @@ class Session:
     async def __aexit__(self, *_: object) -> None:
         import asyncio
 
-        _own.reset(self._entered.pop())
+        self._leave()
         await asyncio.to_thread(self.close)
+
+    def _leave(self) -> None:
+        with suppress(ValueError):  # it was entered in another task or thread
+            _own.reset(self._entered.pop())
 
     def call(self, server: str, tool: str, /, **arguments: Any) -> JSON:
         """Call a tool from Python over the session's connection, once; see the function `call`."""

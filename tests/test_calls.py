@@ -125,6 +125,16 @@ def test_a_thread_with_a_session_of_its_own_uses_that(counting):
     assert _starts(counting) == 3
 
 
+def test_a_session_may_be_closed_by_another_thread_than_opened_it(counting):
+    opened = session()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(opened.__enter__).result()
+    assert opened.call("counting", "double", number=1) == 2
+    opened.__exit__(None, None, None)
+    with pytest.raises(PflowError, match="closed"):
+        opened.call("counting", "double", number=1)
+
+
 def test_a_closed_session_makes_no_call(counting):
     with session() as tools:
         pass

@@ -40,9 +40,29 @@ class SchemaDocument:
         self._steps = _STEPS
         self._guesses = True
 
-    def items(self, schema: JSON) -> JSONObject | None:
-        found = table_of(self.resolve(schema)).get("items")
-        return found if isinstance(found, dict) else None
+    def items(self, schema: JSON, index: int | None = None) -> JSONObject | None:
+        """Return the JSON Schema of a list's items, or of the one at `index`; None if there is none."""
+        found = []
+        for part in self._composed(schema):
+            first = part.get("prefixItems")
+            own = first[index : index + 1] if index is not None and isinstance(first, list) else []
+            found.append(own[0] if own else part.get("items"))
+        return _any_of(found)
+
+    def others(self, schema: JSON) -> JSONObject | None:
+        """Return the JSON Schema of an object's values whose keys it does not name; None if there is none."""
+        return _any_of([part.get("additionalProperties") for part in self._composed(schema)])
+
+    def _composed(self, schema: JSON) -> list[JSONObject]:
+        """Return a JSON Schema behind its references, and those that it is composed of."""
+        found = [table_of(self.resolve(schema))]
+        for part in found:
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                members = part.get(keyword)
+                found += [table_of(self.resolve(it)) for it in members] if isinstance(members, list) else ()
+            if len(found) > _STEPS:
+                break
+        return found
 
     @property
     def dialect(self) -> int:
@@ -246,6 +266,11 @@ class Declaration:
     # None if it names some keys and does not mention others.
     more: bool | None
     document: SchemaDocument = attrs.field(eq=False, repr=False)
+
+
+def _any_of(schemas: list[JSON]) -> JSONObject | None:
+    found = [it for it in schemas if isinstance(it, dict)]
+    return {"anyOf": found} if len(found) > 1 else next(iter(found), None)
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:

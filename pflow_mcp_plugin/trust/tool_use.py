@@ -39,6 +39,8 @@ Path = tuple[str | int, ...]
 _DEPTH = 8
 _ABSENT: Any = object()
 _EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
+_LAST_OWN = 32
+"""The last place in a list that is judged by a schema of its own."""
 _OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
 _WORSE = {
     "readOnlyHint": "it no longer claims to read only",
@@ -71,16 +73,25 @@ class _Side:
         self.document = document or SchemaDocument(schema)
         self.schema = schema
         self.declared = declaration(schema, self.document)
-        self._inside: dict[str, _Side] = {}  # a list of many objects asks for the same parts
+        # A list of many objects asks for the same parts.
+        self._inside: dict[str, _Side] = {}
+        self._items: dict[int, _Side | None] = {}
 
     def inside(self, key: str) -> _Side:
         if key not in self._inside:
             self._inside[key] = _Side(self.declared.properties[key], self.document)
         return self._inside[key]
 
-    def item(self) -> _Side | None:
-        items = self.document.items(self.schema)
-        return None if items is None else _Side(items, self.document)
+    def item(self, index: int) -> _Side | None:
+        place = min(index, _LAST_OWN)
+        if place not in self._items:
+            items = self.document.items(self.schema, place)
+            self._items[place] = None if items is None else _Side(items, self.document)
+        return self._items[place]
+
+    def other(self) -> _Side | None:
+        others = self.document.others(self.schema)
+        return None if others is None else _Side(others, self.document)
 
     def default(self, key: str) -> Any:
         raw = self.declared.properties[key]
@@ -107,17 +118,21 @@ def _of_arguments(
                 yield place, f"the default of {place}, which is left out, {_changed(before, after)}"
         elif depth:
             yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
+    unnamed = [key for key in given if key not in old.declared.properties]
+    before, after = (old.other(), new.other()) if unnamed and depth else (None, None)
+    for key in unnamed:
+        if before and after and key not in new.declared.properties:
+            yield from _of_value(before, after, given[key], f"{path}.{key}" if path else key, depth - 1)
 
 
 def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         yield from _of_arguments(old, new, value, path, depth)
         return
-    before, after = (old.item(), new.item()) if isinstance(value, list) else (None, None)
-    if before and after and isinstance(value, list) and depth:
-        for index, item in enumerate(value):
-            if item is not UNKNOWN:
-                yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
+    for index, item in enumerate(value if isinstance(value, list) and depth else ()):
+        before, after = old.item(index), new.item(index)
+        if before and after and item is not UNKNOWN:
+            yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
 
 
 def _changed(old: Any, new: Any) -> str:
@@ -161,9 +176,11 @@ class _Results:
             return None
         for part in path:
             if isinstance(part, str):
-                schema = declaration(schema, self._document).properties.get(part)
+                named = declaration(schema, self._document).properties
+                schema = named[part] if part in named else self._document.others(schema)
             else:
-                schema = table_of(self._document.resolve(schema)).get("items")
+                found = self._document.items(schema, part)
+                schema = table_of(self._document.resolve(schema)).get("items") if found is None else found
             if schema is None:
                 return None
         return set(self._document.friendly(schema).split(" | "))

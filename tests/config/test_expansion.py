@@ -161,6 +161,16 @@ def test_secrets_learned_later_are_redacted_and_reported_by_copies_of_a_launch_t
     assert reported == ["a-new-token"]
 
 
+@pytest.mark.parametrize(
+    "made", [{"auth": {"type": "bearer", "token": "${T}"}}, {"headers": {"X-Team": "${T}"}}]
+)
+def test_what_no_header_may_hold_is_refused_without_showing_it(made):
+    with pytest.raises(McpError, match="not ASCII") as caught:
+        expand(http(**made), {"T": "\u201csecret\u201d"}.get)
+    assert caught.value.kind == "config"
+    assert "secret" not in caught.value.message
+
+
 def test_a_line_break_in_a_token_is_refused_without_showing_it():
     with pytest.raises(McpError) as caught:
         expand(http(auth={"type": "bearer", "token": "${T}"}), {"T": "secret\n"}.get)

@@ -216,6 +216,35 @@ def test_a_change_that_does_not_affect_a_use_lets_it_go_on(new, arguments, reads
     assert judged(new, arguments, reads) == []
 
 
+def or_null(schema):
+    return {"anyOf": [schema, {"type": "null"}], "default": None}
+
+
+SHAPES = [
+    (lambda it: {"type": "array", "items": it}, [0], lambda value: [value]),
+    (lambda it: or_null({"type": "array", "items": it}), [1], lambda value: [{"text": "", "to": ""}, value]),
+    (lambda it: {"type": "object", "additionalProperties": it}, ["k"], lambda value: {"k": value}),
+    (lambda it: or_null({"additionalProperties": it}), ["k"], lambda value: {"k": value}),
+    (lambda it: {"type": "array", "prefixItems": [{"type": "string"}, it]}, [1], lambda value: ["x", value]),
+]
+
+
+@pytest.mark.parametrize(("shaped", "path", "value"), SHAPES)
+def test_what_changed_inside_a_list_or_a_table_is_found_however_it_is_written(shaped, path, value):
+    def tool(to, kind):
+        mail = {"type": "object", "properties": {"text": {"type": "string"}, "to": {"default": to}}}
+        result = {"type": "object", "properties": {"price": {"type": kind}}}
+        sides = {"input_schema": shaped(mail), "output_schema": shaped(result)}
+        return attrs.evolve(OLD, **{key: {"properties": {"it": side}} for key, side in sides.items()})
+
+    old = tool("me@example.org", "integer")
+    given, reads = {"it": value({"text": "hi"})}, {("it", *path, "price")}
+    assert list(use_of(tool("me@example.org", "integer"), old).problems(given, reads)) == []
+    default, output = use_of(tool(POISON, "string"), old).problems(given, reads)
+    assert "to, which is left out, was 'me@example.org' and is another now" in default.message
+    assert "price, which is read, was int and is now str" in output.message
+
+
 def test_what_was_wrong_before_the_change_is_said_in_the_words_that_were_approved():
     new = properties(mode={"type": "string", "enum": [POISON]}, limit=None)
     (message,) = judged(new, {**PASSED, "mode": "slow"})
