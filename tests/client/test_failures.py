@@ -240,7 +240,7 @@ CLOSED = "Server odd closed the connection"
         (MCPError(-32603, "Unknown tool: act"), "call", {}, "error -32603", CODE,
          {"code": -32603, **UNKNOWN}),
         (MCPError(-32601, "no", {"a": 1}), "call", {}, "Method not found: act on server odd: no", CODE,
-         {"code": -32601, "data": {"a": 1}}),
+         {"code": -32601, "server_data": {"a": 1}}),
         (MCPError(-32001, "slow"), "call", {}, "error -32001: slow", "it gave up before any timeout of pflow",
          {"code": -32001, "action": "timeout", **UNKNOWN}),
         (MCPError(-32020, "h"), "call", {}, "error -32020: h", CODE, {"code": -32020}),

@@ -438,7 +438,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         ran="not ran" if code in _NEVER_BEGUN else "unknown",
         next_step=step,
         code=code,
-        data=redacted if evidence.words(data) == data else evidence.words(data),
+        server_data=redacted if evidence.words(data) == data else evidence.words(data),
     )
 
 
