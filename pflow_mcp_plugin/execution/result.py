@@ -318,10 +318,22 @@ def _decoded(text: str) -> JSON:
         return text
     try:
         # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
-        decoded: JSON = json.loads(stripped, parse_constant=finite_number, parse_float=finite_number)
+        decoded: JSON = json.loads(
+            stripped,
+            parse_constant=finite_number,
+            parse_float=finite_number,
+            object_pairs_hook=_distinct,
+        )
     except (ValueError, RecursionError):
         return text
     return decoded
+
+
+def _distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _parts(value: JSON) -> Iterator[JSON]:

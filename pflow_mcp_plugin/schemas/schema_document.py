@@ -43,7 +43,7 @@ class SchemaDocument:
     def items(self, schema: JSON, index: int | None = None) -> JSONObject | None:
         """Return the JSON Schema of a list's items, or of the one at `index`; None if there is none."""
         found = []
-        for part in self._composed(schema):
+        for part in self.composed(schema):
             first = part.get("prefixItems")
             own = first[index : index + 1] if index is not None and isinstance(first, list) else []
             found.append(own[0] if own else part.get("items"))
@@ -51,9 +51,9 @@ class SchemaDocument:
 
     def others(self, schema: JSON) -> JSONObject | None:
         """Return the JSON Schema of an object's values whose keys it does not name; None if there is none."""
-        return _any_of([part.get("additionalProperties") for part in self._composed(schema)])
+        return _any_of([part.get("additionalProperties") for part in self.composed(schema)])
 
-    def _composed(self, schema: JSON) -> list[JSONObject]:
+    def composed(self, schema: JSON) -> list[JSONObject]:
         """Return a JSON Schema behind its references, and those that it is composed of."""
         found = [table_of(self.resolve(schema))]
         for part in found:

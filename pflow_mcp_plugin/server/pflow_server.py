@@ -203,7 +203,8 @@ class _Handlers:
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
         if self._options.changes is not None:
             self._options.changes.seen(context)
-        return complete(tools=[declaration(tool) for tool in self._offered()])
+        declared = [declaration(tool) for tool in self._offered()]
+        return complete(tools=[{**self.redacted(tool), "name": tool["name"]} for tool in declared])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         # Any failure is a result with `isError`, for agents to read.

@@ -95,7 +95,7 @@ class _Side:
 
     def default(self, key: str) -> Any:
         raw = self.declared.properties[key]
-        members = [it for it in (raw, self.document.resolve(raw)) if isinstance(it, Mapping)]
+        members = [table_of(raw), *self.document.composed(raw)]
         return next((it["default"] for it in members if "default" in it), _ABSENT)
 
 

@@ -168,6 +168,7 @@ def test_a_result_that_is_not_declared_as_a_wrapping_stays_as_it_is(read_, schem
         ("{not json}", "{not json}"),
         ("[NaN]", "[NaN]"),
         ("[1e999]", "[1e999]"),
+        ('[{"a": 1, "a": 2}]', None),
         ("[" * 100_000 + "]" * 100_000, None),
         ("", ""),
     ],

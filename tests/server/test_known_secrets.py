@@ -12,6 +12,7 @@ import pytest
 
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
+from pflow_mcp_plugin.server.offer import Offer
 
 PLANTED = "Zx81-planted/secret+value==9Q"
 
@@ -56,6 +57,23 @@ def test_a_token_is_a_secret_whatever_its_setting_is_called(served):
     served.data("settings_set", key="MY_STUFF", value=f"user {token}")
     data = served.data("workflow_execute", workflow=_say(f"see {token}"))
     assert data["outputs"] == {"message": "see ***"}
+
+
+def test_the_tools_of_saved_workflows_show_none_and_no_default_of_a_secret_input(either):
+    hidden = {"type": "str", "secret": True, "default": "hunter2hunter2"}
+    inputs = {"shown": {"type": "str", "default": PLANTED}, "hidden": hidden}
+    workflow = {**_say("x"), "inputs": inputs}
+    either.pflow.host.library.save("one", workflow, f"d {PLANTED}")
+    either.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    either.tools = Offer(either.pflow.host, workflows=("*",)).tools
+
+    async def listed(client):
+        return [tool.model_dump_json() for tool in (await client.list_tools()).tools]
+
+    tools = either.talk(listed)
+    assert "one" in "".join(tools)
+    assert planted_secrets.remains(PLANTED, tools) == []
+    assert "hunter2hunter2" not in "".join(tools)
 
 
 def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, pflow):

@@ -120,6 +120,11 @@ STOPS = [
         "the default of limit, which is left out, was 10 and is now 1000",
     ),
     case(
+        "a default in one of several alternatives",
+        properties(mode={"anyOf": [{"type": "string", "default": POISON}, {"type": "null"}]}),
+        "the default of mode, which is left out, was not stated and is another now",
+    ),
+    case(
         "a default is no longer stated",
         properties(limit={"type": "integer", "maximum": 100}),
         "the default of limit, which is left out, was 10 and is no longer stated",

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     WORKFLOW_NODE,
+    InputSpec,
     NodeSpec,
     OutputSpec,
     Upgrade,
@@ -48,7 +49,7 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
             spec.field,
             type=_friendly(spec.type),
             required=spec.required and not spec.has_default,
-            schema={**spec.bounds, **({"default": spec.default} if spec.has_default else {})} or None,
+            schema={**spec.bounds, **_shown_default(spec)} or None,
         )
         for spec in document.inputs.values()
     )
@@ -59,6 +60,10 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
         open=not document.namespaced,
         open_outputs=not document.outputs,
     )
+
+
+def _shown_default(spec: InputSpec) -> dict[str, JSON]:
+    return {"default": spec.default} if spec.has_default and not spec.secret else {}
 
 
 class _Outputs:

@@ -301,9 +301,20 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return the values that a run has for inputs that the document declares as secret."""
-    secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
-    return [value for value in secret if isinstance(value, str) and value]
+    """Return the values that a run has for inputs that the document declares as secret, as texts.
+
+    Of a list or an object those are the texts and numbers in it.
+    """
+    left = [values.get(name) for name, spec in document.inputs.items() if spec.secret]
+    found = []
+    for value in left:
+        if isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, list | tuple):
+            left += value
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            found.append(str(value))
+    return found
 
 
 def _spelling(spec: InputSpec, text: str) -> str:

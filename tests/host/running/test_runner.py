@@ -416,6 +416,24 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
     assert outcome.trace_path.name == f"{outcome.run_id}.json"
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("str", "canary-4711"),
+        ("int", 48392017),
+        ("float", 4839.25),
+        ("dict", {"user": {"name": "canary-4711", "code": 48392017}}),
+        ("list", ["canary-4711", [48392017]]),
+    ],
+)
+def test_a_secret_input_is_in_no_trace_whatever_its_type(bench, kind, value):
+    bench.acts("t-tell", ["text", "value: any"], ["seen"])(lambda shared, params: shared.update(seen=params))
+    params = {"text": "it is ${pin}", "value": "${pin}"}
+    workflow = flow(step("a", "t-tell", params), inputs={"pin": {"type": kind, "secret": True}})
+    trace = bench.run(workflow, pin=value).trace_path.read_text()
+    assert not [it for it in ("canary-4711", "48392017", "4839.25") if it in trace]
+
+
 def test_secrets_are_taken_out_of_the_runs_error_and_its_problems(bench):
     @bench.acts("t-problems")
     def problems(shared, params):
