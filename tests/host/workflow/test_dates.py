@@ -41,6 +41,8 @@ def test_text_in_a_usual_form_or_a_form_of_its_own_is_a_date(text, form, expecte
     ("expression", "message"),
     [
         ("parse_date(long)", "text that is not a date"),
+        ("parse_date('5 Jan 2026 09:30:00 PM')", "text that is not a date"),
+        ("parse_date('Mon, 5 Jan 2026 09:30:00 CET')", "text that is not a date"),
         ("parse_date('2026-367', '%Y-%j')", "not a date"),
         ("parse_date('2026 366', '%Y %j')", "not a date"),
         ("parse_date('13 2026', '%I %Y')", "does not have this form"),

@@ -62,6 +62,7 @@ def value(text, values=VALUES, *current, **options):
         ("items(group_by(files, &size > 5))[*].[@[0], length(@[1])]", [["false", 1], ["true", 1]]),
         ("from_items(items({a: count}))", {"a": 3}),
         ("unique(files[].tags[])", ["x", "y"]),
+        ("unique(['b', 'a', 'b', 'c', 'a'])", ["b", "a", "c"]),
         ("unique([true, `1`, `1.0`, '1'])", [True, 1, 1.0, "1"]),
         ("from_csv('a,b\n1,\"x, y\"\n2\n')", [{"a": "1", "b": "x, y"}, {"a": "2", "b": None}]),
         ("to_csv(files)", 'name,size,tags\na.md,3,"[""x""]"\nb.py,9,"[""x"",""y""]"\n'),

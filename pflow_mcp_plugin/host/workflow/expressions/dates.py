@@ -68,7 +68,8 @@ def read_date(function: str, text: str) -> datetime:
             found = read(text.strip()) if len(text) <= _LONGEST else None
         except (ValueError, TypeError, OverflowError):
             continue
-        if found is not None:
+        # In mail headers Python skips a word that it takes for an unknown time zone, such as PM.
+        if found is not None and not (found.tzinfo is None and text.strip()[-1:].isalpha()):
             # Python reads offsets with seconds, which ISO 8601 does not have.
             minutes = (found.utcoffset() or timedelta()) // timedelta(minutes=1)
             return found.replace(tzinfo=timezone(timedelta(minutes=minutes)))

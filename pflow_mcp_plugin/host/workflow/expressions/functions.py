@@ -404,7 +404,10 @@ class ExpressionFunctions(functions.Functions):
     @functions.signature(_LIST)
     def _func_unique(self, items: list[Any]) -> list[Any]:
         self._limits.spend(2 * len(items))  # writing a value costs more than a visit
-        return list({_json(item): item for item in reversed(items)}.values())[::-1]
+        found: dict[str, Any] = {}
+        for item in items:
+            found.setdefault(_json(item), item)
+        return list(found.values())
 
 
 def _work(argument: Any) -> int:
