@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -114,12 +115,32 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
     return {"path": path, "name": os.path.basename(path), "size": status.st_size, "modified": modified}
 
 
+_OVERWRITE = "Set overwrite to true, or name another destination"
+_targets: set[str] = set()
+_ended = threading.Condition()
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Wait until no other thread of this process writes the file or folder of that name."""
+    name = os.path.abspath(target)
+    with _ended:
+        _ended.wait_for(lambda: name not in _targets)
+        _targets.add(name)
+    try:
+        yield
+    finally:
+        with _ended:
+            _targets.discard(name)
+            _ended.notify_all()
+
+
 class CopyFile(OutputsNode):
     """The node `copy-file`, for folders too; copies a symbolic link itself. A copy is whole or not there."""
 
     doing = "copy"
 
-    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, Path]:
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, Path, bool]:
         source, target = (_path(self.params, shared, key) for key in ("source", "destination"))
         into_folder = str(argument(self.params, shared, "destination")).endswith(os.sep)
         status = _status(self.doing, source)
@@ -132,7 +153,7 @@ class CopyFile(OutputsNode):
             reason, step = f"{target}: {_reason(error)}", "Check the destination"
         if reason:
             raise _refusal(self.doing, source, reason, step)
-        return source, target
+        return source, target, bool(argument(self.params, shared, "overwrite", default=False))
 
     def _conflict(
         self, source: Path, status: os.stat_result, target: Path, shared: MutableMapping[str, Any]
@@ -153,18 +174,21 @@ class CopyFile(OutputsNode):
             return f"{target} exists already", "Delete it first, or name another destination"
         _require_plain("replace", target, there)
         if not argument(self.params, shared, "overwrite", default=False):
-            return f"{target} exists already", "Set overwrite to true, or name another destination"
+            return f"{target} exists already", _OVERWRITE
         return "", ""
 
     def refuse(self, source: Path, target: Path, run: Run | None) -> None:
         refuse_own("write", target, run, whole=True)
         refuse_own("write", target.parent, run)  # the target may be a link, which is replaced itself
 
-    def exec(self, prep_res: tuple[Path, Path]) -> dict[str, Any]:
-        source, target = prep_res
+    def exec(self, prep_res: tuple[Path, Path, bool]) -> dict[str, Any]:
+        source, target, overwrite = prep_res
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            size = self.transfer(source, target)
+            with _alone(target):
+                if not overwrite and os.path.lexists(target):  # another item of a batch has made it since
+                    raise _refusal(self.doing, source, f"{target} exists already", _OVERWRITE)
+                size = self.transfer(source, target)
         except (OSError, ValueError) as error:
             raise _failure(self.doing, source, error, f" (to {target})") from error
         return {"file_path": str(target), "size": size}

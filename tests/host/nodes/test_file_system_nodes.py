@@ -40,6 +40,24 @@ def tree(folder):
     }
 
 
+@pytest.mark.parametrize("kind", [file_system_nodes.CopyFile, file_system_nodes.MoveFile])
+def test_of_two_that_take_the_same_free_name_only_one_gets_it(tmp_path, kind):
+    nodes = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report").write_text(name)
+        node = kind()
+        node.set_params({"source": str(tmp_path / name / "report"), "destination": f"{tmp_path}/out/"})
+        nodes.append((node, node.prep({})))  # both see a free name
+    (first, given), (second, refused) = nodes
+    first.exec(given)
+    with pytest.raises(PflowError, match="exists already") as caught:
+        second.exec(refused)
+    assert caught.value.ran == "not ran"
+    assert (tmp_path / "out" / "report").read_text() == "a"
+    assert (tmp_path / "b" / "report").read_text() == "b"
+
+
 @pytest.fixture
 def shelf(tmp_path):
     """A folder with files, a folder, hidden things, and links."""
