@@ -22,7 +22,13 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps
 from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, exact_pieces, identity_of
-from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, TraceEntry
+from pflow_mcp_plugin.host.running.run_record import (
+    UNDECIDED,
+    RecordedStep,
+    RunRecord,
+    TraceEntry,
+    surrogates_replaced,
+)
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
@@ -225,7 +231,7 @@ class RecordedRun:
         text = _encode(self._recorder.sample(given))
         if len(text) > _LONGEST_SHOWN:
             text = json.dumps(f"{text[:_LONGEST_SHOWN]}...")
-        return text.encode("utf-8", "replace").decode()
+        return surrogates_replaced(text)
 
     def redacted(self, text: str) -> str:
         return self._redactor.text(text)
@@ -377,7 +383,7 @@ class StepOfRun(RunStep):
             recorded.recipe = recipe
             recorded.routed = self.goes_on or action in self.planned.routed
             # A reason may name a file whose name is no UTF-8.
-            recorded.error = self.run.redacted(reason or "").encode("utf-8", "replace").decode()
+            recorded.error = surrogates_replaced(self.run.redacted(reason or ""))
         # What failed before it had begun is run again, unless the run goes on; its calls count.
         is_counted = recorded.attempts and self.run.limits.are_set
         is_kept = failure is None or recorded.routed or self._has_begun or is_counted

@@ -269,7 +269,7 @@ class RunRecord:
 
     def put_entry(self, entry: TraceEntry) -> int:
         """Write a step's row in the record, with what the trace shows of it; return the row's number."""
-        text = _surrogates_replaced(json.dumps(entry.content, ensure_ascii=False))
+        text = surrogates_replaced(json.dumps(entry.content, ensure_ascii=False))
         row = (entry.number, entry.parent, entry.item, text)
         with self._transaction() as execute:
             return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
@@ -291,7 +291,7 @@ class RunRecord:
             shown = execute("SELECT 'entry', 'content', number, content FROM entry").fetchall()
             shown += execute("SELECT 'step', 'shown', number, shown FROM step WHERE shown != ''").fetchall()
             for table, column, number, before in shown:
-                after = _surrogates_replaced(json.dumps(value(json.loads(before)), ensure_ascii=False))
+                after = surrogates_replaced(json.dumps(value(json.loads(before)), ensure_ascii=False))
                 if after != before:
                     execute(f"UPDATE {table} SET {column} = ? WHERE number = ?", (after, number))  # noqa: S608
             for number, before in execute("SELECT number, error FROM step WHERE error != ''").fetchall():
@@ -512,7 +512,8 @@ def _wait_for_disk(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
 
 
-def _surrogates_replaced(text: str) -> str:
+def surrogates_replaced(text: str) -> str:
+    """Return text for a run's record, with `?` for lone surrogates: UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode()
 
 
