@@ -128,7 +128,7 @@ def places(value):
 @st.composite
 def workflows(draw):
     """A valid workflow in which up to three places are odd, missing or duplicated."""
-    workflow = draw(sound_workflows())
+    workflow = deepcopy(draw(sound_workflows()))  # strategies share what they draw
     for _ in range(draw(st.integers(0, 3))):
         found = list(places(workflow))
         holder, key = found[draw(st.integers(0, len(found) - 1))]
