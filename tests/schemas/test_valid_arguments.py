@@ -24,8 +24,8 @@ from pflow_mcp_plugin.types import Tool
 
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
 EXAMPLES = max(1, int(os.environ.get("PFLOW_EXAMPLES", "40")) // 40)
-STEP = 1 if EXAMPLES > 1 else 3
-"""By day every third tool of each server is called by every way, and all at night."""
+STEP = 1 if EXAMPLES > 1 else 6
+"""By day every sixth tool of each server is called by every way, and all at night."""
 MISTAKEN = {"read_pdf"}
 """Its `"exclusiveMinimum": true` is of draft 4, of which hypothesis-jsonschema makes nothing."""
 
