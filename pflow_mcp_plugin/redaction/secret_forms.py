@@ -1,4 +1,4 @@
-"""The forms in which programs write a secret: escaped, percent-encoded, in base64.
+"""The forms in which programs write a secret: escaped, percent-encoded, in base64, a line at a time.
 
 A regular expression for each secret matches all of its forms. It is compiled when one of the secret's
 anchors, strings that every form contains, is found in a text: searching for strings is much faster
@@ -18,7 +18,10 @@ from urllib.parse import quote, quote_plus
 
 LEAST_PART = 12
 """Characters of a secret that are recognised as a part of it where a text was cut."""
-_SHORTEST_BASE64 = 8
+_SHORTEST_FORM = 8
+"""Characters from which a line of a secret, or the base64 of one, is redacted as the secret is."""
+_MOST_LINES = 500
+"""Lines, of all secrets, that are redacted one by one; more would make redaction slow."""
 _ANCHOR = 24
 """Characters of an anchor in base64, of which lines have 64 or 76."""
 _CUT = re.compile(r"\.{3,}|…+")
@@ -71,6 +74,9 @@ class SecretForms:
     """The forms of a set of secrets, as programs write them; `reach` is the length of the longest."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
+        lines = (line.strip() for secret in sorted(secrets, key=len) for line in secret.splitlines())
+        longer = (line for line in lines if len(line) >= _SHORTEST_FORM and line not in secrets)
+        secrets |= set(islice(longer, _MOST_LINES))
         self._anchors = _anchors(secrets)
         self._shortest = min(map(len, self._anchors))
         forms = {form for secret in secrets for form in _literal_forms(secret)}
@@ -260,7 +266,7 @@ def _base64_forms(secret: str) -> Iterator[str]:
         for before in range(3):
             encoded = encode(bytes(before) + raw).decode()
             form = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
-            if len(form) >= _SHORTEST_BASE64:
+            if len(form) >= _SHORTEST_FORM:
                 yield form
 
 

@@ -67,6 +67,14 @@ def test_a_secret_of_six_characters_is_found_in_base64_where_it_stands_alone():
         assert Redactor([secret]).text(f"Basic {encoded}") == "Basic ***"
 
 
+def test_lines_of_a_secret_are_found_one_by_one_but_not_short_ones():
+    secret = "line-one\r\n  two: longer-than-one\nbegin\n"
+    redactor = Redactor([secret])
+    lines = ["<line-one>", "two: longer-than-one, is it", "begin"]
+    assert redactor.value(lines) == ["<***>", "***, is it", "begin"]
+    assert redactor.text(f"is {secret}") == "is ***"
+
+
 @pytest.mark.parametrize("cut", range(1, len(PLAIN)))
 def test_a_part_beside_a_cut_is_found(cut):
     redactor = Redactor([PLAIN])
