@@ -22,7 +22,7 @@ from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.storage.json_files import finite_number
+from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.types import Server
 
 _BINARY = "application/octet-stream"
@@ -318,22 +318,9 @@ def _decoded(text: str) -> JSON:
         return text
     try:
         # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
-        decoded: JSON = json.loads(
-            stripped,
-            parse_constant=finite_number,
-            parse_float=finite_number,
-            object_pairs_hook=_distinct,
-        )
+        return strict_json(stripped)
     except (ValueError, RecursionError):
         return text
-    return decoded
-
-
-def _distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    found = dict(members)
-    if len(found) != len(members):
-        raise ValueError("a key stands twice")
-    return found
 
 
 def _parts(value: JSON) -> Iterator[JSON]:

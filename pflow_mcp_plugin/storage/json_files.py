@@ -11,9 +11,17 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError, decoded, refuse_newer
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
+
+_LONGEST_KEY = 60
+
+
+class Lossy(ValueError):
+    """Reading a JSON text as a Python value would lose something of it."""
 
 
 class JsonStore(NamedTuple):
@@ -132,4 +140,24 @@ def finite_number(number: str) -> float:
     if not math.isfinite(value):
         message = f"the number {number} is too large or not finite"
         raise ValueError(message)
+    return value
+
+
+def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """Return the members of an object in a JSON text; raise `Lossy` if a key stands twice."""
+    found: dict[str, JSON] = {}
+    for key, value in members:
+        if key in found:
+            raise Lossy(f"duplicate key {abbreviated(key, _LONGEST_KEY)}")
+        found[key] = value
+    return found
+
+
+def strict_json(text: str) -> JSON:
+    """Return the value of a JSON text; raise ValueError also for what the two above refuse."""
+    import json
+
+    value: JSON = json.loads(
+        text, parse_float=finite_number, parse_constant=finite_number, object_pairs_hook=distinct
+    )
     return value

@@ -22,11 +22,12 @@ from pflow_mcp_plugin.host.language_model import (
     unknown_model,
 )
 from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, UNSEEN, visible, with_schema
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, refuse_number, typed
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.json_files import finite_number
 
 _LONGEST = 400_000
 """Characters of an answer that are read."""
@@ -59,7 +60,7 @@ def json_object(text: str, key: str) -> JSONObject:
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """Yield the JSON objects in a model's answer, outer ones before those inside them."""
-    decoder = json.JSONDecoder(parse_constant=refuse_number)
+    decoder = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
     start = text.find("{")
     for _ in range(200):  # braces that may begin it
         if start < 0:

@@ -12,13 +12,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
+from pflow_mcp_plugin.storage.json_files import Lossy, distinct, finite_number
 
 _LONGEST_SCALAR = 4_000
 """Characters of a string, or a number, that is parsed on its own."""
@@ -29,10 +30,6 @@ _EXACT = 2**53
 """Up to this value every integer is exact as a float."""
 _MISFIT = object()
 """Returned by a conversion that would lose something."""
-
-
-class Lossy(ValueError):
-    """Coercing a JSON text to a Python value would lose something of it."""
 
 
 def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
@@ -97,33 +94,10 @@ def exact_float(text: str) -> float:
     return number
 
 
-def _finite_float(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else refuse_number(text)
-
-
-def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    members: dict[str, JSON] = {}
-    for key, value in pairs:
-        if key in members:
-            raise Lossy(f"duplicate key {cut(key)}")
-        members[key] = value
-    return members
-
-
-def refuse_number(number: str) -> NoReturn:
-    """Raise ValueError for `NaN` and its like in a text to coerce: Python's decoder takes them."""
-    raise ValueError(number)
-
-
 # Python's decoder accepts NaN and Infinity, which are not JSON.
-_READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=refuse_number)
-STRICT_READER = json.JSONDecoder(
-    object_pairs_hook=_distinct, parse_float=_finite_float, parse_constant=refuse_number
-)
-"""Rejects duplicate keys, too."""
+_READER = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
 _LOSSLESS = json.JSONDecoder(
-    object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=refuse_number
+    object_pairs_hook=distinct, parse_float=exact_float, parse_constant=finite_number
 )
 """Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""
 

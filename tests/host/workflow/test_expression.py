@@ -107,6 +107,8 @@ def test_an_expression_has_its_value(text, expected):
         ("count > 'x", "at character 9", "single quotes"),
         ("`{`", "`{` is not JSON at character 1", ""),
         ("`NaN`", "is not JSON", ""),
+        ("`[1e999]`", "is not JSON", ""),
+        ('`{"a": 1, "a": 2}`', "is not JSON", ""),
         ("a && files[?lenght(name) > 3]", "there is no function lenght", "Did you mean length?"),
         ("chunk(files)", "there is no function chunk", "The functions are abs, add_days, avg, "),
         ("length()", "length() takes 1 argument, not 0", "Write length("),

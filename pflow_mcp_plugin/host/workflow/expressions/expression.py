@@ -23,7 +23,7 @@ from jmespath import ast, exceptions, lexer, parser, visitor
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.workflow.coercion import json_in, refuse_number
+from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import (
     BINDING_POWER,
     OPERATORS,
@@ -42,6 +42,7 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -110,7 +111,7 @@ class _Lexer(lexer.Lexer):
         start = self._position
         text = self._consume_until("`").replace("\\`", "`")
         try:
-            value = json.loads(text, parse_constant=refuse_number)
+            value = strict_json(text)
         except (ValueError, RecursionError):
             message = f"`{cut(text)}` is not JSON"
             raise exceptions.LexerError(start, text, message) from None

@@ -20,7 +20,7 @@ from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES
-from pflow_mcp_plugin.host.workflow.coercion import STRICT_READER, Lossy, lines_of
+from pflow_mcp_plugin.host.workflow.coercion import lines_of
 from pflow_mcp_plugin.host.workflow.expressions.dates import (
     days_later,
     formatted_date,
@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     this_moment,
 )
 from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS, cut, shown
+from pflow_mcp_plugin.storage.json_files import Lossy, strict_json
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),
@@ -267,7 +268,7 @@ class ExpressionFunctions(functions.Functions):
     @functions.signature(_TEXT)
     def _func_from_json(self, text: str) -> Any:
         try:
-            return STRICT_READER.decode(text)
+            return strict_json(text)
         except (ValueError, RecursionError) as error:
             # Without the text: no data leave a condition, and an error is an output.
             where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
