@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,6 +37,7 @@ from pflow_mcp_plugin.host.running.run_record import (
 from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
+from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
@@ -169,10 +169,9 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
 
 def _value(text: str) -> JSON:
     try:
-        value: JSON = json.loads(text)
-    except ValueError:  # a text need not be in quotes
+        return strict_json(text)
+    except (ValueError, RecursionError):  # a text need not be in quotes
         return text
-    return value
 
 
 def _ask(earlier: EarlierRun) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.storage import read_regular, read_special
+from pflow_mcp_plugin.storage.json_files import strict_json
 
 SEPARATORS = ("then", ">>")
 """The words between two nodes; a shell takes an unquoted `>>` for itself."""
@@ -256,7 +256,7 @@ def params_object(text: str) -> dict[str, object]:
         text = file_text(Path(text[1:]), text)
     step = 'Write an object, such as {"title": "x"}'
     try:
-        value = json.loads(text)
+        value = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise PflowError(f"not JSON: {error}", suggestions=(step,), kind="usage") from error
     if not isinstance(value, dict):

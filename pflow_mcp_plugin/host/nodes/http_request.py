@@ -32,6 +32,7 @@ from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
 from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.network.http_headers import media_type, next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
+from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
 MOST_REDIRECTS = 10
@@ -353,7 +354,7 @@ class _Exchange:
         answer.body = text
         if _is_json(answer.headers):
             with suppress(ValueError, RecursionError):
-                answer.body = json.loads(text)
+                answer.body = strict_json(text)
         answer.failure = self._unexpected(response, text)
 
     async def _save(self, response: httpx2.Response, path: Path) -> None:
@@ -383,13 +384,13 @@ class _Exchange:
             self._answer.warnings.append(f"the answer to {what} was read as UTF-8 with gaps: {problem}")
         if _is_json(headers):
             try:
-                return json.loads(text)
+                return strict_json(text)
             except json.JSONDecodeError as error:
                 near = text[max(0, error.pos - _BESIDE) : error.pos + _BESIDE]
                 place = f"{error.msg} at line {error.lineno}, column {error.colno}, near {one_line(near)!r}"
                 step = "Report it to whoever runs the server"
                 self._fail(f"the answer to {what} is not valid JSON: {place}", step)
-            except (ValueError, RecursionError) as error:  # a number of too many digits; too deep
+            except (ValueError, RecursionError) as error:  # it would lose something; it is too deep
                 self._fail(f"the answer to {what} is JSON that cannot be read: {error}", "Use download")
         if problem == _NO_TEXT:
             kind = headers.get("content-type", "no content type")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from pflow_mcp_plugin.host.language_model import (
 )
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _SHOWN = 200
@@ -75,7 +75,7 @@ class Llm(OutputsNode):
         if self.params.get("schema") is not None:
             text = exec_res["response"]
             try:
-                shared["response"] = json.loads(text)
-            except ValueError as error:
+                shared["response"] = strict_json(text)
+            except (ValueError, RecursionError) as error:
                 raise PflowError(f"The model's answer is not JSON: {abbreviated(text, _SHOWN)}") from error
         return "default"

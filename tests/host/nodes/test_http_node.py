@@ -395,13 +395,23 @@ def test_no_content_is_empty_text_or_null_and_json_is_parsed(bench, serve, code,
     assert got(bench, serve(answering(code, sent, content_type=kind)).url())["body"] == body
 
 
-@pytest.mark.parametrize("body", [b'{"a": 1,\n "b" }', b"[" * 100_000, b"9" * 10_000, b"\x00"])
-def test_invalid_json_is_an_error_with_its_place(bench, serve, body):
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"a": 1,\n "b" }', "line 2, column 6"),
+        (b"[" * 100_000, "cannot be read"),
+        (b"9" * 10_000, "cannot be read"),
+        (b"\x00", "not valid JSON"),
+        (b"[1e999]", "1e999 is too large"),
+        (b'{"a": 1, "a": 2}', "duplicate key a"),
+    ],
+)
+def test_json_that_is_invalid_or_would_lose_something_is_an_error(bench, serve, body, why):
     server = serve(answering(body=body, content_type="application/json"))
     error = fails(bench, server.url(), "the answer to GET")
-    assert error.ran == "ran"
-    if body.startswith(b"{"):
-        assert "line 2, column 6" in str(error)
+    assert (why in str(error), error.ran) == (True, "ran")
+    failed = serve(answering(500, body, content_type="application/json"))
+    assert bench.run(showing("${get.body}", failed.url())).outputs["message"] == body.decode()
 
 
 @pytest.mark.parametrize(
