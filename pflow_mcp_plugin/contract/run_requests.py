@@ -225,9 +225,9 @@ class Outcome:
         trace_path: The trace file, None when none was written.
         error: The failure, None on success.
         steps: The number of node executions that began.
-        exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
-            node had run; 4 if somebody has to answer a question, or to decide whether a step happened; 130
-            if it was interrupted; 1 for any other failure.
+        exit_code: 0; 3 if a server could not be reached, or 2 for a mistake or something missing, before
+            any node had run; 4 if somebody has to answer a question, or to decide whether a step happened;
+            130 if it was interrupted; 1 for any other failure.
         checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
             trace. Empty on success.
         shown: Returns a value of the run as people and models should see it: the same unless it is large;

@@ -252,11 +252,9 @@ def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bo
         return 0
     if is_open and error.kind != "interrupted":
         return UNDECIDED_CODE
-    # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
-    lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
-    if lacking or error.kind == "interrupted" or not steps:
-        return EXIT_CODES[error.kind]
-    return EXIT_CODES["execution"]
+    # Scripts rely on it: after 2 and 3, no node and no item of a batch had run.
+    is_first = error.kind == "interrupted" or not _has_run(steps)
+    return EXIT_CODES[error.kind if is_first else "execution"]
 
 
 def _has_run(steps: Sequence[Step]) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workflow_parts import edge, flow, step, trace_of
 
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import EXIT_CODES, PflowError, Problem
 
 Unreachable = partial(PflowError, kind="connection")
 GIVE = step("a", "t-give", {"value": 1})
@@ -175,9 +175,9 @@ def test_a_pflow_error_keeps_kind_details_and_suggestions(bench, fail):
     assert error.__cause__ is fail[0]
 
 
-@pytest.mark.parametrize(("kind", "code"), [("connection", 3), ("config", 2), ("not_found", 2)])
-def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(bench, give, fail, kind, code):
-    fail[0] = PflowError("no server", kind=kind)
+@pytest.mark.parametrize("kind", ["connection", "config", "not_found", "usage", "validation"])
+def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(bench, give, fail, kind):
+    fail[0], code = PflowError("no server", kind=kind), EXIT_CODES[kind]
     failing = step("f", "t-fail")
     assert bench.run(flow(failing)).exit_code == code
     assert bench.run(flow({**GIVE, "id": "before"}, failing)).exit_code == 1
