@@ -36,15 +36,13 @@ def test_checks_and_lists_warn_once_of_the_missing_program(lacking, pflow, tmp_p
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_run_that_needs_the_program_is_refused_and_one_of_a_single_node_says_it_once(
-    lacking, pflow, tmp_path
-):
+def test_a_run_that_needs_the_program_is_refused_also_that_of_a_single_node(lacking, pflow, tmp_path):
     done = pflow("run", lacking)
     assert done.exit_code == 2
     assert done.stderr.startswith(f"Error: Workflow {lacking}: {WARNING}\n  -> Install it")
     assert not (tmp_path / "begun").exists()
     done = pflow("mcp", "call", "typed.count")
-    assert (done.exit_code, done.stderr.count(WARNING)) == (3, 1)
+    assert (done.exit_code, done.stderr.count(WARNING)) == (2, 1)
 
 
 def test_a_disabled_server_needs_no_program(lacking, pflow):

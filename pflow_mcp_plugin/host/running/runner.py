@@ -396,10 +396,10 @@ class WorkflowRunner(Runner):
             values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # the templates in it are its own
         node: dict[str, JSON] = {"id": entry.node, "type": entry.node, "params": values}
         node |= {EXTRA: True} if allow_extra else {}
-        with unwritten(f"Node {entry.node}"):
-            compiled = self.compile({"nodes": [node]}, node_type, {}).typed()
         control = control or RunControl()
-        outcome = self.run_compiled(compiled, {}, origin=origin, control=control, watcher=watcher)
+        with unwritten(f"Node {entry.node}"):
+            compiled = self.compile({"nodes": [node]}, node_type, {})
+            outcome = self.run_compiled(compiled, {}, origin=origin, control=control, watcher=watcher)
         redactor = Redactor(control.secrets)
         structure = sampled(dict(outcome.outputs), lambda it: Excerpt(redactor, LONGEST_TEXT).of(it))
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)

@@ -128,10 +128,6 @@ class Compiled:
         """The number of compiled nodes that run if each takes its default action."""
         return len(self.graph.certain())
 
-    def typed(self) -> Compiled:
-        """Return this compiled plan without warnings about what its node lacks, if it has only one."""
-        return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
-
     def cached(self, ttl: float | None) -> Compiled:
         """Return this compiled plan with `ttl`, in seconds, at each node that may have one.
 

@@ -10,6 +10,7 @@ import pytest
 from chat_completions import fails, provider
 from workflow_parts import flow, step
 
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.language_model import kept_key, turned_away
 
 
@@ -163,8 +164,10 @@ def test_another_failure_of_a_request_may_have_done_something(status):
 
 @pytest.mark.skipif(importlib.util.find_spec("llm") is not None, reason="the extra [llm] is installed")
 def test_without_the_library_it_says_what_to_install(bench):
-    error = bench.host.runner.run_node("llm", {"prompt": "Hi"}).outcome.error
-    assert "The library llm is not installed" in error.message
+    with pytest.raises(PflowError, match=r"^The library llm is not installed") as caught:
+        bench.host.runner.run_node("llm", {"prompt": "Hi"})
+    error = caught.value
+    assert error.exit_code == 2
     assert "[llm]" in error.suggestions[0]
     assert "llm" not in sys.modules
 
