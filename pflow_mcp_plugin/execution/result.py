@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -214,9 +215,13 @@ class _ContentReader:
         """Write the media inside a tool's structured result to files, and yield references to them.
 
         They are objects with a `type`, a `mimeType`, and `data` or `blob` that is valid base64. Any other
-        object with such keys is data.
+        object with such keys is data. A number that is not finite is an error: it is not JSON.
         """
         for part in _parts(structured):
+            if isinstance(part, float) and not math.isfinite(part):
+                raise self._malformed(
+                    "its structure has a number that is NaN or too large, which is not JSON"
+                )
             if not isinstance(part, Mapping) or part.get("type") not in _MEDIA:
                 continue
             key = "data" if "data" in part else "blob"

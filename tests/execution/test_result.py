@@ -327,6 +327,13 @@ def test_any_other_object_with_such_keys_is_data(read_, tmp_path, changed):
     assert not (tmp_path / "files").exists()
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_structure_with_a_number_that_json_does_not_have_fails_the_call(read_, number):
+    with pytest.raises(CallFailed, match="NaN or too large") as caught:
+        read_(structured={"a": [1.5, {"b": number}]}, has_structured=True)
+    assert caught.value.ran == "ran"
+
+
 def test_a_malformed_block_beside_a_structure_is_kept_as_it_is(read_):
     bad = {"type": "image", "data": "***", "mimeType": "image/png"}
     reading = read_(bad, {"type": "text"}, structured=3, has_structured=True)
