@@ -240,9 +240,13 @@ def test_progress_extends_the_idle_deadline(pool, scripted):
     assert seen == [0, 1, 2, 3]
 
 
-def test_a_result_that_is_no_result_is_told(pool, scripted):
-    with pytest.raises(CallFailed, match="returned an invalid result") as caught:
-        act(pool, scripted("reply({'content': 'text'})"))
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [("'text'", "content"), ("[{'type': 'image', 'data': 5, 'mimeType': 'image/png'}]", "ImageContent.data")],
+)
+def test_a_result_that_is_no_result_is_told(pool, scripted, content, fault):
+    with pytest.raises(CallFailed, match=f"returned an invalid result: .*{fault}") as caught:
+        act(pool, scripted(f"reply({{'content': {content}}})"))
     assert caught.value.ran == "ran"
 
 

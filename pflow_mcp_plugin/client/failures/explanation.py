@@ -364,7 +364,10 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
             next_step="pass JSON values: strings, numbers, lists and objects",
         )
     if isinstance(leaf, ValidationError):
-        first = leaf.errors()[0]
+        faults = leaf.errors()
+        # Of a block there is a list of faults for each type; `type` itself tells which it does not have.
+        others = {fault["loc"][:-1] for fault in faults if fault["type"] == "literal_error"}
+        first = next((it for it in faults if it["loc"][:-1] not in others), faults[0])
         place = ".".join(str(part) for part in first["loc"])
         fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
         message = f"Server {name} returned an invalid result: {fault}"
