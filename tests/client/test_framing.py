@@ -59,6 +59,16 @@ def test_nothing_is_read_after_a_line_that_is_too_long():
     assert (stream.seen.too_long, stream.seen.strays, warnings) == (5, 0, [])
 
 
+def test_a_message_with_bytes_that_are_not_utf_8_is_read_and_the_warning_says_so():
+    warnings: list[str] = []
+    write: Any = None  # nothing is sent
+    stream = MessageStream(write, 1, warnings.append)
+    stream.seen.opened()
+    stream.feed(b'{"jsonrpc": "2.0", "method": "\xff"}\n')
+    assert warnings == ["writes bytes that are not UTF-8; they become U+FFFD"]
+    assert stream.seen.unmatched == 0
+
+
 def test_json_that_is_no_object_is_no_message():
     write: Any = None  # nothing is sent
     stream = MessageStream(write, 1, lambda _: None)

@@ -33,6 +33,7 @@ _QUOTED = 200
 """Characters of such a line that a sync quotes."""
 _ANSWERS = {"result", "error"}
 _BRACKETS = (b"{", b"[")
+_IGNORED = "they are ignored (a server's log belongs on stderr)"
 _NO_MESSAGES = "lines on stdout that are not messages"
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -123,7 +124,7 @@ class MessageStream:
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
         text = line.decode("utf-8", "replace")
         if text.encode("utf-8") != line:
-            self._note_stray("bytes that are not UTF-8", text)
+            self._note_stray("bytes that are not UTF-8", text, "they become U+FFFD")
             self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             # The request that it should have answered is unknown, and would wait forever.
@@ -157,12 +158,12 @@ class MessageStream:
         else:
             self.seen.unmatched += 1
 
-    def _note_stray(self, what: str, line: str) -> None:
+    def _note_stray(self, what: str, line: str, fate: str = _IGNORED) -> None:
         self.seen.strays += 1
         if self.seen.strays > 1:
             return
         if self.seen.is_open:
-            self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
+            self._warn(f"writes {what}; {fate}")
         else:  # most servers that do this greet at each start: a sync says so, or the error of a start
             self.seen.first_stray = f"it writes {what}, such as: {line[:_QUOTED]}"
 
