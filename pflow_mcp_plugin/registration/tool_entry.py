@@ -126,7 +126,7 @@ def interface(tool: Tool) -> Interface:
     return Interface(
         params=params,
         inputs=tuple(field.key for field in params),
-        outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
+        outputs=tuple(_outputs(tool.output_schema)),
         actions=ACTIONS,
         open=declared.open,
         open_outputs=_open_outputs(tool.output_schema),
@@ -189,6 +189,7 @@ def described(tool: Tool) -> dict[str, str]:
 def _outputs(schema: JSON) -> Iterator[Field]:
     if schema is None:
         yield Field(key="result", type=ANY, description="The answer of the tool")
+        yield Field(key="error", type="str | None")
         return
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
@@ -201,6 +202,8 @@ def _outputs(schema: JSON) -> Iterator[Field]:
     described = _stated(document.self_contained(whole))
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="The answer of the tool", schema=described)
+    hidden = "Why the call failed; what the tool itself calls error is in result.error"
+    yield Field(key="error", type="str | None", description=hidden if "error" in declared.properties else "")
 
 
 def _open_outputs(schema: JSON) -> bool | None:

@@ -117,6 +117,9 @@ def test_top_level_properties_of_the_output_are_outputs_beside_result_and_error(
     assert outputs(schema) == {"url": "str", "n": "int", **others}
     assert outputs({**schema, "additionalProperties": False}) == {"url": "str", "n": "int", **others}
     assert "content_blocks" not in outputs({**schema, "additionalProperties": True})
+    assert (
+        interface(Tool(name="t", output_schema=schema)).outputs[-1].description.endswith("is in result.error")
+    )
     schema["properties"]["content_blocks"] = {"type": "integer"}
     assert outputs(schema) == {"url": "str", "n": "int", **others, "content_blocks": "int"}
 
