@@ -31,7 +31,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, checked_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
@@ -245,8 +245,7 @@ class _Handlers:
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
     ) -> dict[str, Any]:
         try:
-            arguments = params.arguments or {}
-            check_arguments(tool, arguments)
+            arguments = checked_arguments(tool, params.arguments or {})
             origin = attrs.evolve(request.origin, above=workflow_chain.received(params.meta))
             envelope = tool.answer(attrs.evolve(request, origin=origin), arguments)
         except PflowError as error:

@@ -116,12 +116,22 @@ def nearest(name: str, names: Collection[str], otherwise: str = "") -> str:
 _Schema = Mapping[str, Any]
 
 
-def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments of a call of a served tool: names, required ones, types and sizes.
+def checked_arguments(tool: ServedTool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call of a served tool, checked: names, required ones, types and sizes.
 
-    What is inside an object or list is left to the tool, except that the items of a list have a type.
+    What is inside an object or list is left to the tool, except that the items of a list have a type. Where
+    an integer is wanted, 3.0 is one, as in JSON Schema.
     """
     schema: _Schema = tool.input_schema
+    properties = schema.get("properties", {})
+    whole = {
+        name: int(value)
+        for name, value in given.items()
+        if isinstance(value, float)
+        and value.is_integer()
+        and properties.get(name, {}).get("type") in ("integer", ["integer", "null"])
+    }
+    arguments = {**given, **whole}
     problems = tuple(_problems(schema, arguments))
     if problems:
         names = ", ".join(schema.get("properties", {})) or "none"
@@ -131,6 +141,7 @@ def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
             problems=problems,
             suggestions=(*(it.suggestion for it in problems if it.suggestion), f"Its arguments: {names}"),
         )
+    return arguments
 
 
 def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem]:

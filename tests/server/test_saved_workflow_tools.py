@@ -107,6 +107,7 @@ BOUNDED = {
         ({"size": "small"}, "count is missing"),
         ({"size": "small", "count": 1, "code": 3}, "code must be of type string"),
         ({"size": "small", "count": "two"}, "count must be of type integer"),
+        ({"size": "small", "count": 1.5}, "count must be of type integer"),
         ({"size": "small", "count": 1, "cuont": 2}, "no argument cuont"),
         ({"size": "huge", "count": 1}, "small"),
         ({"size": "small", "count": 0}, "at least 1"),
@@ -121,7 +122,7 @@ def test_wrong_arguments_are_named_and_nothing_runs(call, library, pflow_host, a
     assert result.structured_content["error"]["type"] == "validation"
     assert said in str(result.structured_content["error"])
     assert list(pflow_host.host.traces.paths()) == []
-    right = call("bounded", size="large", count=1, code="b")
+    right = call("bounded", size="large", count=1.0, code="b")
     assert right.structured_content == {"said": "large 1 b"}
 
 
