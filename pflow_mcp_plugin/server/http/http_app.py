@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import anyio
 import attrs
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.authentication import AuthCredentials
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.routing import Route
@@ -108,6 +112,10 @@ class TokenGate:
         return await refuse(send, verdict.status, verdict.error or "invalid_token", verdict.reason, headers)
 
 
+_Call = tuple[tuple[object, ...], str, int | str]
+"""A call that its client may cancel by a message: whose token, session and number it has."""
+_CLOSING_SECONDS = 2.0
+"""How long a client that cancelled a call may take to close its connection, before it gets a reply."""
 _SUBSCRIPTION = "subscriptions/listen"
 _EVENTS = "text/event-stream"
 
@@ -125,6 +133,7 @@ class RequestLimits:
     request_timeout: float
     _answering: set[anyio.CancelScope] = attrs.field(factory=set)
     _listening: set[anyio.CancelScope] = attrs.field(factory=set)
+    _calls: dict[_Call, anyio.CancelScope] = attrs.field(factory=dict)
     _draining: bool = False
 
     def drain(self) -> None:
@@ -158,7 +167,7 @@ class RequestLimits:
     async def _handle(
         self, scope: Scope, receive: Receive, send: Send, limit: anyio.CancelScope, seconds: float | None
     ) -> None:
-        reply, body = _Reply(send), None
+        reply, call = _Reply(send, listens=seconds is None), None
         if seconds is not None:
             limit.deadline = anyio.current_time() + seconds
         with limit:
@@ -170,12 +179,38 @@ class RequestLimits:
                 async def replay() -> Message:
                     return messages.pop() if messages else await receive()
 
+                call = self._begin(scope, reply.read(body), limit)
                 await self.app(scope, replay, reply)
+        cancelled = call is not None and self._calls.pop(call, None) is None
         if not limit.cancelled_caught:
             return
-        late = anyio.current_time() >= limit.deadline
-        reason = f"The request took more than {seconds:g} seconds" if late else "This server is shutting down"
-        await reply.break_off(504 if late else 503, reason, body)
+        if cancelled:
+            # The SDK's client fails on JSON that arrives while it closes, and many close then.
+            with anyio.move_on_after(_CLOSING_SECONDS):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+            await reply.break_off(400, "The client has cancelled this request")
+        elif anyio.current_time() >= limit.deadline:
+            await reply.break_off(504, f"The request took more than {seconds:g} seconds")
+        else:
+            await reply.break_off(503, "This server is shutting down")
+
+    def _begin(self, scope: Scope, message: dict[str, Any], limit: anyio.CancelScope) -> _Call | None:
+        """Note a call that its client may cancel later; if the message cancels one, do that.
+
+        Up to revision 2025-11-25 clients cancel by a message. Each counts its requests from 1, so the session
+        says whose is meant: an id that is given out and not kept.
+        """
+        session, user = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, ""), scope.get("user")
+        owner = tuple(authorization_context(user).values()) if isinstance(user, AuthenticatedUser) else ()
+        match message if session else {}:
+            case {"method": "notifications/cancelled", "params": {"requestId": int() | str() as number}}:
+                if found := self._calls.pop((owner, session, number), None):
+                    found.cancel()
+            case {"id": int() | str() as number}:
+                self._calls[owner, session, number] = limit
+                return owner, session, number
+        return None
 
     async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
         """Return the body of an HTTP request; None if the client has gone, or was told it is too large."""
@@ -197,32 +232,59 @@ class RequestLimits:
 
 
 class _Reply:
-    def __init__(self, send: Send) -> None:
+    """The reply to a request: JSON unless the client asked for progress, or listens.
+
+    The SDK's client takes no event above 1 MiB, but JSON of any size. The SDK's server streams what takes
+    long, and up to revision 2025-11-25 all: the pings of such a stream become white space before the JSON.
+    """
+
+    def __init__(self, send: Send, *, listens: bool) -> None:
         self._send = send
+        self._listens = listens
+        self._request: dict[str, Any] = {}
         self._status = 0
-        self._streams = False
+        self._is_stream = False
         self._complete = False
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """Return the message in the body of the request; {} if there is none."""
+        with suppress(ValueError, RecursionError):  # the application refuses such a body
+            message = json.loads(body)
+            self._request = message if isinstance(message, dict) else {}
+        return self._request
+
+    @property
+    def _is_json(self) -> bool:
+        return not (self._listens or progress_token_from_params(self._request.get("params")))
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._streams = Headers(raw=list(message["headers"])).get("content-type", "").startswith(_EVENTS)
+            headers = MutableHeaders(raw=list(message["headers"]))
+            self._is_stream = headers.get("content-type", "").startswith(_EVENTS)
+            if self._is_stream and self._is_json:
+                headers["content-type"] = "application/json"
+            if self._request.get("method") == "initialize":
+                headers[MCP_SESSION_ID_HEADER] = uuid4().hex
+            message["headers"] = headers.raw
         else:
             self._complete = not message.get("more_body", False)
+            if self._is_stream and self._is_json and (chunk := message.get("body")):
+                message["body"] = chunk.partition(b"data: ")[2] if chunk.startswith(b"event: ") else b" "
         await self._send(message)
 
-    async def break_off(self, status: int, reason: str, request: bytes | None) -> None:
+    async def break_off(self, status: int, reason: str) -> None:
         """Tell an HTTP client why its request was ended, in the event stream if that has begun."""
         if not self._status:
             headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
             await refuse(self._send, status, "cancelled", reason, headers)
         elif not self._complete:
             event = b""
-            if self._streams and request:
+            if self._is_stream and self._request:
                 error = {"code": INTERNAL_ERROR, "message": reason}
-                failure = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
+                failure = {"jsonrpc": "2.0", "id": self._request.get("id"), "error": error}
                 event = f"event: message\r\ndata: {json.dumps(failure)}\r\n\r\n".encode()
-            await self._send({"type": "http.response.body", "body": event})
+            await self({"type": "http.response.body", "body": event})
 
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -252,7 +314,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
     metadata_url, routes = _resource_metadata(options)
     sdk = server.streamable_http_app(
         streamable_http_path=ENDPOINT,
-        # JSON, or a stream as soon as there is progress to tell; a stream that is closed cancels its request.
+        # A stream that is closed cancels its request; `_Reply` makes JSON of it.
         json_response=False,
         stateless_http=True,
         max_request_body_size=options.max_request_size,
@@ -287,7 +349,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
             allow_origins=list(options.allowed_origins),
             allow_methods=["POST"],
             allow_headers=["*"],
-            expose_headers=["WWW-Authenticate"],
+            expose_headers=["WWW-Authenticate", MCP_SESSION_ID_HEADER],
         )
     return OriginGate(app=app, allowed=allowed), limits
 

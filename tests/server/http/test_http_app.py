@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
+import anyio
 import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from served import ERA_2025, TOKEN, bearer, modern_call, modern_headers, post, request, serving
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
@@ -26,6 +29,24 @@ def test_a_call_is_cancelled_when_its_stream_is_closed(served, headers):
         assert served.work.began.wait(10)
         assert not served.work.cancelled.is_set()
     assert served.work.cancelled.wait(10)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_client_of_the_sdk_may_cancel_a_call_and_gets_an_answer_of_3_mb(served, mode):
+    async def play():
+        async with (
+            httpx2.AsyncClient(headers=bearer(), timeout=20, trust_env=False, verify=False) as http,
+            Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
+        ):
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "wait", {})
+                assert await anyio.to_thread.run_sync(served.work.began.wait, 10)
+                group.cancel_scope.cancel()
+            assert await anyio.to_thread.run_sync(served.work.cancelled.wait, 10)
+            answer = await client.call_tool("echo", {"text": "x" * 3_000_000})
+            assert len(answer.content[0].text) > 3_000_000
+
+    anyio.run(play)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -99,7 +120,7 @@ def test_hosts_and_origins_may_be_allowed():
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_no_session_is_offered(served, client, method):
+def test_no_session_is_kept(served, client, method):
     answer = client.request(method, served.url)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
@@ -142,7 +163,14 @@ def test_requests_leave_no_line_on_the_terminal(served, client, capfd):
 
 
 def test_the_answer_is_json_unless_there_is_progress(served, client):
-    for tool, kind in (("echo", "application/json"), ("steps", "text/event-stream")):
-        answer = client.post(served.url, json=modern_call(tool), headers=modern_headers(tool))
+    unasked = request("tools/call", {"name": "steps", "arguments": {}})
+    for body, headers, kind in (
+        (modern_call("echo"), modern_headers("echo"), "application/json"),
+        (modern_call("steps"), modern_headers("steps"), "text/event-stream"),
+        (modern_call("steps"), ERA_2025, "text/event-stream"),
+        (unasked, ERA_2025, "application/json"),
+    ):
+        answer = client.post(served.url, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"].startswith(kind)
+        assert kind != "application/json" or "result" in answer.json()
