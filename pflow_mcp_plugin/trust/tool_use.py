@@ -41,6 +41,8 @@ _ABSENT: Any = object()
 _EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
 _LAST_OWN = 32
 """The last place in a list that is judged by a schema of its own."""
+_MOST_LEFT_OUT = 200
+"""Objects that are left out and whose insides are compared."""
 _OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
 _WORSE = {
     "readOnlyHint": "it no longer claims to read only",
@@ -69,53 +71,52 @@ def objections(
 class _Side:
     """The old or the new input schema of a tool that is used, or a part of it."""
 
-    def __init__(self, schema: JSON, document: SchemaDocument | None = None) -> None:
-        self.document = document or SchemaDocument(schema)
+    def __init__(self, schema: JSON, within: _Side | None = None) -> None:
+        self.document: SchemaDocument = within.document if within else SchemaDocument(schema)
+        # What was looked at of objects that are left out: a schema may refer to itself again and again.
+        self.seen: set[tuple[int, ...]] = within.seen if within else set()
         self.schema = schema
         self.declared = declaration(schema, self.document)
+        self._parts = self.document.composed(schema)
         # A list of many objects asks for the same parts.
         self._inside: dict[str, _Side] = {}
         self._items: dict[int, _Side | None] = {}
 
     def inside(self, key: str) -> _Side:
         if key not in self._inside:
-            self._inside[key] = _Side(self.declared.properties[key], self.document)
+            self._inside[key] = _Side(self.declared.properties.get(key, True), self)
         return self._inside[key]
 
     def item(self, index: int) -> _Side | None:
         place = min(index, _LAST_OWN)
         if place not in self._items:
             items = self.document.items(self.schema, place)
-            self._items[place] = None if items is None else _Side(items, self.document)
+            self._items[place] = None if items is None else _Side(items, self)
         return self._items[place]
 
     def other(self) -> _Side | None:
         others = self.document.others(self.schema)
-        return None if others is None else _Side(others, self.document)
+        return None if others is None else _Side(others, self)
 
     def default(self, key: str) -> Any:
-        raw = self.declared.properties[key]
-        members = [table_of(raw), *self.document.composed(raw)]
-        return next((it["default"] for it in members if "default" in it), _ABSENT)
+        named = [table_of(part.get("properties")).get(key) for part in self._parts]
+        for raw in (self.declared.properties.get(key), *named):
+            for member in (table_of(raw), *self.document.composed(raw)):
+                if "default" in member:
+                    return member["default"]
+        return _ABSENT
 
 
 def _of_arguments(
     old: _Side, new: _Side, given: Mapping[str, object], path: str, depth: int
 ) -> Iterator[tuple[str, str]]:
-    for key in old.declared.properties:
+    for key in dict.fromkeys((*old.declared.properties, *new.declared.properties)):
         place = f"{path}.{key}" if path else key
         if key not in new.declared.properties:
             if key in given and new.declared.more is not False:  # else the validator refuses it
                 yield place, f"argument {place} no longer exists"
         elif key not in given:
-            before, after = old.default(key), new.default(key)
-            # A default that is not written down is believed to be an empty value.
-            was, is_now = (
-                "" if it is _ABSENT or any(is_same(it, empty) for empty in _EMPTY) else it
-                for it in (before, after)
-            )
-            if not is_same(was, is_now):
-                yield place, f"the default of {place}, which is left out, {_changed(before, after)}"
+            yield from _of_left_out(old, new, key, path, depth)
         elif depth:
             yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
     unnamed = [key for key in given if key not in old.declared.properties]
@@ -135,12 +136,32 @@ def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> I
             yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
 
 
-def _changed(old: Any, new: Any) -> str:
-    was = "was not stated" if old is _ABSENT else f"was {excerpt(old)!r}"
-    # A string would be a text that nobody approved.
-    if new is _ABSENT:
-        return f"{was} and is no longer stated"
-    return f"{was} and is now {new!r}" if isinstance(new, bool | int | float) else f"{was} and is another now"
+def _of_left_out(old: _Side, new: _Side, key: str, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    is_known = key in old.declared.properties
+    place = ".".join(filter(None, (path, key * is_known)))  # no name that is new
+    before, after = old.default(key), new.default(key)
+    # A default that is not written down is believed to be an empty value.
+    is_empty = [it is _ABSENT or any(is_same(it, empty) for empty in _EMPTY) for it in (before, after)]
+    if all(is_empty) or is_same(before, after):
+        inner: Any = {} if after is _ABSENT else after
+        if not depth or not isinstance(inner, Mapping) or len(new.seen) > _MOST_LEFT_OUT:
+            return
+        sides = old.inside(key), new.inside(key)
+        pair = tuple(id(side.document.resolve(side.schema)) for side in sides)
+        if pair in new.seen or not sides[1].declared.properties:
+            return
+        new.seen.add(pair)
+        if len(new.seen) > _MOST_LEFT_OUT:
+            yield "", "it has too many arguments to compare the defaults of all that are left out"
+        yield from _of_arguments(*sides, inner, place, depth - 1)
+    elif not is_known:
+        yield path, f"a new argument{' of ' * bool(path)}{path}, which is left out, has a default"
+    else:
+        was = "was not stated" if before is _ABSENT else f"was {excerpt(before)!r}"
+        # A string would be a text that nobody approved.
+        now = f"now {after!r}" if isinstance(after, bool | int | float) else "another now"
+        is_now = "is no longer stated" if after is _ABSENT else f"is {now}"
+        yield place, f"the default of {place}, which is left out, {was} and {is_now}"
 
 
 class _Results:
