@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange.server_translation import (
+    BRACED,
     CURLY,
     DOLLAR,
     INPUTS,
@@ -67,7 +68,7 @@ MCP_JSON = ServerFormat(
 PFLOW_CLI = ServerFormat(
     fields=(*_LOCAL, *_REMOTE, FormatField("auth"), FormatField("timeout"), FormatField("sse_timeout")),
     types={"stdio": "", "http": "http"},
-    variables=OURS,
+    variables=BRACED,
     unpack=_one_url,
     is_ours=True,
 )
@@ -81,7 +82,7 @@ CLAUDE_DESKTOP = ServerFormat(
 CLAUDE_CODE = ServerFormat(
     fields=(*_LOCAL, *_REMOTE, FormatField("timeout", "call_timeout", scale=_MS), _CWD),
     types=_WRITTEN,
-    variables=OURS,
+    variables=BRACED,
 )
 
 CURSOR = ServerFormat(

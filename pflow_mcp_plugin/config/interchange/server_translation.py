@@ -20,7 +20,7 @@ from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference, references
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_BRACED = re.compile(r"\$\{(?P<inside>[^{}]*)\}|(?P<open>\$\{)")
+_IN_BRACES = re.compile(r"\$\{(?P<inside>[^{}]*)\}|(?P<open>\$\{)")
 _DOLLAR = re.compile(rf"(?<!\$)\$(?P<name>{_NAME})")
 _CURLY = re.compile(rf"\{{env:(?P<name>{_NAME})\}}|\{{file:(?P<file>[^{{}}]*)\}}")
 _REFERENCE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?::-(?P<default>.*))?", re.DOTALL)
@@ -49,6 +49,7 @@ class VariableSyntax:
     with_default: str = ""  # empty if it has none
     dollar: bool = False  # it expands `$NAME` too
     curly: bool = False  # it expands `{env:NAME}` instead of `${...}`
+    escapes: bool = False  # it has `$${` for a literal `${`
     inputs: bool = False  # it asks the user for `${input:id}`
     fields: tuple[str, ...] = ()  # in which it expands references; empty for all
 
@@ -58,7 +59,8 @@ class VariableSyntax:
 
 
 NONE = VariableSyntax()
-OURS = VariableSyntax(reference="${NAME}", with_default="${NAME:-DEFAULT}")
+BRACED = VariableSyntax(reference="${NAME}", with_default="${NAME:-DEFAULT}")
+OURS = attrs.evolve(BRACED, escapes=True)
 PREFIXED = VariableSyntax(reference="${env:NAME}")
 INPUTS = VariableSyntax(reference="${env:NAME}", with_default="${input:ID}", inputs=True)
 DOLLAR = VariableSyntax(reference="${NAME}", with_default="${NAME:-DEFAULT}", dollar=True)
@@ -90,7 +92,8 @@ def read_references(
     def braced(piece: re.Match[str]) -> str:
         inside = piece["inside"]
         if inside is None:
-            return "$${"
+            is_escaped = syntax.escapes and text[: piece.start()].endswith("$")
+            return piece[0] if is_escaped else "$${"
         if inside in known:
             return known[inside]
         reference = _REFERENCE.fullmatch(inside)
@@ -112,7 +115,7 @@ def read_references(
         problems.append(fault(path, f"{piece[0]} has no equivalent", _STEPS["file"]))
         return piece[0]
 
-    converted = _BRACED.sub(braced, text)
+    converted = _IN_BRACES.sub(braced, text)
     if syntax.dollar:
         converted = _DOLLAR.sub(r"${\g<name>}", converted)
     return _CURLY.sub(curly, converted) if syntax.curly else converted, problems
@@ -121,6 +124,8 @@ def read_references(
 def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
     """Translate the references in a value of ours to a client's; return what is lost too, in words."""
     lost: list[str] = []
+    if syntax.escapes:
+        return text, lost
 
     def reference(ref: VariableReference) -> str:
         form = syntax.reference
@@ -138,6 +143,8 @@ def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]
     converted = variable_references.substitute(text, reference)
     if syntax.reference and not syntax.curly and "$${" in text:
         lost.append("a literal ${, which it would expand")
+    literal = variable_references.substitute(text, lambda _: "") if syntax.curly else ""
+    lost += [f"a literal {it}, which it would expand" for it in ("{env:", "{file:") if it in literal]
     if syntax.dollar and _DOLLAR.search(text):
         lost.append("a literal $, which it would expand")
     return converted, lost

@@ -294,8 +294,15 @@ class ExportedFile:
 def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
     """Return the plan of an export; the tables are valid, with the config's defaults filled in."""
     servers = []
+    asked: dict[str, variable_references.VariableReference] = {}
     for name, table in tables.items():
         writing = server_translation.write_server(table, client.format)
+        ids = [(server_translation.input_id(ref.name), ref) for ref in writing.inputs]
+        others = [each for each, ref in ids if asked.setdefault(each, ref) != ref]
+        differ = (
+            f"inputs: ${{input:{each}}} stands for variables or defaults that differ" for each in others
+        )
+        writing = attrs.evolve(writing, lost=(*writing.lost, *differ))
         if table.get("disabled") and "disabled" in writing.lost:
             writing = ServerWriting(reason="it is disabled, which this client cannot say")
         _, secrets = extracted(name, dict(table), lambda *_: False)

@@ -37,6 +37,15 @@ def test_inputs_are_defined_once_and_those_of_the_file_stay(tmp_path):
     assert inputs == {"api-token": "Mine", "other-key": "OTHER_KEY"}
 
 
+@pytest.mark.parametrize("other", ["${LEVEL:-b}", "${level:-a}"])
+def test_an_input_that_stands_for_two_variables_or_defaults_is_named(other):
+    one, two = ({"command": "a", "args": ["${LEVEL:-a}", text]} for text in ("${LEVEL:-a}", other))
+    for tables in ({"a": two}, {"b": one, "a": {"command": "a", "args": [other]}}):
+        *same, server = transfer_plans.plan_export(CLIENTS["vscode"], tables).servers
+        assert server.lost == ("inputs: ${input:level} stands for variables or defaults that differ",)
+        assert all(each.lost == () for each in same)
+
+
 def test_settings_that_hold_servers_get_them_there(tmp_path):
     made = merged(tmp_path, "settings.json", '{"mcp": {"servers": {}}}', "vscode", {"a": A})
     assert set(json.loads(made.text)["mcp"]) == {"servers", "inputs"}
