@@ -83,9 +83,10 @@ class Launch:
     program: str = ""
     variables: Mapping[str, str] = attrs.field(factory=dict)
     report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
-    redactor: Redactor = attrs.field(
-        default=attrs.Factory(lambda launch: Redactor(launch.secrets), takes_self=True), eq=False, repr=False
-    )
+    redactor: Redactor = attrs.field(factory=Redactor, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.redactor.add(self.secrets)  # `attrs.evolve` hands over that of another launch
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact further secrets from all that is shown of the exchange with this server."""

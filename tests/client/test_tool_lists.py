@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.client.tool_lists import redacted_info, redacted_listing, redactor_of
@@ -55,3 +56,10 @@ def test_a_secret_is_redacted_wherever_a_server_repeats_it(field):
 def test_short_values_of_a_config_are_words_that_any_tool_may_use():
     launch = Launch(server=Server(name="odd"), secrets=("readall", "readmore"))
     assert redactor_of(launch).known == {"readmore"}
+
+
+def test_a_launch_made_from_another_redacts_the_secrets_of_both():
+    launch = Launch(server=Server(name="odd"), secrets=("first-secret",))
+    launch.learn(["learned-secret"])
+    other = attrs.evolve(launch, secrets=("second-secret",))
+    assert other.redactor.known == {"first-secret", "learned-secret", "second-secret"}
