@@ -166,18 +166,44 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
     return reason
 
 
-def copy_regular(path: str | Path, target: Path, *, durable: bool = True) -> int:
+def copy_regular(path: str | Path, target: Path, *, durable: bool = True, overwrite: bool = True) -> int:
     """Atomically replace a file by a copy of another, with permissions and times; return its size.
 
-    Raises `NotRegular`, or `OSError` with the target unchanged. A symlink at the target is replaced.
+    Raises `NotRegular`, or `OSError` with the target unchanged. A symlink at the target is replaced. See
+    `put_in_place` for `overwrite`.
     """
     with open(path, "rb", 0, opener=open_regular) as source:
         status = os.fstat(source.fileno())
-        with _replacing(target, stat.S_IMODE(status.st_mode), durable=durable) as descriptor:
+        mode = stat.S_IMODE(status.st_mode)
+        with _replacing(target, mode, durable=durable, overwrite=overwrite) as descriptor:
             while data := source.read(_PIECE):
                 _write_all(descriptor, data)
             os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
     return target.stat().st_size
+
+
+def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
+    """Rename a file, link or folder; without `overwrite`, `FileExistsError` if the name is taken.
+
+    That holds for names that other processes take at the same moment, except where the file system has no
+    hard links. A folder may replace an empty one.
+    """
+    if not overwrite and (made.is_symlink() or not made.is_dir()):
+        try:
+            os.link(made, target, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except (OSError, NotImplementedError) as error:
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        else:
+            try:
+                return made.unlink()
+            except OSError:
+                target.unlink()
+                raise
+    made.replace(target)
+    return None
 
 
 def temporary_name(target: Path) -> Path:
@@ -308,7 +334,12 @@ def _target(path: Path) -> Path:
 
 @contextmanager
 def _replacing(
-    target: Path, mode: int | None, *, like: Path | None = None, durable: bool = True
+    target: Path,
+    mode: int | None,
+    *,
+    like: Path | None = None,
+    durable: bool = True,
+    overwrite: bool = True,
 ) -> Iterator[int]:
     """Atomically replace a file by what is written to the descriptor; if the block raises, leave it."""
     temporary = temporary_name(target)
@@ -325,7 +356,7 @@ def _replacing(
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        temporary.replace(target)
+        put_in_place(temporary, target, overwrite=overwrite)
     except BaseException:  # on Ctrl-C too
         with suppress(OSError):
             temporary.unlink()

@@ -137,7 +137,7 @@ GUARDS = (
     Guard(56, "BearerAuth._renewed", never("is_fresh")),
     Guard(57, "ServerStore._change", outside("locked"), "config"),
     Guard(58, "write_atomic", drop("sweep"), "config"),
-    Guard(58, "_replacing", instead("replace", code=_EMPTIED), "config"),
+    Guard(58, "_replacing", instead("put_in_place", code=_EMPTIED), "config"),
     Guard(59, "_replacing", drop("unlink"), "config"),
     Guard(60, "JsonStore._load_or_begin", never("rebuildable"), "settings"),
     Guard(60, "set_aside", instead("replace", code="target.unlink()"), "registry"),

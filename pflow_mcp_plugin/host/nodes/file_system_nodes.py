@@ -11,9 +11,8 @@ import os
 import re
 import shutil
 import stat
-import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,14 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
-from pflow_mcp_plugin.storage import NotRegular, copy_regular, refuse_special, sweep, temporary_name
+from pflow_mcp_plugin.storage import (
+    NotRegular,
+    copy_regular,
+    put_in_place,
+    refuse_special,
+    sweep,
+    temporary_name,
+)
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_FILES = 100_000
@@ -116,23 +122,6 @@ def _description(path: str, status: os.stat_result) -> dict[str, object]:
 
 
 _OVERWRITE = "Set overwrite to true, or name another destination"
-_targets: set[str] = set()
-_ended = threading.Condition()
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Wait until no other thread of this process writes the file or folder of that name."""
-    name = os.path.abspath(target)
-    with _ended:
-        _ended.wait_for(lambda: name not in _targets)
-        _targets.add(name)
-    try:
-        yield
-    finally:
-        with _ended:
-            _targets.discard(name)
-            _ended.notify_all()
 
 
 class CopyFile(OutputsNode):
@@ -185,16 +174,16 @@ class CopyFile(OutputsNode):
         source, target, overwrite = prep_res
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(target):
-                if not overwrite and os.path.lexists(target):  # another item of a batch has made it since
-                    raise _refusal(self.doing, source, f"{target} exists already", _OVERWRITE)
-                size = self.transfer(source, target)
+            size = self.transfer(source, target, overwrite=overwrite)
         except (OSError, ValueError) as error:
+            taken = getattr(error, "errno", None) in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+            if taken and os.path.lexists(target):  # an item of a batch, or another run, has made it since
+                raise _refusal(self.doing, source, f"{target} exists already", _OVERWRITE) from error
             raise _failure(self.doing, source, error, f" (to {target})") from error
         return {"file_path": str(target), "size": size}
 
-    def transfer(self, source: Path, target: Path) -> int:
-        return _copy(source, target)
+    def transfer(self, source: Path, target: Path, *, overwrite: bool) -> int:
+        return _copy(source, target, overwrite=overwrite)
 
 
 class MoveFile(CopyFile):
@@ -206,14 +195,14 @@ class MoveFile(CopyFile):
         super().refuse(source, target, run)
         _refuse_removal(self.doing, source, run)
 
-    def transfer(self, source: Path, target: Path) -> int:
+    def transfer(self, source: Path, target: Path, *, overwrite: bool) -> int:
         size = _size(source)
         try:
-            source.rename(target)
+            put_in_place(source, target, overwrite=overwrite)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            _copy(source, target)
+            _copy(source, target, overwrite=overwrite)
             try:
                 _remove(source)
             except OSError as left:
@@ -298,11 +287,11 @@ def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
             raise _refusal(doing, path, f"it is or holds {name}", "Name a file or a folder in it")
 
 
-def _copy(source: Path, target: Path) -> int:
+def _copy(source: Path, target: Path, *, overwrite: bool) -> int:
     """Copy a file, a link or a folder for `copy-file` or `move-file`; return the bytes of its files."""
     sweep(target.parent, target.name)
     if not (source.is_symlink() or source.is_dir()):
-        return copy_regular(source, target)
+        return copy_regular(source, target, overwrite=overwrite)
     made = temporary_name(target)
     try:
         if source.is_symlink():
@@ -310,7 +299,7 @@ def _copy(source: Path, target: Path) -> int:
         else:
             copy = lambda one, other: copy_regular(one, Path(other), durable=False)  # noqa: E731
             shutil.copytree(source, made, symlinks=True, copy_function=copy)
-        made.replace(target)
+        put_in_place(made, target, overwrite=overwrite)
     except BaseException:  # on Ctrl-C too
         with suppress(OSError):
             _remove(made)

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import socket
@@ -5,6 +6,7 @@ import stat
 import subprocess
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from system_limits import files_of_at_most, ordinary_user, run_where_mounted
@@ -40,22 +42,35 @@ def tree(folder):
     }
 
 
+@pytest.mark.parametrize("has_links", [True, False])
+@pytest.mark.parametrize("what", ["file", "link", "folder"])
 @pytest.mark.parametrize("kind", [file_system_nodes.CopyFile, file_system_nodes.MoveFile])
-def test_of_two_that_take_the_same_free_name_only_one_gets_it(tmp_path, kind):
-    nodes = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "report").write_text(name)
-        node = kind()
-        node.set_params({"source": str(tmp_path / name / "report"), "destination": f"{tmp_path}/out/"})
-        nodes.append((node, node.prep({})))  # both see a free name
-    (first, given), (second, refused) = nodes
-    first.exec(given)
+def test_a_name_that_another_process_takes_meanwhile_is_not_replaced(
+    tmp_path, monkeypatch, kind, what, has_links
+):
+    source, taken = tmp_path / "source", tmp_path / "out" / "report"
+    {"file": source.touch, "link": lambda: source.symlink_to("x"), "folder": source.mkdir}[what]()
+    if not has_links:
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(errno.EPERM, "no hard links")))
+    node = kind()
+    node.set_params({"source": str(source), "destination": str(taken)})
+    given = node.prep({})
+    before = file_system_nodes.sweep, file_system_nodes._size
+
+    def other(*arguments):
+        if what == "folder":
+            taken.mkdir(exist_ok=True)
+            (taken / "mine").touch()
+        else:
+            taken.write_text("mine")
+        return before[len(arguments) == 1](*arguments)
+
+    monkeypatch.setattr(file_system_nodes, "sweep" if kind is file_system_nodes.CopyFile else "_size", other)
     with pytest.raises(PflowError, match="exists already") as caught:
-        second.exec(refused)
+        node.exec(given)
     assert caught.value.ran == "not ran"
-    assert (tmp_path / "out" / "report").read_text() == "a"
-    assert (tmp_path / "b" / "report").read_text() == "b"
+    assert os.path.lexists(source)
+    assert list(taken.iterdir()) == [taken / "mine"] if what == "folder" else taken.read_text() == "mine"
 
 
 @pytest.fixture
