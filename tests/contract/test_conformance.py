@@ -1,11 +1,10 @@
 """Both hosts keep the contract, and its checks notice a host that does not."""
 
-from pathlib import Path
-
 import attrs
 import foreign_host
 import pytest
 from foreign_host import ForeignHost, ForeignRegistry, ForeignRun, ForeignRunner
+from shelf_library import Shelf
 
 from pflow_mcp_plugin import contract
 from pflow_mcp_plugin.contract import conformance
@@ -60,33 +59,13 @@ class DescribesUpToTheFirstUnknownOne(ForeignHost):
 
 
 class ServesAnOlderShelf(ForeignHost):
-    class Shelf(contract.Library):
-        def __init__(self):
-            self.shelf = {}
-
-        def names(self):
-            return sorted(self.shelf)
-
-        def get(self, name, version=None):
-            return self.shelf[name]
-
-        def describe(self, name):
-            description = self.shelf[name]["description"]
-            return contract.SavedWorkflow(name=name, description=description, path=Path(name))
-
-        def save(self, name, workflow, description=""):
-            self.shelf[name] = {**workflow, "description": description}
-            return self.describe(name)
-
-        def delete(self, name):
-            del self.shelf[name]
-
+    class OlderShelf(Shelf):
         def fingerprint(self):
             return "the same"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.shelf = self.Shelf()
+        self.shelf = self.OlderShelf()
 
     @property
     def library(self):

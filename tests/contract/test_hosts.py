@@ -1,13 +1,11 @@
-from pathlib import Path
-
 import pytest
+from shelf_library import Shelf
 
 from pflow_mcp_plugin.contract import (
     Entry,
     Field,
     Host,
     Interface,
-    Library,
     NodeOutcome,
     Outcome,
     PflowError,
@@ -17,7 +15,6 @@ from pflow_mcp_plugin.contract import (
     Runner,
     RunOptions,
     RunOrigin,
-    SavedWorkflow,
     Settings,
 )
 
@@ -71,29 +68,6 @@ def test_a_registry_describes_several_nodes_and_names_every_unknown_one():
     with pytest.raises(PflowError, match="no broken") as caught:
         Few().describe(["shout-none", "broken"])
     assert caught.value.kind == "config"
-
-
-class Shelf(Library):
-    def __init__(self):
-        self.shelf = {}
-
-    def names(self):
-        return sorted(self.shelf)
-
-    def get(self, name, version=None):
-        return self.shelf[name]
-
-    def describe(self, name):
-        if name == "torn":
-            raise PflowError("a page is missing", kind="config")
-        return SavedWorkflow(name=name, description=self.shelf[name]["description"], path=Path(name))
-
-    def save(self, name, workflow, description=""):
-        self.shelf[name] = {**workflow, "description": description}
-        return self.describe(name)
-
-    def delete(self, name):
-        del self.shelf[name]
 
 
 def test_a_library_filters_and_discovers_by_what_it_must_have():
