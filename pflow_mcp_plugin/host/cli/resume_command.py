@@ -26,6 +26,7 @@ from pflow_mcp_plugin.host.cli.run_commands import (
     shown_detail,
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.running.earlier_steps import EarlierSteps
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
 from pflow_mcp_plugin.host.running.resumption import EarlierRun, listed_runs
 from pflow_mcp_plugin.host.running.run_record import (
@@ -106,7 +107,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
             return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
         earlier.decide(_decisions(options), trying=options["dry_run"])
         if options["dry_run"]:
-            return _steps_report(earlier)
+            return _steps_report(host, earlier, only_failed=options["only_failed"])
         folder = earlier.head["folder"]
         if folder and Path(folder).is_dir():
             os.chdir(folder)  # files in params are relative to it
@@ -220,15 +221,19 @@ def _list_report(host: EmbeddedHost) -> Report:
     return table_report(data, _RUNS, rows, "There is no run to resume")
 
 
-def _steps_report(earlier: EarlierRun) -> Report:
-    steps = earlier.steps
-    data = [{**step.to_dict(), "then": _then(step)} for step in steps]
-    rows = [(it.place, it.type, it.state, _then(it), abbreviated(it.shown, _LONGEST)) for it in steps]
+def _steps_report(host: EmbeddedHost, earlier: EarlierRun, *, only_failed: bool) -> Report:
+    known: EarlierSteps | None = None
+    if only_failed:  # only the workflow tells which failures an edge handled, and what follows
+        compiled = host.runner.at(earlier.place).compile(earlier.workflow, earlier.head["name"])
+        known = EarlierSteps(earlier.steps, compiled, only_failed=True)
+    then = [(step, _then(step, known)) for step in earlier.steps]
+    data = [{**step.to_dict(), "then": what} for step, what in then]
+    rows = [(it.place, it.type, it.state, what, abbreviated(it.shown, _LONGEST)) for it, what in then]
     head = f"Run {earlier.run_id}: these steps have begun, all others will be run"
     return Report(data={"run": earlier.run_id, "steps": data}, text=(head, Table(columns=_STEPS, rows=rows)))
 
 
-def _then(step: RecordedStep) -> str:
+def _then(step: RecordedStep, known: EarlierSteps | None) -> str:
     """Return what `pflow resume` will do about a step, in words for its list."""
     if step.undecided:
         return "verify" if step.recipe else "decide"
@@ -236,6 +241,9 @@ def _then(step: RecordedStep) -> str:
         return "ask"
     if step.key and step.state in UNDECIDED:
         return "run again with its key"
-    if step.state in ("done", "skipped") or (step.state == "failed" and step.routed):
+    if known and step in known.changed:
+        return "run if changed"
+    is_kept = step.state == "failed" and step.routed and not (known and known.repeats(step))
+    if step.state in ("done", "skipped") or is_kept:
         return "keep"
     return "leave out" if step.state == "forgotten" else "run"

@@ -3,7 +3,8 @@
 One is matched by what it does, its `identity`, and by how often the same was done before; where it stands in
 the workflow only decides between equals. So a workflow may be edited before its run is resumed. A step that
 may do harm is not begun while a recorded one of the same type has no counterpart that may still come: it
-could be the same, renamed or changed.
+could be the same, renamed or changed. What follows a batch whose failed items run again is forgotten: it had
+other inputs, and answers only for a step that does the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, levels
 from pflow_mcp_plugin.host.workflow.compilation import Compiled
 
 ASK = "ask"
@@ -37,19 +38,35 @@ class EarlierSteps:
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}
-        nodes = {node.ref.id: node for node in compiled.every()} if steps else {}
-        self._nodes = nodes.keys()
+        routed = {node.ref.id: node.routed for node in compiled.every()} if steps else {}
+        self._nodes = routed.keys()
         self._after = _following(compiled) if steps else {}
+        self._repeated = {
+            it.number
+            for it in steps
+            if only_failed and it.state == "failed" and it.routed and "[" in it.place
+            # A step inside an item whose failure an edge handled has not failed the item.
+            if _without_pass(it.place).endswith("]") or it.action not in routed.get(it.node, ())
+        }
+        changed: defaultdict[str, set[str]] = defaultdict(set)  # the nodes after those, by the place around
+        for around, name in {it[:2] for step in steps if self.repeats(step) for it in levels(step.place)}:
+            changed[around] |= self._after.get(name, set())
+        self.changed = [
+            step
+            for step in steps
+            if step.state == "done" and any(it[1] in changed.get(it[0], ()) for it in levels(step.place))
+        ]
+        """What was done after an item that runs again; it answers for what does the same."""
+        forgotten = {step.number for step in self.changed}
         for step in steps:
-            is_item = _without_pass(step.place).endswith("]")
-            node = nodes.get(step.node)
-            is_handled = not is_item and node is not None and step.action in node.routed
-            fails_item = "[" in step.place and not is_handled
-            answers = step.state in ("done", "skipped") or (
-                step.state == "failed" and step.routed and not (only_failed and fails_item)
-            )
-            found = self._waiting if answers else self._again
-            (self._forgotten if step.state == "forgotten" else found)[step.identity].append(step)
+            answers = step.state in ("done", "skipped") or (step.state == "failed" and step.routed)
+            found = self._waiting if answers and not self.repeats(step) else self._again
+            is_forgotten = step.state == "forgotten" or step.number in forgotten
+            (self._forgotten if is_forgotten else found)[step.identity].append(step)
+
+    def repeats(self, step: RecordedStep) -> bool:
+        """Whether an earlier step is a failed item, or has failed one, that runs again."""
+        return step.number in self._repeated
 
     def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
         """Return the earlier step that did the same, if it is not taken yet; else the one to repeat.
@@ -118,14 +135,11 @@ class EarlierSteps:
             index = re.match(rf"{re.escape(batch)}\[(\d+)\]", place)
             if index and int(index[1]) >= count:
                 return False
-        above = ""
-        for theirs, ours in zip(earlier.place.split("/"), now.place.split("/"), strict=False):
-            names = [re.sub(r"\[\d+\]$", "", _without_pass(part)) for part in (theirs, ours)]
-            if names[0] != names[1]:  # here their ways part: the one must lead to the other
-                return f"{above}{names[0]}" in self._after[f"{above}{names[1]}"]
-            if theirs != ours:
-                return True  # another item of a batch around both, or another pass
-            above += f"{names[0]}/"
+        for theirs, ours in zip(levels(earlier.place), levels(now.place), strict=False):
+            if theirs[0] != ours[0]:
+                break  # another item of a batch around both, or another pass
+            if theirs[1] != ours[1]:  # here their ways part: the one must lead to the other
+                return theirs[1] in self._after[ours[1]]
         return True
 
 

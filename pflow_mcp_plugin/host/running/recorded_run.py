@@ -92,6 +92,7 @@ class RecordedRun:
         self.question: PflowError | None = None  # what somebody has to answer before the run goes on
         self.refusal: PflowError | None = None  # why something in it must not be done, which ends the run
         if record:
+            record.change(self.earlier.changed, "forgotten")
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
@@ -333,6 +334,8 @@ class StepOfRun(RunStep):
                     raise self.run.refuse(lost) from lost
                 self.recorded.number = earlier.number
                 return None
+            if earlier.state == "forgotten":  # it has come after all
+                record.change([earlier], "done")
             if self.is_item and record.is_large(earlier):
                 store.stored = StoredValue(partial(_result, record, earlier))
         return earlier

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -97,6 +98,10 @@ class TraceEntry:
     content: dict[str, Any]  # in the form of a trace file; a step that has not ended has no `milliseconds`
 
 
+_ITEM_AND_PASS = re.compile(r"(\[\d+\])?(#\d+)?(~\d+)?$")
+"""What follows the id of a node in a part of a place: an item of its batch, a pass, and a number if another
+node was there.
+"""
 _FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
 _TEXTS = ("place", "node", "type", "identity", "shown", "state", "action", "error", "key")
 _STATES = frozenset(get_args(State))
@@ -266,6 +271,13 @@ class RunRecord:
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
         step.state, step.action, step.error = state, "default", ""
         self.ended(step, outputs)
+
+    def change(self, steps: Iterable[RecordedStep], state: State) -> None:
+        """Change the state of steps in the record, and nothing of what they returned."""
+        with self._transaction() as execute:
+            for step in steps:
+                step.state = state
+                execute("UPDATE step SET state = ? WHERE number = ?", (state, step.number))
 
     def put_entry(self, entry: TraceEntry) -> int:
         """Write a step's row in the record, with what the trace shows of it; return the row's number."""
@@ -438,6 +450,19 @@ def _is_step(row: Mapping[str, Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return all(isinstance(row[name], str) for name in _TEXTS) and row["state"] in _STATES
+
+
+def levels(place: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the nodes around a step, the outermost first, and its own, by its place in a record.
+
+    Each is the place around it, its id with those of the nodes around it, and its item and pass: `outer[1]/`,
+    `outer/send` and `[3]#2`.
+    """
+    around = above = ""
+    for part in place.split("/"):
+        name = _ITEM_AND_PASS.sub("", part)
+        yield around, f"{above}{name}", part[len(name) :]
+        around, above = f"{around}{part}/", f"{above}{name}/"
 
 
 def records(folder: Path) -> list[Path]:

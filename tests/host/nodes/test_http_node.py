@@ -926,3 +926,23 @@ def test_it_announces_what_may_change_something_once_the_connection_stands(bench
     assert told == [0, 1]
     fails(bench, unused, method="POST")
     assert told == [0, 1]
+
+
+def test_the_documented_batch_with_failures_is_resumed_as_documented(
+    bench, serve, rules, resumed, tmp_path, monkeypatch
+):
+    async def script(request, reply):
+        await reply.status(404 if request.target in gone else 200, b"")
+
+    server, gone = serve(script), {"/b", "/c"}
+    rules(allow=("127.0.0.1",))
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
+    example = text.partition("**A batch with failures.**")[2].split("```")[1].removeprefix("yaml")
+    workflow = bench.host.runner.read(example, "pages.yaml")
+    failed = bench.run(workflow, urls=[server.url(path=f"/{it}") for it in "abc"])
+    assert "2 of 3 pages could not be fetched" in failed.error.message
+    gone.clear()
+    assert resumed("--only-failed").error is None
+    assert Path("pages.md").read_text(encoding="utf-8").count("| 200 |") == 3
+    assert sorted(it.target for it in server.requests[3:]) == ["/b", "/c"]

@@ -34,6 +34,7 @@ def test_the_run_goes_on_to_its_end_and_fails_with_what_to_do_next(bench, sent, 
     bench.failing = {3: NO}
     again = resumed(failed.run_id, "--only-failed")
     assert (again.exit_code, sent) == (1, [0, 2, "last", 1])
+    assert {it["step"]: it["then"] for it in resumed("--dry-run").data["steps"]}["last"] == "keep"
     bench.failing = {}
     kept = resumed()  # it asks for nothing else, and still fails
     assert (kept.exit_code, kept.error.details["failed"]) == (1, 1)
@@ -94,6 +95,24 @@ def test_only_what_failed_an_item_runs_again_not_what_it_handled(bench, sent, re
     bench.failing = {}
     assert resumed(ended.run_id, "--only-failed").error is None
     assert sent == [*before, "fin-c"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_follows_failed_items_follows_again_with_what_they_return_then(bench, sent, resumed, inside):
+    one, *others = then_last(error_handling="continue")["nodes"]
+    count = step("count", "t-send", {"value": "${all.failed} failed"})
+    workflow = flow(one, count, step("tell", "t-send", {"value": "so ${count.value}"}), *others)
+    workflow = flow(step("outer", "workflow", {"workflow": workflow})) if inside else workflow
+    failed = bench.run_failing({1: NO}, workflow)
+    before = [0, 2, 3, "1 failed", "so 1 failed", "last"]
+    assert (failed.error, sent) == (None, before)
+    shown = resumed(failed.run_id, "--only-failed", "--dry-run").data["steps"]
+    assert [it["then"] for it in shown] == ["keep", "run", "keep", "keep", *["run if changed"] * 3]
+    bench.failing = {"so 0 failed": NO}
+    assert resumed(failed.run_id, "--only-failed").exit_code == 1
+    bench.failing, bench.warnings[:] = {}, []
+    assert (resumed().error, sent) == (None, [*before, 1, "0 failed", "so 0 failed"])
+    assert bench.warnings == []
 
 
 def test_that_failure_is_routed_as_any_other(bench, sent):
