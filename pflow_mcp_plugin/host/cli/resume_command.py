@@ -105,7 +105,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
             earlier.record.close()
             remove_record(earlier.record.path)
             return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
-        earlier.decide(_decisions(options), trying=options["dry_run"])
+        earlier.decide(_decisions(options))
         if options["dry_run"]:
             return _steps_report(host, earlier, only_failed=options["only_failed"])
         folder = earlier.head["folder"]
@@ -139,8 +139,8 @@ def _resumed(
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most need no settings
         values = complete_inputs(document, typed, None, compiling, setting, earlier.inputs(document))
         compiled = compiling(values)
-    resumed = earlier.resumed(only_failed=options["only_failed"])
-    how = partial(runner.run_compiled, compiled, values, resumed=resumed)
+    earlier.only_failed = options["only_failed"]
+    how = partial(runner.run_compiled, compiled, values, resumed=earlier)
     return run_report(host, compiled, how, detail, options["timeout"])
 
 

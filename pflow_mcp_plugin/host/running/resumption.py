@@ -59,6 +59,7 @@ class EarlierRun:
     head: Mapping[str, Any]
     steps: Sequence[RecordedStep]
     only_failed: bool = False  # when it goes on, the failed items of its batches run again
+    _decided: list[tuple[RecordedStep, Mapping[str, Any] | None]] = attrs.field(factory=list, init=False)
 
     @classmethod
     @contextmanager
@@ -107,14 +108,18 @@ class EarlierRun:
         """Who started the run: whoever resumes it, it stays the run of its owner."""
         return RunOrigin(owner=self.head["owner"])
 
-    def resumed(self, *, only_failed: bool = False) -> Self:
-        """Return this failed or killed run, opened to be resumed; from now on, it counts as going on."""
+    def begin(self) -> RunRecord:
+        """Record what was decided; return the record: from now on, the run counts as going on."""
         self.record.changes()
         if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
             self.record.close_in("open")
             self.record = RunRecord.open(self.record.path)
-        self.only_failed = only_failed
-        return self
+        for step, outputs in self._decided:
+            if step.state == "forgotten":
+                self.record.change([step], "forgotten")
+            else:
+                self.record.ended(step, outputs)
+        return self.record
 
     @property
     def undecided(self) -> list[RecordedStep]:
@@ -151,32 +156,30 @@ class EarlierRun:
         names = declared if isinstance(declared, dict) else {}
         return {name: value for name, value in self.head["inputs"].items() if name in names}
 
-    def decide(self, decisions: Iterable[tuple[str, Decision]], *, trying: bool = False) -> None:
-        """Record what was decided about steps of a run before it is resumed; `trying` records nothing.
+    def decide(self, decisions: Iterable[tuple[str, Decision]]) -> None:
+        """Decide about steps of a run before it is resumed; nothing is recorded until it is.
 
         Each step is named by its place or by its node. If a name fits none, that is an error, and nothing is
-        recorded.
+        decided.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
         outputs = [_outputs(step, it) for step, it in found]
-        if found and not trying:
-            self.record.changes()
         for (step, decision), written in zip(found, outputs, strict=True):
             state = _STATES[decision.choice]
             if decision.choice == "rerun":
                 step.key, step.reruns = "", step.reruns + 1
-            if trying:
-                step.state = state
-            elif state == "forgotten":  # it has no counterpart; if it comes after all, it is not done again
-                with suppress(PflowError):  # it returned nothing that could be recorded
-                    if step.state == "done":
-                        returned = self.record.outputs(step)
-                        step.state = "forgotten"
-                        self.record.ended(step, returned)
-                if step.state in ("done", *UNDECIDED):
-                    self.record.decide(step, "skipped")
-            else:
-                self.record.decide(step, state, written)
+            if state == "forgotten":  # it has no counterpart; if it comes after all, it is not done again
+                if step.state not in ("done", *UNDECIDED):
+                    continue
+                state = "skipped"
+                if step.state == "done":
+                    with suppress(PflowError):  # it returned nothing that could be recorded
+                        self.record.outputs(step)
+                        state = "forgotten"
+            if state != "forgotten":
+                step.action, step.error = "default", ""
+            step.state = state
+            self._decided.append((step, written))
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
         """Return the steps that a decision is about: that of a place, or all of a node that it applies to."""

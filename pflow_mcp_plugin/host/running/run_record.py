@@ -268,10 +268,6 @@ class RunRecord:
             (found,) = execute("SELECT outputs IS NULL FROM step WHERE number = ?", (step.number,)).fetchone()
         return bool(found)
 
-    def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
-        step.state, step.action, step.error = state, "default", ""
-        self.ended(step, outputs)
-
     def change(self, steps: Iterable[RecordedStep], state: State) -> None:
         """Change the state of steps in the record, and nothing of what they returned."""
         with self._transaction() as execute:

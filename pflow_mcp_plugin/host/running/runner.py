@@ -191,10 +191,9 @@ class WorkflowRunner(Runner):
             try_recipes(earlier.undecided, earlier.decide, runner, self._host, options, origin or THE_USER)
             if (refusal := earlier.refusal()) is not None:
                 raise refusal
-            resumed = earlier.resumed()
             values = {**earlier.inputs(earlier.workflow), **inputs}
             compiled = runner.compile(earlier.workflow, earlier.place.name, values)
-            return runner.run_compiled(compiled, values, origin=origin, control=control, resumed=resumed)
+            return runner.run_compiled(compiled, values, origin=origin, control=control, resumed=earlier)
 
     def run_compiled(  # noqa: PLR0913 - what makes a run
         self,
@@ -320,7 +319,7 @@ class WorkflowRunner(Runner):
             head,
             self._host,
             run.recorder,
-            record=resumed.record if resumed else None,
+            record=resumed.begin() if resumed else None,
             only_failed=resumed is not None and resumed.only_failed,
             limits=limits,
             kept=kept,

@@ -96,13 +96,34 @@ def test_a_wrong_answer_is_refused_and_nothing_is_recorded(bench, sent, resumed,
     assert (resumed().exit_code, sent) == (4, ["first"])
 
 
+def test_a_command_that_is_refused_later_has_recorded_no_answer(bench, sent, resumed):
+    workflow = if_approved()
+    workflow["inputs"]["value"] = {"type": "str", "secret": True, "required": True}
+    stopped, yes = bench.run(workflow, value="planted-4711"), ("--answer", "approve=yes")
+    with pytest.raises(PflowError, match="value"):
+        resumed(*yes)
+    with pytest.raises(PflowError, match="value"):
+        bench.host.runner.resume(
+            stopped.run_id, {}, decisions={"approve": Decision(choice="answer", result="yes")}
+        )
+    limits = bench.host.paths.config / "pflow.toml"
+    limits.parent.mkdir(parents=True, exist_ok=True)
+    limits.write_text("[limits]\nmax_calls = -1\n")
+    with pytest.raises(PflowError, match="max_calls"):
+        resumed(*yes, "value=planted-4711")
+    limits.unlink()
+    assert resumed("value=planted-4711").exit_code == 4
+    assert resumed("--answer", "approve=no", "value=planted-4711").error is None
+    assert sent == []
+
+
 def test_a_program_answers_by_a_decision(bench, sent):
     stopped = bench.run(approved())
     with EarlierRun.opened(runs_folder(bench.host), stopped.run_id) as earlier:
         earlier.decide([("approve", Decision(choice="answer", result="yes"))])
         workflow = earlier.workflow
         compiled = bench.host.runner.compile(workflow, "wf", {})
-        assert bench.host.runner.run_compiled(compiled, {}, resumed=earlier.resumed()).success
+        assert bench.host.runner.run_compiled(compiled, {}, resumed=earlier).success
     assert sent == ["hello"]
 
 

@@ -253,7 +253,7 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
     failed = bench.run_failing({"b": NO}, sending("a", "b"))
     assert resumed("--list").data[0]["state"] == "failed"
     with EarlierRun.opened(runs(bench), failed.run_id) as holder:
-        holder.resumed()
+        holder.begin()
         for words in ([failed.run_id], [failed.run_id, "--abandon"], [failed.run_id, "--dry-run"]):
             with pytest.raises(PflowError, match="is going on"):
                 resumed(*words)
@@ -319,7 +319,7 @@ def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
     failing = {"b": NO, "c": UNKNOWN}
     ran = [bench.run_failing(failing, sending("a", last)).run_id for last in "bc"]
     with EarlierRun.opened(runs(bench), ran[0]) as earlier:
-        earlier.resumed()  # and is killed: the next list looks into the record, for the last time
+        earlier.begin()  # and is killed: the next list looks into the record, for the last time
     first = resumed("--list").data
     assert {it["run"]: it["open"] for it in first} == {ran[0]: [], ran[1]: ["s-c"]}
     assert {it["state"] for it in first} == {"failed"}
@@ -335,7 +335,7 @@ def test_the_record_of_a_run_that_goes_on_is_among_those_that_are_kept(bench, se
     ended, going_on = runs(bench) / "ended", runs(bench) / "open"
     assert [path.parent for path in runs(bench).rglob("*.db")] == [ended]
     with EarlierRun.opened(runs(bench), run) as earlier:
-        earlier.resumed()
+        earlier.begin()
         assert {path.name for path in going_on.iterdir() if "-wal" not in path.name} == names
     resumed(run)
     assert {path.name for path in ended.iterdir()} == {*names, f"{run}.summary"}
