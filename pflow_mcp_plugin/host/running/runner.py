@@ -342,7 +342,10 @@ class WorkflowRunner(Runner):
             error.details["undecided"] = [step.to_dict() for step in left]
             error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
         elif error is not None and recorder.done and run.record and run.record.goes_on_after(error):
-            error.suggestions = (*error.suggestions, f"To go on where it ended: {run.record.resuming}")
+            go_on = f"To go on where it ended: {run.record.resuming}"
+            if "loop" in error.details:  # what was done counts among the steps again
+                go_on = f"To go on with the loop mended: {run.record.resuming} --workflow FILE"
+            error.suggestions = (*error.suggestions, go_on)
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         trace_path = None

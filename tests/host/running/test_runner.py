@@ -271,6 +271,7 @@ def test_an_endless_loop_is_stopped_and_named(bench, act):
     assert outcome.steps == 20
     assert outcome.error.message == "The run was stopped after 20 steps in the loop b -> a -> b"
     assert outcome.error.details["loop"] == ["b", "a"]
+    assert outcome.error.suggestions[-1].endswith(f": pflow resume {outcome.run_id} --workflow FILE")
 
 
 def test_a_long_chain_is_no_loop(bench, give):
