@@ -36,7 +36,7 @@ _SHOWN_WHEN_SET = (
     *("python_class", "idempotency_argument"),
 )
 _OWN_KEYS = frozenset(
-    {"node", "retryable", "cacheable", "verify", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET}
+    {"node", "retryable", "cacheable", "lasting", "verify", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET}
 )
 
 Effect = Literal["untrusted_output", "destructive", "sends_data"]
@@ -252,6 +252,7 @@ class Entry:
             and what it reads may change at any time.
         retryable: False for an impure node that is never safe to run again after a failure, so that
             validation can warn about a workflow that retries it.
+        lasting: False for a node type that is gone after this run, so that a host offers nobody to resume it.
         labels: Further columns in lists, in order, such as where it comes from.
         family: The group it belongs to, for search: nodes of one family are often used together. Its
             source when left empty.
@@ -292,6 +293,7 @@ class Entry:
     claimed_purity: Literal["", "flow_safe"] = attrs.field(default="", validator=one_of("", "flow_safe"))
     cacheable: bool = attrs.field(default=True, validator=flag)
     retryable: bool = attrs.field(default=True, validator=flag)
+    lasting: bool = attrs.field(default=True, validator=flag)
     labels: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     family: str = attrs.field(default="", validator=text)
     local_name: str = attrs.field(default="", validator=text)
@@ -327,7 +329,7 @@ class Entry:
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
         data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
-        data.update({key: False for key in ("retryable", "cacheable") if not getattr(self, key)})
+        data.update({key: False for key in ("retryable", "cacheable", "lasting") if not getattr(self, key)})
         if self.verify:
             data["verify"] = attrs.asdict(self.verify)
         if self.withheld:

@@ -33,8 +33,14 @@ SOURCE = "mcp"
 _LONGEST_NAME = 64
 
 
-def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
-    """Return the registry entry of a tool."""
+def entry(
+    record: ToolRecord,
+    server: Server,
+    variables: Mapping[str, str] | None = None,
+    *,
+    lasting: bool = True,
+) -> Entry:
+    """Return the registry entry of a tool; not `lasting` is that of a server that is lent for one call."""
     tool, key = record.tool, idempotency_argument(record, server)
     shown = interface(tool) if record.found is tool else changed_interface(record)
     return Entry(
@@ -54,6 +60,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         local_name=tool.name,
         fingerprint=tool_approval.fingerprint(record, server),
         python_class=f"pflow_mcp_plugin.nodes:{class_name(record.node)}",
+        lasting=lasting,
         idempotency_argument=key,
         verify=_recipe(record, server),
         withheld=tool_approval.withheld(record, server, variables),

@@ -201,7 +201,8 @@ class ToolSource:
         server = self._usable(record.server) if record else None
         if not (record and server and server.tools.allows(record.found.name)):
             return None
-        return entry(record, server, self._variables(record, server))
+        lasting = record.server not in self._store.lent
+        return entry(record, server, self._variables(record, server), lasting=lasting)
 
     def _variables(self, record: ToolRecord, server: Server) -> dict[str, str] | None:
         """Return a server's variables if its tools in this source are approved for certain values of any."""

@@ -42,6 +42,7 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
         ),
         (lambda: Entry(**NODE, claimed_purity="impure"), "Entry.claimed_purity must be one of , flow_safe"),
         (lambda: Entry(**NODE, cacheable=1), "Entry.cacheable"),
+        (lambda: Entry(**NODE, lasting=1), "Entry.lasting"),
         (lambda: Entry(**NODE, extra={"labels": {}}), "Entry.extra may not hold labels"),
         (lambda: Entry(**{**NODE, "node": ""}), "Entry.node"),
         (lambda: Entry(**{**NODE, "module": None}), "Entry.module"),

@@ -33,6 +33,23 @@ def test_a_command_is_enough_to_call_a_tool_and_only_the_trace_remains(call, pfl
     assert call("--args", '{"a": 1, "b": 2}', "add", "--json").envelope["data"]["result"] == 3
 
 
+def test_a_call_of_unknown_outcome_names_no_resume_as_no_later_run_has_the_server(
+    pflow, pflow_home, tmp_path
+):
+    program = tmp_path / "ends.py"
+    program.write_text(
+        "import os; from mcp.server import MCPServer; server = MCPServer('ends')\n"
+        "@server.tool()\ndef end() -> str:\n    os._exit(3)\n"
+        "server.run()\n"
+    )
+    failed = pflow(
+        "mcp", "call", "--stdio", shlex.join([sys.executable, str(program)]), "end", "then", "echo"
+    )
+    assert (failed.exit_code, "check what it had done" in failed.stderr) == (1, True)
+    assert "pflow resume" not in failed.stderr
+    assert not list(pflow_home.rglob("*.db"))
+
+
 def test_a_url_is_enough_to_call_a_tool(everything_http, pflow, pflow_home):
     done = pflow("mcp", everything_http, "get-sum", "a=1", "b=2")
     assert (done.exit_code, done.stdout) == (0, "The sum of 1 and 2 is 3.\n")

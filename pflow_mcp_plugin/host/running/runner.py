@@ -436,6 +436,8 @@ class WorkflowRunner(Runner):
 def _is_worth_recording(compiled: Compiled) -> bool:
     nodes = list(compiled.every())
     entries = [node.ref.entry for node in nodes]
+    if not all(entry.lasting for entry in entries):
+        return False
     acts = any(entry.purity != "flow_safe" or own_type(entry) == "ask" for entry in entries)
     return len(nodes) > 1 or acts or any(node.constructs.batch for node in nodes)
 
