@@ -501,7 +501,8 @@ def _connected(
     """
     # Used by many threads, one at a time: under the lock of the record.
     wait = 0.0 if check else _LONGEST_LOOK
-    connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+    uri = f"{path.absolute().as_uri()}?mode=rw"  # a record that was just removed is not made again
+    connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
     try:
         # Alone, SQLite needs no shared memory for its log, which therefore works on network file systems.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

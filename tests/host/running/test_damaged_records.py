@@ -9,6 +9,7 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import EXIT_CODES, PflowError
+from pflow_mcp_plugin.host.running import run_record
 
 WORKFLOW = flow(step("a", "t-send", {"value": "a"}), step("b", "t-send", {"value": "b"}))
 
@@ -69,6 +70,18 @@ def test_what_is_no_record_is_refused_and_left_as_it_is(path, sent, resumed, spo
         resumed()
     assert sent == ["a"]
     assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_record_that_is_removed_while_it_is_opened_is_not_made_again(path, resumed, monkeypatch):
+    def removed(path, *check):
+        path.unlink()
+        return usual(path, *check)
+
+    usual = run_record._connected
+    monkeypatch.setattr(run_record, "_connected", removed)
+    with pytest.raises(PflowError, match="unable to open"):
+        resumed(path.stem)
+    assert not path.exists()
 
 
 def test_a_record_of_another_user_is_not_used(path, resumed, monkeypatch):
