@@ -13,6 +13,7 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import Host, PflowError
+from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
@@ -87,7 +88,8 @@ class EmbeddedHost(Host):
         if any((runs / "open").glob("*.db")):  # most commands about traces need no SQLite
             from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
 
-            complete_traces(runs, folder)
+            for error in complete_traces(runs, folder):
+                self.report(advice("", error.message, *error.suggestions))
 
     def use_project(self) -> None:
         """Let the embedded host's plugins use the config of the project in the current folder, too.

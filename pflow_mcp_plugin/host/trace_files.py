@@ -49,7 +49,7 @@ class TraceFiles(Traces):
     """A folder of trace files, one JSON file for each run; `complete` adds those of killed runs."""
 
     folder: Path
-    complete: Callable[[Path], None] = lambda _: None
+    complete: Callable[[Path], object] = lambda _: None
 
     def paths(self) -> list[Path]:
         self.complete(self.folder)

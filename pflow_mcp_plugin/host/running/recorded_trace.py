@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, damaged
 from pflow_mcp_plugin.host.trace_files import write_trace
 
 _OPEN = "It was sent, and nobody knows whether it happened"
@@ -22,26 +22,34 @@ and a number if another node was there.
 """
 
 
-def complete_traces(runs: Path, traces: Path) -> None:
+def complete_traces(runs: Path, traces: Path) -> list[PflowError]:
     """Write the trace of each run that was killed, as a view of its record, unless it is there.
 
-    A run that is going on holds its own record, and is left alone.
+    A run that is going on holds its own record, and is left alone. Returns the errors of damaged records.
     """
+    lost = []
     for path in (runs / "open").glob("*.db"):
         target = traces / f"{path.stem}.json"
-        with suppress(PflowError, OSError):  # what cannot be read is named by those who want to go on with it
+        with suppress(PflowError, OSError):  # what is no record is named by those who want to go on with it
             if target.exists() and target.stat().st_ctime_ns > path.stat().st_mtime_ns:
                 continue
-            record = RunRecord.open(path)
-            try:
-                trace = trace_of(record)
-            finally:
-                record.close()
-            if trace is not None:
-                write_trace(target, trace)
-                # Its age is that of the run: it is not the latest because somebody asks for it now.
-                ended = datetime.fromisoformat(trace["started"]).timestamp() + trace["milliseconds"] / 1000
-                os.utime(target, (ended, ended))
+            with closing(RunRecord.open(path)) as record:
+                try:
+                    trace = trace_of(record)
+                    if trace is None:
+                        continue
+                    began = datetime.fromisoformat(trace["started"])
+                    ended = began.timestamp() + trace["milliseconds"] / 1000
+                except PflowError as error:
+                    lost.append(error)
+                    continue
+                except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                    lost.append(damaged(path, "what it has for the trace is not what pflow writes"))
+                    continue
+            write_trace(target, trace)
+            # Its age is that of the run: it is not the latest because somebody asks for it now.
+            os.utime(target, (ended, ended))
+    return lost
 
 
 def trace_of(record: RunRecord) -> dict[str, Any] | None:
@@ -56,7 +64,7 @@ def trace_of(record: RunRecord) -> dict[str, Any] | None:
         suggestions=(f"To go on with it: pflow resume {run_id}",),
         kind="interrupted",
     )
-    inputs = head["trace"].pop("inputs")
+    inputs = dict(head["trace"].pop("inputs"))
     failed = {"success": False, "error": error.to_dict(), "inputs": inputs}
     return {**head["trace"], "milliseconds": end, **failed, "steps": steps}
 

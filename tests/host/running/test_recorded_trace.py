@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 
@@ -133,6 +135,30 @@ def test_a_killed_run_is_as_old_as_its_last_known_moment(killed, tmp_path):
     made.unlink()  # so that it is made once more, after the other one
     files = TraceFiles(tmp_path / "traces", partial(complete_traces, tmp_path / "runs"))
     assert files.paths() == [later, made]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "no json",
+        "7",
+        '{"inputs": {}}',
+        '{"inputs": {}, "started": "x"}',
+        '{"inputs": 7, "started": "20260101"}',
+    ],
+)
+def test_a_damaged_record_is_named_and_the_others_have_their_traces(killed, bench, tmp_path, head):
+    killed(flow(step("b", "t-end", {"value": 2})))
+    (record,) = (tmp_path / "runs").rglob("*.db")
+    for name in ("bad", "good"):
+        shutil.copy(record, bench.host.paths.state / "runs" / "open" / f"{name}.db")
+    with closing(sqlite3.connect(bench.host.paths.state / "runs" / "open" / "bad.db")) as connection:
+        connection.execute("UPDATE run SET value = ? WHERE name = 'trace'", (head,))
+        connection.commit()
+    names = [path.stem for path in bench.host.traces.paths()]
+    assert ("good" in names, "bad" in names) == (True, False)
+    (warning,) = bench.warnings
+    assert warning.message.startswith("The record of run bad cannot be read: what it ")
 
 
 @pytest.mark.parametrize("place", ["a", "a#2", "a~2", "a#2~3"])
