@@ -212,7 +212,9 @@ class TracedStep:
     def _item(self, index: JSON, item: JSONObject) -> TracedStep:
         state: StepState = "ok"
         if item.get("error") is not None:
-            state = "failed" if self.content.get("error") is None else self.state
+            # An interrupted batch has items that failed before; of those that were open no time is known.
+            is_own = self.state == "interrupted" and item.get("milliseconds", 0) is not None
+            state = "failed" if is_own or self.content.get("error") is None else self.state
         node = {key: self.content.get(key) for key in ("id", "type")}
         written, params = self._written(index).get("item"), item.get("params")
         values = params.values() if isinstance(params, Mapping) else ()

@@ -85,6 +85,8 @@ def run_batch(
         for done in _performed(one, items, batch, run):
             tally.add(done, is_safe=is_safe)
             run.recorder.keep(planned.ref.id, done.index, done.step)
+            if planned.sub:  # nothing else in the record of a run counts such items
+                run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
             run.watcher.items_ended(planned.ref.id, tally.counts)
             run.check()
             message = f"{tally.ended} of {len(items)} items"

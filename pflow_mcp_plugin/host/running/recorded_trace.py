@@ -7,19 +7,14 @@ import os
 import re
 from contextlib import closing, suppress
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, damaged
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, damaged, levels
 from pflow_mcp_plugin.host.trace_files import write_trace
 
 _OPEN = "It was sent, and nobody knows whether it happened"
-_PART = re.compile(r"([^\[#~]*)(?:\[(\d+)\])?(?:#\d+)?(?:~\d+)?")
-"""A part of a place: the id of a node, the index of an item of its batch, a pass,
-and a number if another node was there.
-"""
 
 
 def complete_traces(runs: Path, traces: Path) -> list[PflowError]:
@@ -93,7 +88,8 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
         if isinstance(batch, dict):
             item = re.compile(rf"{re.escape(content['id'])}\[\d+\][^/]*$")
             states = [step.state for step in steps if item.match(step.place)]
-            batch |= {"succeeded": states.count("done"), "failed": states.count("failed")}
+            if states:  # those of workflows are not steps, and the batch counts them itself
+                batch |= {"succeeded": states.count("done"), "failed": states.count("failed")}
     for step in steps:
         if step.state in UNDECIDED:
             _show_open(step, begun)
@@ -103,22 +99,22 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
 def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
     """Show in the trace of a killed run a step of which nobody knows whether it happened."""
     shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
-    above = ""
-    parts = list(takewhile(bool, map(_PART.fullmatch, step.place.split("/"))))
-    for number, found in enumerate(filter(None, parts), 1):
-        node_id = f"{above}{found[1]}"
-        above = f"{node_id}/"
+    way = list(levels(step.place))
+    for level in way:
+        _, node_id, item_and_pass = level
         content = next((it for it in reversed(begun) if it["id"] == node_id), None)
         if content is None:
             return
-        if found[2] is None:
-            if number == len(parts):
+        is_last = level == way[-1]
+        if not item_and_pass.startswith("["):
+            if is_last:
                 content |= {**shown, "details": {**content["details"], "step": step.place}}
             continue
-        # Inside an item, nothing more is known than which of its steps is open.
-        error = shown["error"] if number == len(parts) else f"{step.place}: {_OPEN}"
-        item = {"index": int(found[2]), "offset": content["offset"], "milliseconds": content["milliseconds"]}
-        items = content.setdefault("items", [])
-        items.append({**item, **shown, "error": error})
-        items.sort(key=lambda it: int(it["index"]))
+        index, items = int(item_and_pass[1:].partition("]")[0]), content.setdefault("items", [])
+        if all(it["index"] != index for it in items):  # else its end is known
+            # Inside an item, nothing more is known than which of its steps is open; nor when it began.
+            error = shown["error"] if is_last else f"{step.place}: {_OPEN}"
+            item = {"index": index, "offset": content["offset"], "milliseconds": None}
+            items.append({**item, **shown, "error": error})
+            items.sort(key=lambda it: int(it["index"]))
         return

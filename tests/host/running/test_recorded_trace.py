@@ -13,7 +13,7 @@ from workflow_parts import flow, step
 
 from pflow_mcp_plugin.host.running.recorded_trace import complete_traces, trace_of
 from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, TraceEntry
-from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state
+from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state, traced_steps
 from pflow_mcp_plugin.redaction import REDACTED
 
 SECRET = "planted-4711-secret"
@@ -56,7 +56,8 @@ def test_it_has_the_steps_that_ended_and_the_one_that_was_open(killed):
     assert trace["error"]["suggestions"] == [f"To go on with it: pflow resume {trace['run_id']}"]
 
 
-def test_a_batch_has_the_items_that_ended_and_those_that_were_open(killed, bench, copied):
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_batch_has_the_items_that_ended_and_those_that_were_open(killed, bench, copied, inside):
     @bench.acts("t-some", ["value"], ["value"])
     def some(shared, params):
         if params["value"] == 1:
@@ -65,12 +66,18 @@ def test_a_batch_has_the_items_that_ended_and_those_that_were_open(killed, bench
             copied()
 
     params, batch = {"value": "${item}"}, {"items": [0, 1, 2, 3], "error_handling": "continue"}
-    first = step("a", "t-do", params, batch={"items": [5, 6]})
-    ended, begun = killed(flow(first, step("b", "t-some", params, batch=batch)))["steps"]
+    first, node = step("a", "t-do", params, batch={"items": [5, 6]}), step("b", "t-some", params)
+    if inside:
+        inner = flow({**node, "id": "c"}, inputs={"item": {"type": "any"}})
+        node = step("b", "workflow", {"workflow": inner, "item": "${item}"})
+    trace = killed(flow(first, {**node, "batch": batch}))
+    ended, begun = trace["steps"]
     assert [item["outputs"]["value"] for item in ended["items"]] == [[5, 5], [6, 6]]
     assert [item["index"] for item in begun["items"]] == [0, 1, 2]
     zero, one, two = begun["items"]
-    assert (zero["error"], two["params"]) == (None, {"value": 2})
+    assert (zero["error"], two["params"], two["milliseconds"]) == (None, {"value": 2}, None)
+    states = [item.state for item in traced_steps(trace)[-1].item_steps]
+    assert states == ["ok", "failed", "interrupted"]
     assert "no ones" in one["error"]
     assert "nobody knows" in two["error"]
     assert begun["details"]["batch"].items() >= {"count": 4, "succeeded": 1, "failed": 1}.items()
