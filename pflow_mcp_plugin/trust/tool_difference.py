@@ -38,8 +38,6 @@ _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z]")
 _LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
 """Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
-_DEFAULT = re.compile(r'"default": (?!null\b|false\b|""|0[,}]|\[\]|\{\})')
-"""A default in a schema that is not an empty value."""
 _BLANK = "\u2800"
 """A letter of Braille that looks like a space."""
 _TEXTS = frozenset({"title", "description", "examples", "example", "$comment", "$schema", "$id"})
@@ -122,9 +120,7 @@ def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
         fewer, more = (old, new) if key == "required" else (new, old)
         return not all(any(is_same(it, one) for one in fewer) for it in more)
     is_member = path.rpartition(".")[0].rpartition(".")[2] in _NAMES
-    # A default of something new may direct a use elsewhere.
-    is_harmless = is_member and not _DEFAULT.search(json.dumps(excerpt(new)))
-    return not (old is _ABSENT and (is_harmless or key == "outputSchema" or key in _NAMES))
+    return not (old is _ABSENT and (is_member or key == "outputSchema" or key in _NAMES))
 
 
 def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:

@@ -84,7 +84,7 @@ class _Side:
 
     def inside(self, key: str) -> _Side:
         if key not in self._inside:
-            self._inside[key] = _Side(self.declared.properties.get(key, True), self)
+            self._inside[key] = _Side(self.declared.properties[key], self)
         return self._inside[key]
 
     def item(self, index: int) -> _Side | None:
@@ -110,13 +110,13 @@ class _Side:
 def _of_arguments(
     old: _Side, new: _Side, given: Mapping[str, object], path: str, depth: int
 ) -> Iterator[tuple[str, str]]:
-    for key in dict.fromkeys((*old.declared.properties, *new.declared.properties)):
+    for key in old.declared.properties:
         place = f"{path}.{key}" if path else key
         if key not in new.declared.properties:
             if key in given and new.declared.more is not False:  # else the validator refuses it
                 yield place, f"argument {place} no longer exists"
         elif key not in given:
-            yield from _of_left_out(old, new, key, path, depth)
+            yield from _of_left_out(old, new, key, place, depth)
         elif depth:
             yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
     unnamed = [key for key in given if key not in old.declared.properties]
@@ -136,9 +136,7 @@ def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> I
             yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
 
 
-def _of_left_out(old: _Side, new: _Side, key: str, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    is_known = key in old.declared.properties
-    place = ".".join(filter(None, (path, key * is_known)))  # no name that is new
+def _of_left_out(old: _Side, new: _Side, key: str, place: str, depth: int) -> Iterator[tuple[str, str]]:
     before, after = old.default(key), new.default(key)
     # A default that is not written down is believed to be an empty value.
     is_empty = [it is _ABSENT or any(is_same(it, empty) for empty in _EMPTY) for it in (before, after)]
@@ -154,8 +152,6 @@ def _of_left_out(old: _Side, new: _Side, key: str, path: str, depth: int) -> Ite
         if len(new.seen) > _MOST_LEFT_OUT:
             yield "", "it has too many arguments to compare the defaults of all that are left out"
         yield from _of_arguments(*sides, inner, place, depth - 1)
-    elif not is_known:
-        yield path, f"a new argument{' of ' * bool(path)}{path}, which is left out, has a default"
     else:
         was = "was not stated" if before is _ABSENT else f"was {excerpt(before)!r}"
         # A string would be a text that nobody approved.

@@ -30,8 +30,6 @@ def test_added_and_removed_tools_are_named():
     [
         (attrs.evolve(tool({"a": TEXT}), description="x"), "compatible", ["description"]),
         (tool({"a": TEXT, "b": TEXT}), "compatible", ["inputSchema.properties.b"]),
-        (tool({"a": TEXT, "b": {**TEXT, "default": ""}}), "compatible", ["inputSchema.properties.b"]),
-        (tool({"a": TEXT, "b": {**TEXT, "default": "x"}}), "breaking", ["inputSchema.properties.b"]),
         (tool({}), "breaking", ["inputSchema.properties.a"]),
         (tool({"a": TEXT}, ["a"]), "breaking", ["inputSchema.required"]),
         (tool({"a": {"type": "integer"}}), "breaking", ["inputSchema.properties.a.type"]),

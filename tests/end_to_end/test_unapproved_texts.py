@@ -123,10 +123,8 @@ def _with(old: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 CLOSE, NEEDY, NARROW, ARCHIVE, HIDES, WEIRD = FIRST
-CLOSED = upgraded(CLOSE)
-CLOSED["inputSchema"]["properties"][f"{TEXT} 1"]["default"] = ""  # another one would stop every use
 LAST = [
-    CLOSED,
+    upgraded(CLOSE),
     _with(NEEDY, required=[TEXT]),
     _with(
         NARROW,

@@ -10,8 +10,7 @@ from pflow_mcp_plugin.trust.tool_use import ToolUse
 from pflow_mcp_plugin.types import ToolRecord
 from tests.data.server_upgrades import upgrades
 
-MOST_NEEDLESS = 0.11
-"""Of the 17 in 157, 14 leave out a new argument whose default is a new version of the server's API."""
+MOST_NEEDLESS = 0.05
 
 
 def uses():
