@@ -188,22 +188,23 @@ def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
     That holds for names that other processes take at the same moment, except where the file system has no
     hard links. A folder may replace an empty one.
     """
-    if not overwrite and (made.is_symlink() or not made.is_dir()):
-        try:
-            os.link(made, target, follow_symlinks=False)
-        except FileExistsError:
-            raise
-        except (OSError, NotImplementedError) as error:
-            if os.path.lexists(target):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
-        else:
-            try:
-                return made.unlink()
-            except OSError:
-                target.unlink()
-                raise
-    made.replace(target)
-    return None
+    if overwrite or (made.is_dir() and not made.is_symlink()):
+        made.replace(target)
+        return
+    try:
+        os.link(made, target, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError) as error:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        made.replace(target)
+        return
+    try:
+        made.unlink()
+    except OSError:
+        target.unlink()
+        raise
 
 
 def temporary_name(target: Path) -> Path:

@@ -170,18 +170,20 @@ class RequestLimits:
         reply, call = _Reply(send, listens=seconds is None), None
         if seconds is not None:
             limit.deadline = anyio.current_time() + seconds
-        with limit:
-            body = await self._body(scope, receive, reply)
-            if body is not None:
-                # The application gets the body that was read, and then whatever follows.
-                messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        try:
+            with limit:
+                body = await self._body(scope, receive, reply)
+                if body is not None:
+                    # The application gets the body that was read, and then whatever follows.
+                    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-                async def replay() -> Message:
-                    return messages.pop() if messages else await receive()
+                    async def replay() -> Message:
+                        return messages.pop() if messages else await receive()
 
-                call = self._begin(scope, reply.read(body), limit)
-                await self.app(scope, replay, reply)
-        cancelled = call is not None and self._calls.pop(call, None) is None
+                    call = self._begin(scope, reply.read(body), limit)
+                    await self.app(scope, replay, reply)
+        finally:
+            cancelled = call is not None and self._calls.pop(call, None) is None
         if not limit.cancelled_caught:
             return
         if cancelled:
