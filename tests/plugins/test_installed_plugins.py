@@ -67,13 +67,6 @@ def test_a_preset_package_is_found_added_synced_run_and_removed(environment, pfl
     assert pflow("mcp", "list")[1]["data"] == []
 
 
-def test_its_own_tests_pass_at_once(environment, installed):
-    installed("acme_preset")
-    done = environment.run("pytest", "-q", "-p", "no:cacheprovider", HERE / "acme_preset")
-    assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
-
-
 def test_the_template_package_is_what_new_preset_writes(pflow, tmp_path):
     code, written, _ = pflow("mcp", "new-preset", "acme-tickets", tmp_path / "acme")
     assert code == 0
