@@ -68,6 +68,10 @@ class EarlierSteps:
         """Whether an earlier step is a failed item, or has failed one, that runs again."""
         return step.number in self._repeated
 
+    def never_came(self) -> list[RecordedStep]:
+        """Return the failed items that were to run again, and did not come: an earlier one succeeds now."""
+        return [it for steps in self._again.values() for it in steps if self.repeats(it)]
+
     def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
         """Return the earlier step that did the same, if it is not taken yet; else the one to repeat.
 

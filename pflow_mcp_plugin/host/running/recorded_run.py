@@ -243,6 +243,8 @@ class RecordedRun:
         if record is None:
             return []
         try:
+            if not error:
+                record.change(self.earlier.never_came(), "failed")
             undecided = record.end(self.redacted(error.message) if error else "")
         except PflowError as failure:
             record.close()

@@ -163,6 +163,13 @@ class EarlierRun:
         decided.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
+        for number, (step, decision) in enumerate(found):
+            if any(step is other and decision != it for other, it in found[:number]):
+                raise PflowError(
+                    f"There are two decisions about {step.place}",
+                    suggestions=("Decide once about each step",),
+                    kind="usage",
+                )
         outputs = [_outputs(step, it) for step, it in found]
         for (step, decision), written in zip(found, outputs, strict=True):
             state = _STATES[decision.choice]

@@ -269,11 +269,14 @@ class RunRecord:
         return bool(found)
 
     def change(self, steps: Iterable[RecordedStep], state: State) -> None:
-        """Change the state of steps in the record, and nothing of what they returned."""
+        """Change the state of steps in the record, and nothing of what they returned.
+
+        What failed has no place in the run any more then.
+        """
         with self._transaction() as execute:
             for step in steps:
-                step.state = state
-                execute("UPDATE step SET state = ? WHERE number = ?", (state, step.number))
+                step.state, step.routed = state, False
+                execute("UPDATE step SET state = ?, routed = 0 WHERE number = ?", (state, step.number))
 
     def put_entry(self, entry: TraceEntry) -> int:
         """Write a step's row in the record, with what the trace shows of it; return the row's number."""

@@ -209,7 +209,7 @@ class RequestLimits:
             case {"method": "notifications/cancelled", "params": {"requestId": int() | str() as number}}:
                 if found := self._calls.pop((owner, session, number), None):
                     found.cancel()
-            case {"id": int() | str() as number}:
+            case {"id": int() | str() as number} if (owner, session, number) not in self._calls:
                 self._calls[owner, session, number] = limit
                 return owner, session, number
         return None
@@ -257,7 +257,7 @@ class _Reply:
 
     @property
     def _is_json(self) -> bool:
-        return not (self._listens or progress_token_from_params(self._request.get("params")))
+        return not self._listens and progress_token_from_params(self._request.get("params")) is None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

@@ -97,6 +97,16 @@ def test_only_what_failed_an_item_runs_again_not_what_it_handled(bench, sent, re
     assert sent == [*before, "fin-c"]
 
 
+def test_failed_items_that_a_run_no_longer_comes_to_are_failed_no_more(bench, sent, resumed):
+    one = then_last(error_handling="continue")["nodes"][0]
+    failed = bench.run_failing({1: NO}, flow(one, {**one, "id": "again", "when": "all.failed > `0`"}))
+    assert (failed.error, sent) == (None, [0, 2, 3, 0, 2, 3])
+    assert resumed(failed.run_id, "--only-failed").error is None
+    with pytest.raises(PflowError, match="There is no run"):
+        resumed(failed.run_id, "--only-failed")
+    assert sent == [0, 2, 3, 0, 2, 3, 1]
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_what_follows_failed_items_follows_again_with_what_they_return_then(bench, sent, resumed, inside):
     one, *others = then_last(error_handling="continue")["nodes"]
@@ -131,6 +141,8 @@ def test_an_unknown_item_ends_the_run_with_4_whether_or_not_others_failed(
     assert [it["step"] for it in failed.error.details["undecided"]] == ["all[1]"]
     bench.failing = {}
     assert resumed().exit_code == 4
+    with pytest.raises(PflowError, match=r"two decisions about all\[1\]"):
+        resumed("--assume-not-done", "all[1]", "--skip", "all[1]")
     assert resumed("--assume-not-done", "all[1]").error is None
     assert sent[-2:] == [1, "last"]
     assert len(sent) == 5 - len(others)  # items that failed are kept

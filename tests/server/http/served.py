@@ -143,7 +143,7 @@ def modern_call(tool: str) -> dict[str, Any]:
         f"{name}protocolVersion": "2026-07-28",
         f"{name}clientInfo": {"name": "tests", "version": "1"},
         f"{name}clientCapabilities": {},
-        "progressToken": 1,
+        "progressToken": 0,
     }
     return request("tools/call", {"name": tool, "arguments": {}, "_meta": meta})
 
