@@ -268,11 +268,13 @@ class RunRecord:
             (found,) = execute("SELECT outputs IS NULL FROM step WHERE number = ?", (step.number,)).fetchone()
         return bool(found)
 
-    def change(self, steps: Iterable[RecordedStep], state: State) -> None:
+    def change(self, steps: Sequence[RecordedStep], state: State) -> None:
         """Change the state of steps in the record, and nothing of what they returned.
 
         What failed has no place in the run any more then.
         """
+        if not steps:  # nearly always: no transaction for nothing
+            return
         with self._transaction() as execute:
             for step in steps:
                 step.state, step.routed = state, False
