@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import taken_options, workflow_run_options, workflows
 from pflow_mcp_plugin.host.cli.output import table_report
@@ -38,6 +38,7 @@ from pflow_mcp_plugin.host.running.run_record import (
 from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
+from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -107,7 +108,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
             return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
         earlier.decide(_decisions(options))
         if options["dry_run"]:
-            return _steps_report(host, earlier, only_failed=options["only_failed"])
+            return _steps_report(host, earlier, options)
         folder = earlier.head["folder"]
         if folder and Path(folder).is_dir():
             os.chdir(folder)  # files in params are relative to it
@@ -128,10 +129,7 @@ def _resumed(
     detail: Detail | None,
     options: Mapping[str, Any],
 ) -> Report:
-    place, document = earlier.place, earlier.workflow
-    if options["workflow"]:
-        place = place_of(host, options["workflow"])
-        document = find_workflow(host, options["workflow"])
+    place, document = _workflow_now(host, earlier, options)
     runner = host.runner.at(place).with_options(_options(earlier, options))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):
@@ -142,6 +140,14 @@ def _resumed(
     earlier.only_failed = options["only_failed"]
     how = partial(runner.run_compiled, compiled, values, resumed=earlier)
     return run_report(host, compiled, how, detail, options["timeout"])
+
+
+def _workflow_now(
+    host: EmbeddedHost, earlier: EarlierRun, options: Mapping[str, Any]
+) -> tuple[WorkflowPlace, JSONObject]:
+    if named := options["workflow"]:
+        return place_of(host, named), find_workflow(host, named)
+    return earlier.place, earlier.workflow
 
 
 def _options(earlier: EarlierRun, options: Mapping[str, Any]) -> RunOptions:
@@ -221,11 +227,14 @@ def _list_report(host: EmbeddedHost) -> Report:
     return table_report(data, _RUNS, rows, "There is no run to resume")
 
 
-def _steps_report(host: EmbeddedHost, earlier: EarlierRun, *, only_failed: bool) -> Report:
+def _steps_report(host: EmbeddedHost, earlier: EarlierRun, options: Mapping[str, Any]) -> Report:
     known: EarlierSteps | None = None
-    if only_failed:  # only the workflow tells which failures an edge handled, and what follows
-        compiled = host.runner.at(earlier.place).compile(earlier.workflow, earlier.head["name"])
-        known = EarlierSteps(earlier.steps, compiled, only_failed=True)
+    # Only the workflow tells which failures an edge handled, and what follows what runs again.
+    if options["only_failed"] or options["rerun"] or options["workflow"]:
+        place, document = _workflow_now(host, earlier, options)
+        with locating(place.file):
+            compiled = host.runner.at(place).compile(document, earlier.head["name"])
+        known = EarlierSteps(earlier.steps, compiled, only_failed=options["only_failed"])
     then = [(step, _then(step, known)) for step in earlier.steps]
     data = [{**step.to_dict(), "then": what} for step, what in then]
     rows = [(it.place, it.type, it.state, what, abbreviated(it.shown, _LONGEST)) for it, what in then]

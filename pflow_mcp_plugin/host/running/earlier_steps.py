@@ -3,8 +3,8 @@
 One is matched by what it does, its `identity`, and by how often the same was done before; where it stands in
 the workflow only decides between equals. So a workflow may be edited before its run is resumed. A step that
 may do harm is not begun while a recorded one of the same type has no counterpart that may still come: it
-could be the same, renamed or changed. What follows a batch whose failed items run again is forgotten: it had
-other inputs, and answers only for a step that does the same.
+could be the same, renamed or changed. What follows a step that is run again on purpose, or failed items that
+run again, is forgotten: it had other inputs, and answers only for a step that does the same.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ class EarlierSteps:
             if _without_pass(it.place).endswith("]") or it.action not in routed.get(it.node, ())
         }
         changed: defaultdict[str, set[str]] = defaultdict(set)  # the nodes after those, by the place around
-        for around, name in {it[:2] for step in steps if self.repeats(step) for it in levels(step.place)}:
+        again = (it for it in steps if self.repeats(it) or (it.reruns and it.state == "not sent"))
+        for around, name in {it[:2] for step in again for it in levels(step.place)}:
             changed[around] |= self._after.get(name, set())
         self.changed = [
             step
             for step in steps
             if step.state == "done" and any(it[1] in changed.get(it[0], ()) for it in levels(step.place))
         ]
-        """What was done after an item that runs again; it answers for what does the same."""
+        """What was done after a step or an item that runs again; it answers for what does the same."""
         forgotten = {step.number for step in self.changed}
         for step in steps:
             answers = step.state in ("done", "skipped") or (step.state == "failed" and step.routed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import partial
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -88,7 +89,7 @@ def _answered(
     error = PflowError(
         text,
         details={"step": place, "question": question, "choices": list(choices), "preview": shown},
-        suggestions=(f"Answer{one} and go on: pflow resume {run.run_id} --answer {place}=VALUE",),
+        suggestions=(f"Answer{one} and go on: pflow resume {run.run_id} --answer {quote(f'{place}=VALUE')}",),
         ran="not ran",
     )
     if step is None or not step.asks(error):

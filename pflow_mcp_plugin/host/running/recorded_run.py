@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -433,8 +434,8 @@ def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
     """Return the suggestions of the error that stops a recorded run at an open step: how to decide on it."""
     one = steps[0].place
     return (
-        f"If {one} happened: pflow resume {run_id} --assume-done {one}=RESULT",
-        f"If it did not: pflow resume {run_id} --assume-not-done {one}",
+        f"If {one} happened: pflow resume {run_id} --assume-done {quote(f'{one}=RESULT')}",
+        f"If it did not: pflow resume {run_id} --assume-not-done {quote(one)}",
     )
 
 
@@ -449,7 +450,7 @@ def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep])
         f"nothing has done the same so far: {_named(earlier)}",
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
-            f"If it is not: pflow resume {run_id} --forget {earlier[0].place}",
+            f"If it is not: pflow resume {run_id} --forget {quote(earlier[0].place)}",
             "If it is the same, write it as it was",
         ),
         ran="not ran",

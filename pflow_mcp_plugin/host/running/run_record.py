@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, Self, get_args
 
 import attrs
@@ -255,8 +256,8 @@ class RunRecord:
                 f"{step.place} was done, and the record does not have what it returned",
                 details={"step": step.to_dict()},
                 suggestions=(
-                    f"If you know it: {resume} --assume-done {step.place}=RESULT",
-                    f"To do it again: {resume} --rerun {step.place}",
+                    f"If you know it: {resume} --assume-done {quote(f'{step.place}=RESULT')}",
+                    f"To do it again: {resume} --rerun {quote(step.place)}",
                 ),
                 ran="not ran",
             ) from error

@@ -139,6 +139,7 @@ def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resum
     shorter = mended(in_batch(["b", "c", "d"], parallel=parallel))
     report = resumed(*shorter)
     assert (sent, report.error.details["unmatched"][0]["step"]) == (["a", "b", "c"], "all[0]")
+    assert report.error.suggestions[0].endswith("--forget 'all[0]'")  # which zsh would take for a pattern
     assert resumed(*shorter, "--forget", "all[0]").error is None
     assert sent == ["a", "b", "c", "d"]
 
@@ -156,6 +157,22 @@ def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):
     bench.run_failing({"b": NO}, sending("a", "b"))
     assert resumed("--rerun", "s-a").error is None
     assert sent == ["a", "a", "b"]
+
+
+def test_what_follows_a_step_that_is_repeated_follows_again_where_it_gets_something_else(
+    bench, sent, resumed, mended
+):
+    @bench.acts("t-count", (), ["n"])
+    def count(shared, params):
+        shared["n"] = len(sent)
+
+    steps = [("tell", "${count.n} sent"), ("same", "same"), ("b", "b")]
+    workflow = flow(step("count", "t-count"), *(step(name, "t-send", {"value": it}) for name, it in steps))
+    bench.run_failing({"b": NO}, workflow)
+    shown = resumed("--rerun", "count", "--dry-run", *mended(workflow)).data["steps"]
+    assert [it["then"] for it in shown] == ["run", "run if changed", "run if changed", "run"]
+    assert resumed("--rerun", "count").error is None
+    assert sent == ["0 sent", "same", "2 sent", "b"]
 
 
 def test_inputs_are_those_of_the_run_unless_others_are_given_and_secret_ones_are_not_kept(
