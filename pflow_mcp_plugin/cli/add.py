@@ -31,12 +31,12 @@ _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click 
 
 
 _TRANSPORT = "For a URL write --type http or --type sse; for a command write it after --"
-_SCOPE = "Servers are those of the user; those of a project stand in its .mcp.json (pflow --project)"
+_SCOPE = "Servers are added for the user; those of a project are in its .mcp.json (pflow --project)"
 _OF_OTHERS = {"-t": _TRANSPORT, "--transport": _TRANSPORT, "-s": _SCOPE, "--scope": _SCOPE} | {
     "--command": "Write the command after --, as in: pflow mcp add NAME -- COMMAND ARGS...",
     "--url": "Write the URL after the name, as in: pflow mcp add NAME URL",
 }
-"""What to write for the options that other programs have."""
+"""What to write instead of options that other programs have."""
 
 
 class _AddCommand(click.Command):
@@ -65,7 +65,7 @@ class _AddCommand(click.Command):
 @click.option(
     "--input", "-i", "inputs", multiple=True, metavar="NAME=VALUE", help="A value that a preset needs."
 )
-@click.option("--name", default="", help="Name of a preset's server, if not that of the preset.")
+@click.option("--name", default="", help="Name of a preset's server; by default that of the preset.")
 @startup_timeout
 @click.option("--replace", is_flag=True, help="Replace servers of the same names.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
@@ -186,7 +186,7 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     if server.command and not starting:  # otherwise starting it reports the same
         from pflow_mcp_plugin.presets.server_program import advise
 
-        missing = advise(server)  # it may well be installed later
+        missing = advise(server)  # it may be installed later
         if missing:
             program, _, arguments = server.command.partition(" ")
             if arguments:

@@ -52,7 +52,7 @@ def diff(host: Host, server: str | None) -> Report:
                 # The launch of the current config counts, even if it was not synced since.
                 launch = current_launch(host, name)
                 if same(pinned.launch, launch) and not same(synced.launch or {}, launch):
-                    note = f"its launch is approved, and was not synced yet (run: pflow mcp sync {name})"
+                    note = f"its launch is approved, but not synced yet (run: pflow mcp sync {name})"
                 else:
                     comparison = approvals.compare(pinned, attrs.evolve(synced, launch=launch))
         except PflowError as error:

@@ -69,7 +69,7 @@ def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     def allowed(server: str, tool: str) -> bool:
         return server in filters and filters[server].allows(tool)
 
-    # The node types that names of tools look like; few names look like anything but themselves.
+    # Node types that a tool's name could be mistaken for; few names look like any other.
     named = (tool for server in names for tool in tool_checks.readable_names(known, server))
     imitated = set()
     for look in {reading.replace("_", "-") for tool in named for reading in readings(tool)}:

@@ -1,4 +1,4 @@
-"""`pflow mcp auth | logout`: who is signed in where, and how that ends; starts no server."""
+"""`pflow mcp auth | logout`: shows who is signed in where, and signs out; starts no server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NOTHING = "No server has auth, and nobody is signed in. Sign in: pflow mcp logi
 def auth(host: Host, name: str | None) -> Report:
     """Show who is signed in where: with which scopes, and until when. Never shows a token.
 
-    For servers with other credentials, it shows of which kind they are, and whether their variables are set.
+    For servers with other credentials, it shows their kind, and whether their variables are set.
     """
     from pflow_mcp_plugin.cli.server_access import access_to, stored_sign_ins, unused_sign_ins
 
@@ -155,7 +155,7 @@ class EndedSignIn:
             url = display.url(found.server_url, widely=True)
             yield f"Signed out of server {name}: {url}, with {found.issuer}"
         if self.outcome.reason:
-            yield f"  ! its tokens were not revoked: {self.outcome.reason}; they are good until they expire"
+            yield f"  ! its tokens were not revoked: {self.outcome.reason}; they stay valid until they expire"
 
 
 def sign_out_of(

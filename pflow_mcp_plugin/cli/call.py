@@ -37,11 +37,11 @@ pflow mcp call --stdio 'uvx mcp-server-time' get_current_time timezone=UTC"""
 _LENT = "ad-hoc"
 """The name of a server that is used for one call without being configured."""
 _ARGS, _OF_HOST = "--args", "--params"
-"""The option for arguments as JSON, and the host's name of it."""
+"""The option for arguments as JSON, and the host's name for it."""
 
 
 class _CallCommand(click.Command):
-    """Completes what the tools take: which flags there are, only they say."""
+    """Completes servers, tools and their arguments; which flags there are depends on the tool."""
 
     def complete_words(self, words: Sequence[str], incomplete: str, *, obj: Host) -> Sequence[Suggestion]:
         from pflow_mcp_plugin.contract import Suggestion
@@ -85,7 +85,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
     after the word `then`.
 
     `--stdio COMMAND TOOL` and `URL TOOL` use a server that is not configured, for this call only; without
-    TOOL they list its tools. Options of the server stand before them.
+    TOOL they list its tools. The server's options come before them.
     """
     host: Host = ctx.obj
     flags = server_input.Flags(**options)
@@ -99,7 +99,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
             message = f"{kept[0]}: a workflow cannot use a server that is not configured"
             raise PflowError(message, suggestions=("First run: pflow mcp add NAME ...",), kind="usage")
     elif flags != server_input.Flags():
-        step = "Put them before --stdio COMMAND or URL; a tool's own flags stand after it"
+        step = "Put them before --stdio COMMAND or URL; a tool's own flags come after it"
         raise PflowError("A configured server takes no such options", suggestions=(step,), kind="usage")
     # Without the word `call`, a mistyped command of the group must not run a tool of that name.
     alone = (ctx.info_name or "").split()[-1:] == ["call"]
@@ -129,8 +129,8 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
 def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterator[Callable[[str], str]]:
     """Lend a server that is not configured to one `pflow mcp call`; its config and tools are gone afterwards.
 
-    Whoever typed its command or URL has approved it. Yields what puts that in place of the server's name into
-    the commands that a text suggests.
+    Whoever typed its command or URL has approved it. Yields a function that replaces the server's name by it
+    in the commands that a text suggests.
     """
     from tempfile import TemporaryDirectory
 
@@ -170,7 +170,7 @@ def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterat
 
 
 def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
-    """Return the tool to call that words begin with, or the tools of a server if its help is asked for."""
+    """Return the tool that the words begin with, or the tools of a server if its help is asked for."""
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
     if not names or not names[0].strip():
         message = "Name a server and one of its tools first"
@@ -217,7 +217,7 @@ def _tool_first(words: Sequence[str]) -> Sequence[str]:
 
 
 def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[str]:
-    """Return a call's words with server and tool apart where the first, such as `SERVER.TOOL`, names both."""
+    """Return a call's words, the first split into server and tool if it names both, as `SERVER.TOOL` does."""
     first, *rest = words or ("",)
     store = server_store(host)
     server, dot, tool = first.partition(".")

@@ -48,14 +48,14 @@ _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at,
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Add the servers to this file and leave the rest of it; FILE.bak keeps the previous version.",
+    help="Add the servers to this file and keep the rest of it; FILE.bak keeps the previous version.",
 )
 @click.pass_obj
 def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, output: Path | None) -> Report:
     """Print servers, all or those named, as the config of another client.
 
-    Variables are written as references in the client's syntax, never as their values. What the client
-    cannot say is listed.
+    Variables are written as references in the client's syntax, never as their values. What the client's
+    format cannot express is listed.
     """
     chosen = client(client_name)
     plan = transfer_plans.plan_export(chosen, _tables(server_store(host), names))
@@ -120,7 +120,7 @@ def _warn(host: Host, plan: ExportPlan) -> None:
     for server in plan.servers:
         path = server_schema.server_path(server.name)
         for lost in server.lost:
-            host.report(advice(path, f"{plan.client.title} cannot say {server.name}.{lost}"))
+            host.report(advice(path, f"{plan.client.title} cannot express {server.name}.{lost}"))
         for field in server.literals:
             step = "Keep it in a variable: pflow settings set NAME -"
             message = f"The secret {field} of {server.name} is exported in plain text, as it is in the config"
@@ -139,7 +139,7 @@ def set_up_client(
 ) -> Report:
     """Set up a client for the server that a command line of `pflow mcp serve` describes.
 
-    What belongs into the client's config is returned, or with `install` put there; with `force`, even in
+    What belongs in the client's config is returned, or with `install` put there; with `force`, even in
     place of another server. Where it belongs goes to stderr, unless `quiet`.
     """
     host: Host = context.obj
@@ -232,7 +232,7 @@ def _server(context: click.Context) -> dict[str, Any]:
     program = (str(script),) if os.access(script, os.X_OK) else module
     words = (*program, "mcp", "serve", *_words(context))
     command, *args = (word.replace("${", "$${") for word in words)
-    # Its PATH would be short too: a server that npx starts needs node, and a shell node any program.
+    # Its PATH would be short too: a server that npx starts needs node, and shell nodes may need any program.
     folders = [path for path in dict.fromkeys(os.get_exec_path()) if Path(path).is_absolute()]
     env = {"PATH": os.pathsep.join(filter(os.path.isdir, folders))}
     home = os.environ.get("PFLOW_HOME")

@@ -99,7 +99,7 @@ def workflows_and_files(
 
 
 def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a word of a `pflow mcp` command as the name of a folder, which the shell does."""
+    """Complete a word of a `pflow mcp` command as the name of a folder; the shell lists them."""
     return [CompletionItem(incomplete, type="dir")]
 
 

@@ -68,7 +68,7 @@ def remove(host: Host, names: tuple[str, ...]) -> Report:
     """Remove servers: their config, their synced tools, what was approved of them, and their sign-ins."""
     wanted, store = list(dict.fromkeys(names)), server_store(host)
     for name in wanted:  # if one of them is not there, or is that of a project, none is removed
-        # Of a server that was deleted from the config by hand, the tool file is left.
+        # A server that was deleted from the config by hand still has its tool file.
         if name not in catalog(host).servers() or name in store.project_folders():
             store.require_own(name)
     reports = [_removed(host, name) for name in wanted]
@@ -84,7 +84,7 @@ def remove(host: Host, names: tuple[str, ...]) -> Report:
 def _removed(host: Host, name: str) -> Report:
     """Remove a server's config, its tool file, its pins, and its sign-in unless another server uses it."""
     store = server_store(host)
-    sign_ins = _sign_ins(host)  # whose they are is known as long as the server is configured
+    sign_ins = _sign_ins(host)  # before the removal: the config says which are its sign-ins
     warnings: list[Problem] = []
 
     def unconfigure() -> bool:
@@ -175,7 +175,7 @@ def _copy(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def _edited(copy: Path, path: Path) -> list[Problem]:
-    """Open the config's copy in an editor until it has no mistakes, or the user leaves them; return these.
+    """Open the config's copy in an editor until it has no mistakes; return those that the user leaves in it.
 
     What is not TOML is refused.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Build from the host the server store that `pflow mcp` commands work with; report what it warns of."""
+    """Return the host's server store; report its warnings."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -28,17 +28,17 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Build from the host the catalog of synced tools that `pflow mcp` commands work with."""
+    """Return the host's catalog of synced tools."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Build from the host the pins that `pflow mcp` commands work with: what was approved of each server."""
+    """Return the host's pins: what was approved of each server."""
     return servers(host.paths).pins
 
 
 def open_pool(host: Host) -> Pool:
-    """Build from the host, which reports its warnings, the pool that `pflow mcp` commands use and close."""
+    """Return a new pool, which the caller closes; the host reports its warnings."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -50,9 +50,9 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """From the host's paths, approve the launches of servers that a `pflow mcp` command wrote or showed.
+    """Approve the launches of servers that a `pflow mcp` command wrote or showed.
 
-    Those in `new` had free names: nothing is left to them of a former server of that name.
+    The names in `new` were free: what is left of former servers with these names is deleted first.
     """
     for name in new:
         _forget_former(host, name)
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Build from the host, for any `pflow mcp` command, the identity of a server's present launch."""
+    """Return the identity of a server's current launch."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,14 +81,14 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete what the host's folders keep of a server's stderr, for any `pflow mcp` command."""
+    """Delete the stderr files of a server."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:
-    """Build from the host what looks up variables for `pflow mcp` commands: environment, then settings."""
+    """Return what looks up variables: in the environment, then in the host's settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

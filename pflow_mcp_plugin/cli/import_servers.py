@@ -108,7 +108,7 @@ def import_servers(
         **done,
         "servers": [_server_data(each, moved=moved) for each in plan.servers],
         "secrets": "settings" if moved else "kept" if plan.secrets else "none",
-        # What the servers need and nothing gives a value.
+        # Variables that the servers need and that have no value.
         "variables_to_set": [
             name for name in dict.fromkeys(plan.variables()) if name not in os.environ and name not in kept
         ],
@@ -138,7 +138,7 @@ def _read(source: str, client_name: str) -> list[FileContent]:
 
 
 def _is_taken(host: Host, name: str, value: str) -> bool:
-    """Whether the variable of an imported secret has another value: the environment precedes settings."""
+    """Whether an imported secret's variable has another value; the environment overrides the settings."""
     if name in os.environ:
         return os.environ[name] != value
     place = host.settings.names().get(name) if host.settings else None

@@ -28,7 +28,7 @@ def is_interactive() -> bool:
 
 
 def tell(text: str) -> None:
-    """Tell the person at the terminal something beside a command's report: printable, on standard error."""
+    """Print a message for the person at the terminal, on standard error, beside a command's report."""
     click.echo(printable(text), err=True)
 
 
@@ -64,7 +64,7 @@ def _open(url: str) -> None:
 
 
 def read_hidden_line(ask: Callable[[], object]) -> str:
-    """Return what the person at the terminal types or pastes, unseen; empty at the end of input.
+    """Return what the person at the terminal types or pastes, without echo; empty at the end of input.
 
     `ask` prompts for it, once input is hidden: people may paste the line as soon as they are asked.
     """

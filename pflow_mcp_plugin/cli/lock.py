@@ -142,7 +142,7 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
 
 
 def _refuse_unapproved(known: Servers, used: Used) -> None:
-    """Refuse to lock tools as nobody approved them: a lock file approves them for a whole team."""
+    """Refuse to lock tools that nobody approved as they are: a lock file approves them for a whole team."""
     unapproved = [
         Problem(
             message=f"Tool {one_line(record.tool.name)} of server {server} is not approved as it is now",

@@ -59,7 +59,7 @@ def presets(host: Host, words: tuple[str, ...]) -> Report:
     if not found:
         nothing = f"No preset contains {' '.join(words)}. See all: pflow mcp presets"
         return Report(data=data, text=nothing if words else "No presets")
-    # A server's program stands for what it needs.
+    # The name of a server's program tells what must be installed.
     cells = [
         (it.preset.name, PurePath(it.preset.command).name or it.preset.transport, it.preset.description)
         for it in found

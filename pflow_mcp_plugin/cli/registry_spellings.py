@@ -50,7 +50,7 @@ def add_mcp(
     if words:
         given = server_input.read([server, *words], flags)
     else:
-        server_input.refuse_flags(flags, "a socket that pflow starts no server for")
+        server_input.refuse_flags(flags, "a socket without a command to start its server")
     own: dict[str, JSON] = {"type": transport} if transport else {}
     own |= {"path": path} if path else {}
     own |= {"tools": {"allow": [*tools]}} if tools else {}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.server.pflow_server import ServingOptions
 
 _NO_SHELL = Problem(
-    message="This node runs programs or code, which this server is not to do",
+    message="This node runs programs or code, which this server does not allow",
     suggestion="Use other nodes, or ask the user: the server was started with --no-shell, or `[serve]` in "
     "mcp-servers.toml says no_shell",
     kind="validation",
@@ -130,7 +130,7 @@ class _ServeCommand(click.Command):
 @click.option(
     "--allow-decisions",
     is_flag=True,
-    help="Let clients that resume a run say what became of steps of which nobody knows.",
+    help="Let clients that resume a run say what became of steps whose outcome is unknown.",
 )
 @click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file, at each run.")
 @click.option(
@@ -256,7 +256,7 @@ def serve(
     from pflow_mcp_plugin.server.offer import Offer
     from pflow_mcp_plugin.telemetry.provider import tracer
 
-    inherited = taken_token()  # over standard input and output, too: no node is to find it
+    inherited = taken_token()  # even without --http: no node may find it
     tracer()  # set up before the first request: its span is made by the SDK
     # The program turns garbage collection down for commands that end soon; what is loaded by now stays.
     gc.freeze()
@@ -384,7 +384,7 @@ def _serve_http(
 
 
 def _token_check(host: Host, options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
-    """Return what `pflow mcp serve --http` checks tokens by, and the token it made for that, if any."""
+    """Return the token check of `pflow mcp serve --http`, and the token that was made for it, if any."""
     import secrets
 
     from pflow_mcp_plugin.server.http import request_tokens

@@ -1,4 +1,4 @@
-"""Access to servers: by which credentials each is reached, and whether they are there; asks none of them."""
+"""Access to servers: the credentials for each, and whether they are there; contacts no server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name an
 
 @attrs.frozen(kw_only=True)
 class StoredSignIns:
-    """For access to servers with `auth` of type `oauth`: those servers, and the sign-ins stored here.
+    """The servers with `auth` of type `oauth`, and the stored sign-ins.
 
     `servers` are expanded as far as their sign-in needs it; `failures` say why others could not be.
     """
@@ -54,14 +54,14 @@ class StoredSignIns:
         return [name for name, server in self.servers.items() if entry in self.of(server)]
 
     def of_name(self, name: str) -> list[StoredSignIn]:
-        """Return what gives access to a server by `oauth`, and the sign-ins under its name that give none."""
+        """Return the sign-ins that a server uses, and those under its name that no server uses."""
         own = self.of(self.servers[name]) if name in self.servers else []
         former = [entry for entry in self.entries if entry.sign_in and entry.sign_in.server == name]
         return list(dict.fromkeys([*own, *(entry for entry in former if not self.users(entry))]))
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return by which sign-ins the servers are accessed, and which servers need one; no server is asked."""
+    """Return the stored sign-ins and the servers that need one; contacts no server."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}

@@ -128,7 +128,7 @@ def logs(host: Host, name: str, *, every: bool) -> Report:
     return Report(
         data=data,
         text=f"No stderr of server {name} is kept. pflow keeps it, in {folder},\n"
-        "when the server fails and the error shows only a part of it; a few lines stand in the error.\n"
+        "when the server fails and the error shows only a part of it; a few lines are in the error.\n"
         f"To see whether the server starts: pflow mcp test {quote(name)}; "
         "to see failed runs: pflow trace list --failed",
     )

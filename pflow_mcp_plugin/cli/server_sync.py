@@ -55,8 +55,8 @@ def sync_servers(
     """Ask servers for their tools, and the user about what was found; return what is shown of it.
 
     Raises `McpError` if a named server is not configured; then nothing was started. By default, the servers
-    are those in the lock file, of which nothing is stored that differs from it, or every enabled one. With
-    `shown`, the user has seen, and by that approved, what is started.
+    are those in the lock file, or every enabled one; with a lock file, nothing that differs from it is
+    stored. With `shown`, the user has seen, and thereby approved, what is started.
     """
     store, known = server_store(host, duplicates=True), catalog(host)
     chosen = list(names or (lock.servers if lock else ()))
@@ -246,7 +246,7 @@ def _report(results: Sequence[Synced]) -> Report:
     if failed:
         steps: dict[str, None] = {}
         for server, failure in failed:
-            # Only these say what to do; of other failures, a test shows more.
+            # Only these name the next step; for other failures, a test shows more.
             says_more = failure.exit_code == 2 or failure.details.get("login")
             own = failure.suggestions if says_more else ()
             steps |= dict.fromkeys(own or [f"Run: pflow mcp test {server}"])
@@ -273,7 +273,7 @@ def _table(results: Sequence[Synced]) -> Table:
             heads.append([(f"{synced.server}: failed: {message}", "bad")])
             below[number] = [f"  {line}" for line in (*more, *map(one_line, error.suggestions))]
             continue
-        # What a server names is in many of these lines, and must not look like further ones.
+        # Many of these lines contain a server's own text, which must not look like further lines.
         head, *below[number] = map(one_line, _findings(synced))
         heads.append([(head, "")])
     return Table(columns=(Column(whole=True),), rows=heads, below=below)

@@ -163,7 +163,7 @@ def info(host: Host, node: str, *, new: bool) -> Report:
         "hash": tool.hash if tool else "",
         "annotations": dict(tool.annotations) if tool else {},
     }
-    # A node for a workflow, with a value for each parameter that needs one.
+    # A node for a workflow, with an example value for each parameter that needs one.
     made = sample(tool.input_schema, tool.input_schema) if tool else {}
     params = made if isinstance(made, dict) else {}
     example: dict[str, JSON] = {"id": entry.labels["tool"], "type": entry.node, "params": params}
@@ -179,7 +179,7 @@ def _missing(host: Host, word: str) -> McpError:
     problem = source.missing(word)
     if problem is None and dot and server in configured:
         problem = source.missing_tool(server, tool)
-    # What a node type may mean, the source knows better: all node types of a server begin alike.
+    # For a node type, the source suggests better: all node types of a server begin alike.
     near = [] if source.missing(word) else [entry.node for entry in nearest_tools(host, word)]
     if word in configured:
         step = f"To list the tools of server {word}: pflow mcp tools {word}"

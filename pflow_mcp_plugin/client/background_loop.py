@@ -67,9 +67,9 @@ class LoopThread:
 
 
 def _defer(name: str) -> None:
-    """Put off, as the background loop starts, the code of a package until a name is asked of it.
+    """Let the code of a package run only when one of its names is first used.
 
-    That of the SDK imports its servers, which takes as long as all that its client needs.
+    The SDK's package imports its server side, which takes as long as everything its client needs.
     """
     if name in sys.modules or (spec := find_spec(name)) is None or spec.loader is None:
         return

@@ -255,7 +255,7 @@ class Connection:
         whole = Deadline(self._server.list_timeout, "list_timeout")
         async with self._request("list", Bounds(whole, whole)) as bounds:
             session = self._live_session()
-            self.list_changed = False  # what changes from here on is news
+            self.list_changed = False  # only later changes are news
             pages = await self._pages(bounds)
             try:
                 async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
@@ -352,7 +352,7 @@ class Connection:
 
         def note(used: float) -> None:
             self._explainer.memory_mb = used
-            if self.alive and not self.busy:  # no call will tell
+            if self.alive and not self.busy:  # no failing call reports it
                 self._warn(f"was ended: {excess(used, limit)}")
             self._retire()
 
@@ -386,7 +386,7 @@ class Connection:
                 try:
                     async with listening(session):
                         yield
-                finally:  # what the server still sends must not keep the session from closing
+                finally:  # what the server still sends must not stop the session from closing
                     await streams[0].aclose()
 
     def _transport(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -409,7 +409,7 @@ class Connection:
         try:
             async with bounds:
                 yield bounds
-        except PflowError:  # one of ours, or what a step of a run was told
+        except PflowError:  # one of ours, or raised by a step of a run
             raise
         except Exception as error:
             # A lost session fails every further request: the next one needs a new connection.

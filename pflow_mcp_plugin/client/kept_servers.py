@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import RunStep
 
 IDLE_SECONDS = 600.0
-"""How long a server is kept that no run uses."""
+"""How long a server that no run uses is kept."""
 MOST_IDLE = 16
-"""The most servers that are kept although no run uses them; the one that was used first is ended."""
+"""The most servers that are kept although no run uses them; beyond that, the one idle longest is ended."""
 
 
 class KeptServers:
@@ -103,7 +103,7 @@ class KeptServers:
                 # Made once: its key, a hash of the whole config, is computed once for each object.
                 share.used[launch.key] = attrs.evolve(launch, report=self._learn)
                 for _, other in list(self._idle.values()):
-                    if other.server.name == launch.server.name:  # with a config that has changed since
+                    if other.server.name == launch.server.name:  # its config has changed since
                         self._end(other, share.pool)
             return share.used[launch.key]
 

@@ -125,7 +125,7 @@ async def _shake_hands_or_discover(session: Session) -> None:
 
 
 def _is_unsent(failure: Exception) -> bool:
-    """Whether a message of the negotiation was not sent for want of an access token, as no other would be."""
+    """Whether a message of the negotiation, like any other, could not be sent for want of an access token."""
     return isinstance(failure, RequestFailed) and isinstance(failure.exchange.error, NoAccessToken)
 
 

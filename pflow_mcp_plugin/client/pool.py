@@ -59,7 +59,7 @@ class Pool:
         self,
         warn: Callable[[str], None],
         *,
-        stderr_folder: Path | None = None,  # where the full stderr is saved of which an error shows a part
+        stderr_folder: Path | None = None,  # where full stderr is saved if an error shows only a part
         sign_in_folder: Path | None = None,  # where sign-ins are kept; None for the usual folder
         starts_at_once: int | None = None,  # the most servers that `prepare` starts at the same time
         on_start: OnStart = lambda _: lambda _: None,

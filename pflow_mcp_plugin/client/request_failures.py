@@ -75,7 +75,7 @@ class InvalidJson(Exception):
 
 
 class NotMessage(Exception):
-    """The exception of a failed request: JSON came back that is no JSON-RPC message."""
+    """The exception of a failed request: the answer is JSON, but not a JSON-RPC message."""
 
 
 @attrs.define(slots=False)

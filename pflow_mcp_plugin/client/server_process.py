@@ -43,7 +43,7 @@ _SOMETHING_MISSING = re.compile(
 _FOLDER = re.compile(r"/[^\n'\"]*?/_npx/[0-9a-f]{16}(?=/)")
 _LOCK = "concurrency.lock"
 _LOCK_SECONDS = 60.0
-"""For so long npm takes this lock for that of another npx, which touches it every second."""
+"""How long npm takes an untouched lock for that of another npx, which touches it every second."""
 
 
 def require_processes(server: Server) -> None:

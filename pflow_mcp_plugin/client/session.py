@@ -73,7 +73,7 @@ _LONGEST_NAME = 256
 
 _LISTEN = "subscriptions/listen"
 _MANY = 8
-"""From how many calls of a run on one waits for others, so that the run is told of them together."""
+"""With this many calls of a run under way, one waits for others, so that the run is told of them together."""
 _MOMENT = 0.005
 """How long it waits, in seconds: less than pflow needs to make so many calls."""
 
@@ -356,8 +356,8 @@ def _under_way(step: RunStep | None) -> Iterator[Callable[[], Awaitable[None]] |
 
 
 async def _announced(step: RunStep, calls: _Calls) -> None:
-    # The run may write to the disk what it is told, and wait for that; calls that are sent together, in one
-    # turn of the loop, share the wait. If there are many, one waits for more, unless all wait already.
+    # The run may record on the disk what it is told, and wait for that; calls sent in one turn of the loop
+    # share the wait. If there are many, a call waits for more, unless all wait already.
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
     calls.waiting.append((step, told))
@@ -378,7 +378,7 @@ def _tell_run(calls: _Calls) -> None:
     first, *others = (step for step, _ in waiting)
     try:
         first.sending(*others)
-    except Exception as error:  # noqa: BLE001 - of any host; each call fails with it
+    except Exception as error:  # noqa: BLE001 - any host's code; each call fails with it
         for _, told in waiting:
             told.set_exception(error)
     else:

@@ -127,7 +127,7 @@ def test_a_launch_that_was_not_synced_is_approved_without_its_tools(desk):
     assert caught.value.suggestions == ("Run: pflow mcp sync a",)
     report = desk.run(approve, "a")
     assert report.render() == "Approved for server a: y\nNext: pflow mcp sync a"
-    assert "its launch is approved, and was not synced yet" in desk.run(diff, "a").render()
+    assert "its launch is approved, but not synced yet" in desk.run(diff, "a").render()
 
 
 def test_adding_or_importing_another_command_approves_it_and_the_same_one_keeps_the_pins(desk, tmp_path):

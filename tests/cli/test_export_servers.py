@@ -60,8 +60,8 @@ def test_servers_are_printed_in_the_format_of_the_client_and_what_it_cannot_say_
             },
         }
     }
-    assert "Cursor cannot say hub.inline_limit_kb" in done.stderr
-    assert "Cursor cannot say hub.args[1]: the default of ${LEVEL}" in done.stderr
+    assert "Cursor cannot express hub.inline_limit_kb" in done.stderr
+    assert "Cursor cannot express hub.args[1]: the default of ${LEVEL}" in done.stderr
     assert "socket is left out of the export to Cursor: it has no uds servers" in done.stderr
     assert "planted" not in done.stdout + done.stderr
 

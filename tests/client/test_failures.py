@@ -192,7 +192,7 @@ MEMORY = {"memory_mb": 12.3, "memory_limit_mb": 10}
         ("call", {**LIMITED, "unsent": True}, "was ended", "", {**MEMORY, **RETRY}),
         ("list", {"seen": seen(invalid_json="{x", fault="f")}, "odd: {x (f)", "stdout is for messages only",
          {}),
-        ("start", {"seen": seen(is_echo=True)}, "it is no MCP server", "check its command: uvx tool", {}),
+        ("start", {"seen": seen(is_echo=True)}, "it is not an MCP server", "check its command: uvx tool", {}),
         ("call", {"seen": seen(is_echo=True)}, "Unexpected error with server odd: x", "authors of pflow",
          UNKNOWN),
         ("call", DEAF, "stopped reading", HANGS, {"stderr": "s", **UNKNOWN}),

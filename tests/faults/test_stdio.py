@@ -93,7 +93,7 @@ def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_that_fails
 def test_row_04_a_server_that_only_sends_back_what_it_is_sent_is_no_mcp_server(connection_fails):
     error = connection_fails(
         program(command="cat"),
-        "Server odd sends back what it is sent: it is no MCP server",
+        "Server odd sends back what it is sent: it is not an MCP server",
         phase="handshake",
     )
     assert error.suggestions == ("check its command: cat",)

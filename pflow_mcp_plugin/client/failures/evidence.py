@@ -30,7 +30,7 @@ _MOST_LINES = 12
 _HEAD, _TAIL = 3, 5
 """Lines of the beginning and of the end that an excerpt of stderr shows in any case."""
 _LONGEST_LINE = 300
-# In a help text. Options are often `required`, and name no cause.
+# Lines of a help text: its options are often `required`, but name no cause.
 _OPTION = re.compile(r"\s*-{1,2}\w")
 _USAGE = re.compile(r"\s*usage\b", re.IGNORECASE)
 _NAMED_CAUSE = re.compile(
@@ -47,7 +47,7 @@ _POSSIBLE_CAUSE = re.compile(
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """The evidence: what is known at the moment of a failure. What the server said in it is redacted."""
+    """The evidence: what is known at the moment of a failure. The server's own words in it are redacted."""
 
     server: Server
     phase: Phase
@@ -66,7 +66,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return words of the server as an error built from the evidence has them: redacted and shortened."""
+        """Return the server's words for an error built from the evidence: redacted and shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -155,7 +155,7 @@ def plain(text: str) -> str:
 
 
 def excerpt(text: str) -> tuple[list[str], bool]:
-    """Return the first and last lines of stderr, and those that may name a cause; and whether that is all.
+    """Return the first and last lines of stderr, those that may name a cause, and whether these are all.
 
     Notes say where lines are left out.
     """

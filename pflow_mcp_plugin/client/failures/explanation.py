@@ -184,7 +184,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine without a connection, such as a login, and explain its failures as those of one are."""
+    """Run a coroutine without a connection, such as a login, and explain its failures in the same way."""
     from asyncio import run
 
     try:
@@ -217,7 +217,7 @@ _UNREACHABLE = re.compile(
 
 
 def unreachable_step(stderr: str) -> str:
-    """Explain a stderr by which a server could not reach a host: return the next step, empty for others."""
+    """Return the next step if the stderr says that the server could not reach a host, otherwise `""`."""
     found = _UNREACHABLE.search(stderr)
     if found is None:
         return ""
@@ -233,7 +233,7 @@ def from_seen(evidence: Evidence) -> McpError | None:
     if seen.invalid_json is not None:
         return invalid_json(seen.invalid_json, evidence, seen.fault)
     if seen.is_echo and not evidence.calling:
-        message = f"Server {evidence.server.name} sends back what it is sent: it is no MCP server"
+        message = f"Server {evidence.server.name} sends back what it is sent: it is not an MCP server"
         step = f"check its command: {command_line(evidence.server)}"
         return failure(message, evidence, next_step=step)
     if seen.too_long is not None:
@@ -365,13 +365,13 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         )
     if isinstance(leaf, ValidationError):
         faults = leaf.errors()
-        # Of a block there is a list of faults for each type; `type` itself tells which it does not have.
+        # A content block has faults for each possible type; a fault of `type` itself rules that type out.
         others = {fault["loc"][:-1] for fault in faults if fault["type"] == "literal_error"}
         first = next((it for it in faults if it["loc"][:-1] not in others), faults[0])
         place = ".".join(str(part) for part in first["loc"])
         fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
         message = f"Server {name} returned an invalid result: {fault}"
-        # The tool has returned, whatever the server made of its result.
+        # The tool has returned, even if the server made its result invalid.
         return failure(message, evidence, ran="ran", next_step="report it to the server's author")
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)

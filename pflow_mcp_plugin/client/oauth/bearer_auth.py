@@ -44,9 +44,9 @@ _EARLY_SECONDS = 5.0
 _PAUSE = 10.0
 """Seconds before such a refresh is tried again."""
 _LAST_SECONDS = 5.0
-"""How long a refresh that is running may take when its connection is closed; its token would be lost."""
+"""How long a running refresh may still take when its connection is closed, or its token would be lost."""
 FILE_ERRORS = (CorruptFile, StoreError)
-"""What the files of a kept sign-in may fail with."""
+"""Errors of reading or writing the files of a kept sign-in."""
 _HEADER = "authorization"
 
 
@@ -105,9 +105,9 @@ class BearerAuth:
                 await self._kept.store_late()
 
     async def _stored_instead(self, insufficient: str, challenge: str) -> str:
-        """Return the stored access token if it is another than one that did not suffice, else `""`.
+        """Return the stored access token if it differs from one that did not suffice, else `""`.
 
-        A login may have been repeated meanwhile, with more scopes.
+        Somebody may have logged in again meanwhile, with more scopes.
         """
         sign_in = await self._kept.read() or self._sign_in
         tokens = sign_in.tokens if sign_in else None
@@ -127,7 +127,7 @@ class BearerAuth:
         """Refresh the access token, or wait for the refresh that is running."""
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._renewed(refused, challenge), name="refresh of a token")
-            # Its exception is seen even if all that waited for it were cancelled.
+            # Retrieves its exception even if every task that waited for it was cancelled.
             self._running.add_done_callback(lambda done: done.cancelled() or done.exception())
         # A call that is cancelled must not cancel it: the refresh token may have been spent.
         try:
@@ -252,7 +252,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """Where the bearer token of requests is from: the stored sign-in, or this run's if storing failed.
+    """Where the bearer token of requests comes from: the stored sign-in, or this run's if storing failed.
 
     The launch learns the secrets of what is read and written.
     """
@@ -274,7 +274,7 @@ class KeptSignIn:
     async def read(self) -> SignIn | None:
         """Return the kept sign-in as it is stored now; None if there is none.
 
-        For a machine, none takes the place of one that cannot be read: it gets another.
+        For a machine, one that cannot be read counts as none: it gets another.
         """
         machine = is_machine(self._launch.server.auth)
         try:
@@ -341,7 +341,7 @@ class KeptSignIn:
         if former is None:
             return text
         where = f"{place(former.server_url)}, with {place(former.issuer)}"
-        return f"{text}; its last login was at {where}, and is good there only"
+        return f"{text}; its last login was at {where}, and is valid there only"
 
 
 def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:

@@ -1,6 +1,6 @@
 """The login of a person: chooses a flow, runs it, and stores the sign-in.
 
-And the end of a sign-in: it is removed from the store, and its tokens are revoked (RFC 7009).
+Also ends a sign-in: removes it from the store, and revokes its tokens (RFC 7009).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SignOut:
 async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | None) -> SignOut:
     """End a login: remove it from its store, then revoke its tokens if the authorization server can.
 
-    What goes wrong with the revocation is told in the result: the sign-in is gone by then.
+    A failed revocation is only reported in the result: the sign-in is gone by then.
     """
     name = entry.sign_in.server if entry.sign_in else entry.name
     try:
@@ -145,7 +145,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
             wanted.append("offline_access")  # without it, some servers issue no refresh token
         unique = tuple(dict.fromkeys(wanted))
         attempt = _Attempt(launch=launch, person=person, requests=requests, found=found, scopes=unique)
-        # Nobody should sign in for nothing, where there is no room or permission.
+        # Nobody should sign in for nothing because there is no room or permission.
         async with store.reserved(key, found.authorization_server.issuer):
             sign_in = await attempt.made(former.registration if former else None)
     launch.learn(sign_in.secrets)
@@ -227,7 +227,7 @@ class _Attempt:
         if not found.registration_endpoint:
             wrong = f"its authorization server {place(found.issuer)} registers no clients"
             raise NoAccessToken(
-                f"{wrong}: set client_id in auth to that of a client which it knows", "credentials"
+                f"{wrong}: set client_id in auth to that of a client that it knows", "credentials"
             )
         # RFC 7591, section 2.
         methods = found.token_endpoint_auth_methods_supported
@@ -288,7 +288,7 @@ def _registered(answer: Answer, asked: JSONObject, redirect_uris: tuple[str, ...
     is_accepted = answer.status in (HTTPStatus.OK, HTTPStatus.CREATED)
     if not (is_accepted and isinstance(client_id, str) and client_id):
         _, text = error_of(content, f"HTTP {answer.status}")
-        advice = "set client_id in auth to that of a client which it knows"
+        advice = "set client_id in auth to that of a client that it knows"
         raise NoAccessToken(f"{where} registered no client: it answered {text}; {advice}", "credentials")
     method = content.get("token_endpoint_auth_method", asked["token_endpoint_auth_method"])
     if method not in get_args(Method) or method == "private_key_jwt":

@@ -177,8 +177,8 @@ async def _is_forgotten(
         return fields_of(urlsplit(location).query).get("error") in CLIENT_UNKNOWN
     if status in _ERRORS:
         return True
-    # A page may tell people with the status 200. The token endpoint tells programs, if it is asked with a
-    # refresh token that nobody issued: its error is about the client only if that is unknown (RFC 6749, 5.2).
+    # A page may tell people with the status 200. The token endpoint tells programs, if asked with a refresh
+    # token that nobody issued: its error is about the client only if that is unknown (RFC 6749, 5.2).
     form = {"grant_type": "refresh_token", "refresh_token": token_urlsafe(32)}
     try:
         await requested_tokens(requests, sign_in, form)
@@ -309,7 +309,7 @@ class PastedRedirect:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close nothing: to wait for a redirect that is pasted opens nothing."""
+        """Close nothing: waiting for a pasted redirect opens nothing."""
 
     async def response(self, state: str) -> Mapping[str, str]:
         asked = _ASKED.format(where=self.redirect_uri)
@@ -337,7 +337,7 @@ class PastedRedirect:
 _INTERVAL = 5.0
 """Seconds between two polls if the answer does not say."""
 _WAITING = {"authorization_pending": 0.0, "slow_down": 5.0}
-"""Seconds that the interval grows by for an answer to a device whose person has not decided yet."""
+"""Answers while the person has not decided yet, and the seconds that each adds to the interval."""
 _EXPIRED = "its code expired before anybody entered it"
 _ENDED = {"access_denied": "the login was denied", "expired_token": _EXPIRED}
 _SHORTEST_INTERVAL = 0.2

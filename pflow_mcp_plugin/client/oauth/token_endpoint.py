@@ -1,6 +1,6 @@
 """Requests to the token endpoint of an authorization server, and how a client authenticates there.
 
-With a secret, an assertion that it signs with its private key (RFC 7523), or not at all.
+It uses a secret, an assertion signed with its private key (RFC 7523), or nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import read_regular
 
 CLIENT_UNKNOWN = ("invalid_client", "unauthorized_client")
-"""The `error` of a request by a client that the authorization server does not know, or no longer."""
+"""The `error` of a request by a client that the authorization server does not know, or no longer knows."""
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 """The grant of the device flow, at the token endpoint and in the metadata of clients."""
@@ -123,7 +123,7 @@ def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
-    """Return the error in a token endpoint's answer (RFC 6749, 5.2), and the same with its description."""
+    """Return the error in a token endpoint's answer (RFC 6749, 5.2), without and with its description."""
     said = (content.get(key) for key in ("error", "error_description"))
     words = (" ".join(value.split()) if isinstance(value, str) else "" for value in said)
     # One printable line each, cut.
@@ -189,7 +189,7 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
     except OSError as error:
         reason = f"the private key {file} cannot be read: {error.strerror or error}"
         raise NoAccessToken(reason, "credentials") from error
-    key_data: Any = content  # PEM, or nothing that is a key
+    key_data: Any = content  # PEM, or no key at all
     with suppress(ValueError, RecursionError, jwt.PyJWTError):
         value = read_json(content)
         if isinstance(value, dict):

@@ -263,7 +263,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 def _require_scopes(server: Server) -> None:
     # Only a JWT says which scopes it has. It is read without verification: that is the server's task.
     granted: tuple[str, ...] = ()
-    with suppress(ValueError, RecursionError):  # no JWT: of three segments, the second has its claims
+    with suppress(ValueError, RecursionError):  # not a JWT: three segments, the claims in the second
         _, payload, _ = str(server.auth.get("token", "")).split(".")
         claims = read_json(base64.urlsafe_b64decode(payload + "=="))
         for value in map(claims.get, _CLAIMS) if isinstance(claims, dict) else ():
