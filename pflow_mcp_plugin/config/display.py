@@ -33,8 +33,8 @@ _DECIDE_CODE = (
 
 
 def decides_code(name: str) -> bool:
-    """Whether display masks a variable less, as one of its name decides what code a program runs."""
-    # npm reads its variables in either case, and Windows all of them. Compiling it takes a list 1 ms.
+    """Whether display masks less of a variable, as its name is one that decides what code a program runs."""
+    # npm reads its variables in either case, Windows all variables. Compiled when used: it takes 1 ms.
     return re.fullmatch(_DECIDE_CODE, name, re.IGNORECASE) is not None
 
 
@@ -44,7 +44,7 @@ Hide = Callable[[str], str]
 _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^{}]+)\}")
 _OPAQUE = r"[A-Za-z0-9_+~-]"
-"""A character of a secret. What has others may be a command, a path or an address."""
+"""A character of a secret. A text with other characters may be a command, a path or an address."""
 _SECRET_ONLY = (
     r"(?ai)(?:(?:basic|bearer|digest|token|apikey|negotiate) +)?(?!~)"
     rf"(?:\$\{{\w+(?::-{_OPAQUE}*={{0,2}})?\}}[:;,/@]?|{_OPAQUE})+={{0,2}}"
@@ -53,7 +53,7 @@ _KEY_FILE = (
     r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\s+(?:[A-Za-z0-9+/=]{40,}\s+)+[A-Za-z0-9+/=]*\s*"
     r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
 )
-"""A private key; between its marks may be anything else, too."""
+"""The whole of a private key: anything else could stand between its marks."""
 _ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
 """A variable with a word that names no other program."""
 _RANDOM = r"(?=.*\d)(?=.*[A-Za-z]).{12,}"
@@ -100,7 +100,7 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
         return f"${{{reference['name']}:-{hidden(reference['default'])}}}"
 
     def hidden_user(found: re.Match[str]) -> str:
-        # The user may pose as the host, as a name with dots does.
+        # The user may pose as the host: a name with dots does.
         user, _, password = found[0][:-1].partition(":")
         is_secret = widely or all(map(is_secret_only, filter(None, (user, password))))
         return (hide(found[0][:-1]) if is_secret else found[0][:-1]) + "@"
@@ -143,14 +143,14 @@ def arguments(
         is_secret = before.isprintable() and (start > 0 or index not in started) and is_secret_only(value)
         if (widely or is_secret) and (hidden := hide(value)) != value:
             shown[index] = before + hidden
-    # A package, or a program in a line, may be called like a token; the value of a variable is none.
+    # The name of a package or program may look like a token; the value of a variable is not such a name.
     named = {index for index in started if not _ASSIGNED.fullmatch(shown[index])}
     return [url(each, hide, widely=widely, tokens_too=index not in named) for index, each in enumerate(shown)]
 
 
 def startable(words: Sequence[str]) -> set[int]:
     """Return the indexes of the arguments to display that may name what an interpreter or runner starts."""
-    # These are all that follow it, up to the first that is surely not the value of an option.
+    # These are all arguments that follow it, up to the first that is surely not the value of an option.
     found: set[int] = set()
     pending = False
     for index, word in enumerate(words):

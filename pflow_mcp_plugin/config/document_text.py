@@ -98,7 +98,7 @@ def _json(path: Path, text: str) -> Any:
             reason = str(error.args[0])
             place = _PLACE.search(reason)
             before = text[: max(int(place["place"]) - 1, 0)] if place else ""
-        # The parser's words for people: without the Python of its token names.
+        # The parser's message for people: without Python's notation for the token names.
         words = re.sub(r"b'(\w+)'", r"\1", _PLACE.sub("", reason)).replace("JSON5Value", "a value")
         words = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), words)
         raise corrupt_after(path, f"not JSON: {words}", before) from error
@@ -244,7 +244,7 @@ class Layout:
     def put(self, path: Keys, table: JSONObject) -> None:
         """Replace a table in the document's text; insert a new one after its siblings, or at the end."""
         spans = list(self._spans(path))
-        # From the end, so that the places of the earlier lines stay valid.
+        # From the end, so that the positions of the earlier lines stay valid.
         for span in reversed(spans[1:]):
             self._cut(span)
         if not spans:

@@ -64,7 +64,7 @@ _PUBLIC = frozenset(
 _OF_FOLDER_OR_TERMINAL = frozenset({"PWD", "OLDPWD", "TERM", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"})
 """Variables that change during work and choose no program; the folder is that of the run anyway."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.+/=~:@%-]*")
-"""A secret that a shell takes as nothing else."""
+"""A secret without characters that are special to a shell."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 _SHOWN = tuple(f"auth.{key}" for key in auth.PUBLIC)
 _FILES = ("ca_bundle", "client_cert", "tls_pins")
@@ -176,13 +176,13 @@ class _Expansion:
         self.values: set[str] = set()
         self.problems: list[Problem] = []
         self.looked_up: dict[str, str | None] = {}
-        """What was started is what was approved: a variable is looked up once."""
+        """Each variable is looked up once, so that what is started is what was approved."""
 
     def env(self) -> dict[str, str]:
         """Return the expanded `env`; that of an http server is used to expand its other fields."""
         env = {key: self.lenient(value) for key, value in self.server.env.items()}
         if self.server.transport in ("http", "sse"):
-            # One that refers to a variable without a value has none itself.
+            # An entry that refers to a variable without a value has none itself.
             self.own = {
                 key: env[key]
                 for key, text in self.server.env.items()
@@ -191,7 +191,7 @@ class _Expansion:
         return env
 
     def deciding(self) -> dict[str, str]:
-        # Of those that bring a secret only the reference counts, unless their value may be something else.
+        # Of a variable with a secret only the reference counts, unless its value may be more than a secret.
         found: dict[str, str] = {}
         secret = {f"args[{index}]": start for index, start in secret_detection.in_arguments(self.server.args)}
         started = display.startable([self.server.command, *self.server.args])

@@ -56,7 +56,7 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a field's value in words: `a table`, `a list`."""
+    """Return the type of a field's value in words, such as `a table` or `a list`."""
     # In this order: true is an int to Python.
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
@@ -104,7 +104,7 @@ def is_url(value: str) -> bool:
 
 
 def has_host_and_port(value: str) -> bool:
-    """Whether an address in a field names a host, and no impossible port; references may be either."""
+    """Whether an address in a field names a host and has no impossible port; references may be either."""
     from urllib.parse import urlsplit
 
     if variable_references.references(value):
@@ -214,7 +214,7 @@ def _record(
 ) -> Iterator[Problem]:
     """Check that a field is a table with the fields of a rule of the schema.
 
-    `needs` says what lacks a required field, and stands for its value.
+    `needs` has the beginning of the message about a missing required field, and a value to suggest.
     """
     if not isinstance(value, Mapping):
         yield fault(path, f"{wrong}, not {kind_of(value)}", f"Write {path.rpartition('.')[2]} = {example}")

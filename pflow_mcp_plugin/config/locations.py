@@ -49,7 +49,7 @@ def approvals_file(paths: Paths) -> Path:
 
 
 def stderr_folder(paths: Paths) -> Path:
-    """Return the path, in the folder of state, of that with the stderr output of servers that failed."""
+    """Return the path of the folder with the stderr output of servers that failed."""
     return paths.state / "stderr"
 
 
@@ -59,7 +59,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
             return [(item.name, item.stat().st_mtime_ns, item.stat().st_size) for item in files]
-    except OSError:  # there is none; whoever reads the files says what else is wrong
+    except OSError:  # no such folder; whoever reads the files reports other errors
         return []
 
 
@@ -75,7 +75,7 @@ def check_stored(paths: Paths) -> Iterator[Problem]:
         for file in files:
             try:
                 storage.require_own(file)
-            except storage.StoreError as error:  # of a folder, it is the same for all its files
+            except storage.StoreError as error:  # one about a folder is the same for all its files
                 refused[str(error.path)] = problem_of(error, source=str(error.path))
             except OSError:  # removed just now
                 continue

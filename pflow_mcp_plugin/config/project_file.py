@@ -43,7 +43,7 @@ class ProjectContent:
 
     digest: str  # SHA-256 of its bytes, hexadecimal
     tables: JSONObject  # in the spelling of our config, by name; names that ours cannot have are left out
-    problems: tuple[Problem, ...] = ()  # of the file; those of the single servers' fields excepted
+    problems: tuple[Problem, ...] = ()  # of the file, without those of single servers' fields
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -213,7 +213,7 @@ class ProjectFile:
         return *own, stat.S_IFMT(status.st_mode), *approvals
 
     def _root(self) -> Path:
-        # By its real path it is approved.
+        # It is approved by its real path.
         return Path(os.path.realpath(self.path.parent))
 
     def _tool_folder(self) -> Path:
@@ -249,7 +249,7 @@ _OTHERS = server_schema.FIELDS.keys() - {"type", "env", *server_schema.REACH}
 
 def notices(reading: ProjectReading) -> Iterator[Problem]:
     """Yield the warnings about a project's file for any command: why it, or a server, is not used."""
-    # What is wrong with an approved file was said when it was approved, and `config check` says it.
+    # Problems of an approved file were shown when it was approved, and `config check` shows them.
     for problem in reading.problems:
         if reading.state != "approved" and (problem.severity == "error" or reading.state != "asked"):
             named = f"{reading.path}: " if problem.path else ""  # otherwise it names the file itself

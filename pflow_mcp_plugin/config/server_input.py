@@ -114,7 +114,7 @@ _OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """Options that are turned into parts of a server's table; where the input is a preset, few have a use."""
+    """Options that are turned into parts of a server's table; only few of them apply to a preset."""
 
     env: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME=VALUE` each
     headers: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME: VALUE` each
@@ -187,7 +187,7 @@ def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
 
 
 def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
-    """Fix what would mean something else elsewhere in a typed command: a folder, and which Python."""
+    """Pin down what depends on where a command was typed: a relative folder, and which Python runs."""
     words = [str(table.get("command", "")), *cast(list[str], table.get("args", []))]
     here = [word for word in words if word in (".", "..") or word.startswith(("./", "../"))]
     if here and "cwd" not in table:
@@ -197,7 +197,7 @@ def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
     found = shutil.which(words[0]) if words[0] in ("python", "python3") else None
     if found:
         table["command"] = found
-        message = f"{words[0]} means {found} here, and may be another elsewhere: its path is kept"
+        message = f"{words[0]} means {found} here, and may mean another elsewhere: its path is kept"
         yield advice(f"{server_schema.server_path(name)}.command", message)
 
 
@@ -315,7 +315,7 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
         return _listed([document], origin)
     for key in (server_schema.SERVERS, "servers"):
         inner = document.get(key)
-        # `{"servers": {"command": ...}}` is a single server of that name.
+        # `{"servers": {"command": ...}}` is a single server named `servers`.
         if isinstance(inner, list) or (isinstance(inner, Mapping) and not _is_server(inner)):
             return _listed(inner, f"{key} of {origin}") if isinstance(inner, list) else inner
     if server_schema.SERVERS in document or _is_server(document):

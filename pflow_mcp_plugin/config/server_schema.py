@@ -116,7 +116,7 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Check that a raw `mcp-servers.toml` has no policy on data flows, a table that its schema has not."""
+    """Check that a raw `mcp-servers.toml` has no policy on data flows: that table belongs in another file."""
     # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
@@ -325,7 +325,7 @@ def _check_tls(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[P
         return
     for key in ("tls_pins", "ca_bundle", "client_cert"):
         if key in table:
-            wrong = f"{key} has no effect on plain http, where nobody proves who they are"
+            wrong = f"{key} has no effect on plain http, where no server proves its identity"
             yield fault(join(path, key), wrong, f"Write https in its url, or remove {key}")
     # In [defaults], the other two may well be meant for other servers.
     if "tls_pins" in defaults and "tls_pins" not in table:
@@ -372,5 +372,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a raw value as a table; empty if it is none, which the schema's checks report."""
+    """Return a raw value as a table; empty if it is not one, which the schema's checks report."""
     return value if isinstance(value, Mapping) else {}

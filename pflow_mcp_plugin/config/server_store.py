@@ -384,5 +384,5 @@ def _is_same(value: JSON, other: JSON) -> bool:
         return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(_is_same, value, other))
-    # To Python 1 and true are equal, and nan is not itself.
+    # In Python, 1 equals true, and nan does not equal itself.
     return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan

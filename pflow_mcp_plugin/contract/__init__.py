@@ -6,7 +6,7 @@ A plugin author needs this package and nothing else from the host:
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
   `Sketch`; what a host runs: `Node`; and `NodeUse`, by which a source judges the use of a node before a run.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
-  `suggestions`, to the completion of it in shells: `Suggestion`.
+  `suggestions`, to its completion in shells: `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
   It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
   `NetworkRules` says which hosts may be connected to.
@@ -14,7 +14,7 @@ A plugin author needs this package and nothing else from the host:
 - `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
   `Keeper`; resumes one: `Decision`; and how it ended: `Outcome`.
 - `progress`, `runners`: how far a run has come: `Progress`; for a single node `NodeOutcome` with `ValuePath`.
-- `libraries`: what a host finds for a task in words, too: `Discovery`, `Match`.
+- `libraries`: also what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
 - `validators`: the validators of all these.

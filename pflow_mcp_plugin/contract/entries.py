@@ -1,4 +1,4 @@
-"""A plugin's entries, each of which describes a node type to any host; their use in nodes; their source."""
+"""Entries, each of which describes a node type to any host; their use in a workflow; their source."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class Entry:
         idempotency_argument: The param that takes a key by which the other side does the same only once, so
             that the node may be run again with the key that it was given; empty if there is none. Where it is
             left out, the node sends `RunStep.idempotency_key`.
-        verify: How to find out, before anybody is asked, whether the node did what it was to do.
+        verify: How to find out, before anybody is asked, whether the node did its work.
         withheld: Why the node may not run now, such as a change that nobody has approved yet, with the next
             step. The entry is listed and described, but a workflow that uses it is refused.
         extra: Keys of the source's own, passed through untouched.
@@ -507,7 +507,7 @@ class NodeSource(ABC):
         return None
 
     def lacking(self, text: str) -> Iterable[Problem]:
-        """Any plugin's source: name what it could offer for a search once something is done; none by default.
+        """Name what this source could offer for a search once something is done; nothing by default.
 
         Called for a filter, words or a task that the user typed, so it takes a few ms at most.
 
@@ -525,8 +525,8 @@ class NodeSource(ABC):
             uses: The uses of the source's nodes in the workflow, and in those that it runs.
 
         Returns:
-            The problems. An error stops a run that certainly comes to one of these nodes and has no edge
-            for its failure; elsewhere it is shown as a warning.
+            The problems. An error stops a run that certainly reaches one of these nodes and has no edge for
+            its failure; otherwise it is shown as a warning.
         """
         return ()
 
@@ -535,7 +535,7 @@ class NodeSource(ABC):
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Yield what is wrong with one node's use of an entry of this source; nothing by default.
+        """Yield what is wrong with one node's use of an entry of this source; by default nothing.
 
         Called with every check of a workflow and before every run, for each node, so that nothing has run
         when a mistake is found. The host itself checks that required params are there, that no unknown ones

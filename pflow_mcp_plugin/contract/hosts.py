@@ -48,7 +48,7 @@ class NetworkRules(NamedTuple):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Paths(ByFields):
-    """The folders that a host hands to its plugins; each may not exist yet.
+    """The folders that a host hands to its plugins; any of them may not exist yet.
 
     Attributes:
         config: Files that people edit or `settings` writes.
@@ -85,7 +85,7 @@ class Host(ABC):
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The part of the handle on a host that has its node types."""
+        """The registry of a host's node types."""
 
     @property
     def runner(self) -> Runner | None:
@@ -164,7 +164,7 @@ class Host(ABC):
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
         """Return what may stand at the cursor of a line for the host's `run_chain`; nothing by default.
 
-        It starts no server and asks nobody: it is called while somebody types.
+        It starts no server and prompts nobody: it is called while somebody types.
 
         Args:
             words: The arguments before the cursor's word; none for the first node type.
@@ -177,14 +177,14 @@ class Host(ABC):
         """Let the host show its user a plugin's warning, once for each message until a run has ended."""
 
     def run_ended(self) -> None:
-        """Tell the host, by its handle, that a run is over: messages that plugins repeat are shown again.
+        """Tell the host that a run is over: messages that plugins repeat are shown again.
 
         The runner calls it. Does nothing by default.
         """
         return
 
     def refresh(self, source: str) -> None:
-        """Tell the host, by its handle, to renew what it made from a source of nodes, such as an index.
+        """Let the host renew what it made from a source of nodes, such as an index.
 
         Does nothing by default.
         """
@@ -199,14 +199,14 @@ class Settings(ABC):
         """Return a value from any host's settings, None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Return every key in any host's settings, with a word for where its value is stored, as `file`.
+        """Return every key in any host's settings, with a word for where its value is stored, such as `file`.
 
         Empty by default: the host does not list its settings.
         """
         return {}
 
     def fingerprint(self) -> str:
-        """Return a text that changes when any host's settings change: one is saved, changed or deleted.
+        """Return a text that changes when one of any host's settings is saved, changed or deleted.
 
         Empty by default: the host cannot tell without reading them.
         """

@@ -1,4 +1,4 @@
-"""The types of JSON values in the contract's annotations, and what the types of values are called."""
+"""The types of JSON values in the contract's annotations, and the names of the types of values."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """One find of any host's library for a task in words, with how well it fits; of a registry, a node type.
+    """One item that a host's library or registry finds for a task in words, and how well it fits.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """What any host's library finds for a task in words, best first; of a registry, node types.
+    """What a host's library or registry finds for a task in words, best first.
 
     Attributes:
         matches: The matches, best first.

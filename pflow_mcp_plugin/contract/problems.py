@@ -13,7 +13,7 @@ Kind = Literal["usage", "config", "validation", "not_found", "connection", "exec
 """The `error.type` of the JSON envelope."""
 
 Ran = Literal["ran", "not ran", "unknown"]
-"""Whether the work of a failure was done: work of unknown outcome is never repeated."""
+"""Whether the work that failed was done: work of unknown outcome is never repeated."""
 
 EXIT_CODES: Mapping[Kind, int] = {
     "usage": 2,
@@ -190,12 +190,12 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of kind `config` that hosts show as an error, with the suggestion what to do."""
+    """Return a `Problem` of kind `config` that hosts show as an error, with a suggestion what to do."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of kind `config` that hosts show as a warning, with the suggestion what to do."""
+    """Return a `Problem` of kind `config` that hosts show as a warning, with a suggestion what to do."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 
@@ -205,7 +205,7 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def refused(what: str, problems: Sequence[Problem], kind: Kind) -> PflowError:
-    """Return the error of something that has problems: the message has a single one, and counts several."""
+    """Return the error about something with problems: the message states a single one, or counts several."""
     if len(problems) > 1:
         return PflowError(f"{what} has {len(problems)} errors", problems=tuple(problems), kind=kind)
     step = problems[0].suggestion

@@ -103,7 +103,7 @@ class Registry(ABC):
     def withhold_code(self, reason: Problem) -> None:
         """Withhold the entries, from any source, of nodes that run programs or code of a workflow's choice.
 
-        From then on, until the process ends, their entries are `withheld`, so that nothing which uses them
+        From then on, until the process ends, their entries are `withheld`, so that nothing that uses them
         runs, and lists and searches leave them out.
 
         Args:

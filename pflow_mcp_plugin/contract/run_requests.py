@@ -83,7 +83,7 @@ THE_USER = RunOrigin()
 
 
 USUAL_TTL = 3_600.0
-"""Seconds for which a kept result is used where nobody says for how long."""
+"""Seconds for which a kept result is used if nobody says for how long."""
 
 
 def _seconds(value: str | float | None) -> float | None:
@@ -111,11 +111,11 @@ class RunOptions:
             `15m`; None leaves it to nodes.
         no_cache: No results are kept or used.
         items_must_succeed: A run in which items of a batch failed, and which went on, ends as failed.
-        max_calls: A run that has made so many calls stops before the next; None leaves it to the config.
+        max_calls: A run that has made this many calls stops before the next; None leaves it to the config.
         max_writes: The same for calls of what is not known to only read.
 
     Raises:
-        PflowError: `cache` is not a time, or stands beside `no_cache`.
+        PflowError: `cache` is not a time, or is given with `no_cache`.
         ValueError: A limit is negative.
     """
 
@@ -135,7 +135,7 @@ class RunOptions:
 
 
 USUAL_OPTIONS = RunOptions()
-"""The options of a run of which nothing is asked."""
+"""The options of a run for which the user chose none."""
 
 
 class RunControl:
@@ -176,7 +176,7 @@ class RunControl:
             stop()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when whoever requested the run cancels it, or at once if they did; must not raise."""
+        """Call `stop` when whoever requested the run cancels it, or at once if they have; must not raise."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
@@ -199,8 +199,8 @@ class Decision:
 
     Attributes:
         choice: It was `done`, with this result; it was `not done`, so it is run; `skip` it as if its
-            condition were false; `rerun` what was done; `forget` what no node does any more; or `answer`
-            what a node asks, with this result.
+            condition were false; `rerun` what was done; `forget` a step that no node does any more; or
+            `answer` what a node asks, with this result.
         result: What the step returned, if it was done; the answer, a text.
     """
 

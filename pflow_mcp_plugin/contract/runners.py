@@ -71,7 +71,7 @@ class Runner(ABC):
         Args:
             run_id: The run.
             inputs: Values by input name, besides those that the run had.
-            decisions: What became of steps of which nobody knows, by the names of the steps.
+            decisions: What became of steps whose outcome is unknown, by the names of the steps.
             origin: Who asks, for a run that they started; None for the user, who may resume any.
             control: Receives the run's progress, and can cancel it from another thread.
 
@@ -123,7 +123,7 @@ class Runner(ABC):
 
         Args:
             content: The text.
-            name: Its file or another name, for messages; a suffix says how it is written.
+            name: Its file or another name, for messages; its suffix says in which format it is.
 
         Raises:
             PflowError: Kind `validation`: it is not a workflow in a form that the host reads.
@@ -210,7 +210,7 @@ class NodeOutcome:
     """The outcome of a single node that a runner ran without a workflow.
 
     Attributes:
-        node: The node type that ran, also if it was named by an alias.
+        node: The node type that ran, even if it was named by an alias.
         outcome: The outcome of the run.
         structure: Every path in the outputs, with type and sample; outermost first.
     """

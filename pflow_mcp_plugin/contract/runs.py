@@ -82,7 +82,7 @@ class RunStep:
     run: object = None
 
     def sending(self, *others: RunStep) -> None:
-        """Record that a plugin's step is about to act, before it does; blocks until that is on the disk.
+        """Record that this step is about to act, before it does; blocks until that is on the disk.
 
         After a crash, a step that was recorded so and never ended is not run again until somebody has said
         whether it happened. So call it as late as possible, and again before each repetition.
@@ -145,7 +145,7 @@ class Run(ABC):
         return
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Let a host reuse a node's result of an earlier run only if `state` returned the same then.
+        """Let a host reuse a node's result from an earlier run only if `state` returned the same then.
 
         Does nothing by default, as in a host that keeps no results.
 
@@ -170,7 +170,7 @@ class Run(ABC):
         return
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name the file behind a string that any host shows shortened in this run; does nothing by default.
+        """Name the file behind a string that the host shows shortened in this run; does nothing by default.
 
         Args:
             value: The string, as it is among the outputs of a node.

@@ -147,7 +147,7 @@ def fit_to_show(error: E, redactor: Redactor) -> E:
 
 
 def _fit(text: str, redact: Callable[[str], str]) -> str:
-    """Redact an explained failure twice: a terminal code that is removed may be in a secret, or split one."""
+    """Redact an explained failure twice: a removed terminal code may have been in a secret, or split it."""
     return redact(plain(redact(text)))
 
 

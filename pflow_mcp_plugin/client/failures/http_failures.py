@@ -253,7 +253,7 @@ def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
 
 
 def login_command(server: Server, scope: str = "") -> str:
-    """Return the advice on a refusal over HTTP that a login may end; `scope` has those to ask for besides."""
+    """Return the advice on a refusal over HTTP that a login may end; `scope` has more scopes to ask for."""
     return f"run: pflow mcp login {server.name}" + "".join(
         f" --scope {quote(word)}" for word in scope.split()
     )

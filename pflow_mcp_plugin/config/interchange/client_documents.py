@@ -34,7 +34,7 @@ class ForeignServer:
 
     given: str  # its name there
     name: str  # a valid name for it here
-    project: str = ""  # the folder of the project that it belongs to, if it stands under one
+    project: str = ""  # the folder of the project that it is listed under, if any
     reading: ServerReading
 
 
@@ -117,7 +117,7 @@ def put(
 
 
 def place_in(document: Mapping[str, Any], client: Client) -> tuple[str, ...]:
-    """Return the keys under which servers stand in a client's document, or would."""
+    """Return the keys under which a client's document has its servers, or would have them."""
     fixed = [place for place in client.places if "*" not in place]
     there = [place for place in fixed if isinstance(below(document, place), Mapping)]
     return max(there, key=len) if there else fixed[0]
@@ -180,7 +180,7 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
 
 
 def below(document: Any, place: tuple[str, ...]) -> Any:
-    """Return what stands in a client's document under these keys, None if nothing does."""
+    """Return what a client's document has under these keys, None if nothing."""
     for key in place:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
@@ -188,7 +188,7 @@ def below(document: Any, place: tuple[str, ...]) -> Any:
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
     separator = "\\" if machine.system == "windows" else "/"
-    # What references in the document stand for that are not environment variables.
+    # What those references in the document stand for that are not environment variables.
     known = {
         "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",
         "pathSeparator": separator,

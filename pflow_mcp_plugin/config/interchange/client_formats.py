@@ -1,4 +1,4 @@
-"""The fields of each client's servers, and where they stand when they are not merely renamed.
+"""The fields of each client's servers, and where they go when they are not merely renamed.
 
 What a format does not name here is reported as lost, in both directions.
 """
@@ -49,7 +49,7 @@ def _one_url(table: Table) -> Table:
 
 
 def _found_out(table: Table, lost: list[str]) -> Table:
-    """Drop `type`, which a client's format lacks; report it if the client takes the URL for another."""
+    """Drop `type`, which a client's format lacks; report it if the client infers another one."""
     if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
         lost.append("type: it tries streamable HTTP first")
     return table

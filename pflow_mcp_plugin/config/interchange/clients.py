@@ -34,7 +34,7 @@ class ConfigFile:
 
     path: str
     systems: tuple[System, ...] = _EVERYWHERE
-    read_only: bool = False  # it is not written: the client prefers another place by now
+    read_only: bool = False  # it is not written: the client now prefers another place
 
     @property
     def is_project(self) -> bool:
@@ -49,8 +49,8 @@ class Client:
     name: str  # on the command line
     title: str  # for people
     format: ServerFormat
-    files: tuple[ConfigFile, ...] = ()  # the first that fits the system is its user's
-    # Keys under which servers stand; `*` for any key, the first is written.
+    files: tuple[ConfigFile, ...] = ()  # the first that fits the system is the user's
+    # Keys under which its servers are; `*` for any key. The first place is written.
     places: tuple[tuple[str, ...], ...] = (("mcpServers",),)
     form: Form = "json"
 

@@ -74,7 +74,7 @@ def variable_name(text: str) -> str:
 
 
 def reference_to(variable: str, default: object = None) -> str:
-    """Return our reference to a variable, with a default if that is text that a reference can hold."""
+    """Return our reference to a variable, with a default if a reference can hold its text."""
     usable = isinstance(default, str) and default and not set("${}") & set(default)
     return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
 
@@ -227,7 +227,7 @@ class ServerWriting:
 
     name: str = ""
     table: Table = attrs.field(factory=dict)
-    lost: tuple[str, ...] = ()  # what the client cannot say, in words that begin with the field
+    lost: tuple[str, ...] = ()  # what the client's format cannot express, in words that begin with the field
     inputs: tuple[VariableReference, ...] = ()  # references that it asks the user for
     reason: str = ""  # why the client cannot have this server at all, if so
     literals: tuple[str, ...] = ()  # fields whose secrets are written out in our config, and so there
@@ -247,14 +247,14 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
     if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
-    # Numbers and booleans become strings there.
+    # Numbers and booleans become strings in these fields.
     for key in ("env", "headers"):
         if isinstance(table.get(key), Mapping):
             table[key] = {str(name): _string(value) for name, value in table[key].items()}
     if isinstance(table.get("args"), list):
         table["args"] = [_string(value) for value in table["args"]]
     for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):
-        if table.get(key) == empty:  # which a server has without it
+        if table.get(key) == empty:  # the default
             del table[key]
     problems: list[Problem] = []
 
@@ -276,7 +276,7 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
     if ours is None:
         kind = table["auth"]["type"]
         why = "without writing the password out" if kind == "basic" else "in a header"
-        return ServerWriting(reason=f"it cannot say auth of type {kind} {why}")
+        return ServerWriting(reason=f"it cannot express auth of type {kind} {why}")
     lost: list[str] = []
     theirs = {"type": form.types[transport]} if form.types[transport] else {}
     theirs |= _their_fields(ours, form, lost)

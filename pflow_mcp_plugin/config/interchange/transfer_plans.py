@@ -139,7 +139,7 @@ Check = Callable[[str, Table], Sequence[Problem]]
 
 @attrs.frozen(kw_only=True)
 class PlannedServer:
-    """A server of an import's file and what becomes of it."""
+    """A server in a file to import, and what becomes of it."""
 
     file: FileContent
     server: ForeignServer
@@ -304,7 +304,7 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
         )
         writing = attrs.evolve(writing, lost=(*writing.lost, *differ))
         if table.get("disabled") and "disabled" in writing.lost:
-            writing = ServerWriting(reason="it is disabled, which this client cannot say")
+            writing = ServerWriting(reason="it is disabled, which this client's format cannot express")
         _, secrets = extracted(name, dict(table), lambda *_: False)
         fields = () if writing.reason else tuple(secret.field for secret in secrets)
         servers.append(attrs.evolve(writing, name=name, literals=fields))

@@ -62,7 +62,7 @@ def test_auth_becomes_the_header_that_it_sends_and_a_password_stays_behind():
     basic = {"type": "basic", "username": "u", "password": "${P}"}
     assert "basic" in write_server({**table, "auth": basic}, formats.CURSOR).reason
     reason = write_server({**table, "auth": {"type": "oauth", "client_id": "me"}}, formats.CURSOR).reason
-    assert reason == "it cannot say auth of type oauth in a header"
+    assert reason == "it cannot express auth of type oauth in a header"
     assert write_server({**table, "auth": basic}, formats.MCP_JSON).table["auth"] == basic
 
 
