@@ -1,7 +1,7 @@
 """JSON values compared, cut to what people read, and hashed.
 
 Hashes are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
-same tool. What that form cannot represent is written in another way first: integers beyond 2^53 and
+same tool. What that form cannot represent is first written in another way: integers beyond 2^53 and
 numbers that are not finite, as schemas of 64-bit arguments contain them, lone surrogates, and values
 that are nested too deeply to be walked by recursion.
 """
@@ -17,9 +17,9 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
 
 _PLAIN = frozenset({str, int, float})
-"""Compared first: most values are of these, and it takes long to find out that one is no Mapping."""
+"""Compared first: most values are of these types, and the check that one is not a Mapping is slow."""
 _KINDS = (bool, Mapping, list, tuple)
-"""What equals nothing of another kind."""
+"""Types whose values never equal one of another type."""
 
 
 def is_same(one: object, other: object) -> bool:

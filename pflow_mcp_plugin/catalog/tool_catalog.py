@@ -150,7 +150,7 @@ class Catalog:
         return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
     def named(self, server: str, name: str) -> ToolRecord | None:
-        """Look up a tool by its server and raw name, or as in node types, also if the config renames it."""
+        """Look up a tool by its server and raw name, or as in node types, even if the config renames it."""
         record = self.tool(server, name)
         if record is not None:
             return record
@@ -170,7 +170,7 @@ class Catalog:
     def resource_reader(self, server: str) -> ToolRecord | None:
         """Return the catalog's tool that reads a server's resources; None if it has none, or is not synced.
 
-        It is there also if a tool has its name, and so its node type, or if the server lists no resources:
+        It exists even if a tool has its name, and so its node type, or if the server lists no resources:
         results of its tools may link to some.
         """
         head = self.head(server)
@@ -329,7 +329,7 @@ def forget_failure(folder: Path, server: str) -> None:
 
 
 def read_failure(folder: Path, server: str) -> str:
-    """Return the message that the catalog's folder has of a server's failed last sync, or an empty string."""
+    """Return the message that the catalog's folder has about a server's failed last sync, empty if none."""
     try:
         return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -341,7 +341,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what the catalog has for a node type of a synced tool not approved yet: a name and a size.
+    """Return what the catalog shows of a synced tool that is not approved yet: a name and a size.
 
     Nothing else in it is from its server.
     """

@@ -48,16 +48,16 @@ class Head(ByFields):
     skipped: tuple[tuple[str, str], ...] = ()  # `(name, reason)` of malformed tools
     # Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
     gone: Mapping[str, str] = attrs.field(factory=dict)
-    has_resources: bool = False  # it lists some that can be read
+    has_resources: bool = False  # it lists resources that can be read
     launch: JSONObject | None = None  # its identity at the sync; None in a file of an older version
     program: str = ""  # where the sync found the program of a bare command; empty if it did not look
     new: frozenset[str] = frozenset()  # the tools that nobody approved, by raw name
-    # Why a tool, by raw name, or any of the server may not be used before it is approved.
+    # Why a tool, by raw name, or (`unapproved`) any tool of the server must be approved before it is used.
     withheld: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
 
     def missed(self, tool: str) -> tuple[str, str]:
-        """Return a tool's raw name in the file, and in words when a sync missed it; empty if none did."""
+        """Return a tool's raw name, and in words since which sync it has been missing; empty if it is not."""
         raw = next((name for name in self.gone if tool in (name, naming.slug(name))), None)
         if raw is None:
             return tool, ""
@@ -69,7 +69,7 @@ class ToolFile(Head):
     """The content of a server's tool file: the results of its last sync."""
 
     tools: tuple[Tool, ...] = ()
-    approved: Mapping[str, Tool] = attrs.field(factory=dict)  # of those that differ from it, by raw name
+    approved: Mapping[str, Tool] = attrs.field(factory=dict)  # of the tools that differ from it, by raw name
 
     @property
     def synced(self) -> tuple[SyncedTool, ...]:
@@ -97,7 +97,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     there = {tool.name for tool in tools}
     gone: dict[str, str] = {}
     if before:
-        # Errors name a tool that is gone; one that nobody approved is called as in its node type.
+        # Errors name a tool that is gone; one that nobody approved is named as in its node type.
         names = (
             naming.tool_part(tool.name) if tool.name in before.new else tool.name for tool in before.tools
         )
@@ -190,7 +190,7 @@ def tool_to_json(tool: Tool) -> dict[str, JSON]:
 
 
 def synced_from_json(data: JSONObject) -> SyncedTool:
-    """Return a tool with its approved version from its line in a tool file; raises as `tool_from_json`."""
+    """Return a tool with its approved version from its line in a tool file; raises like `tool_from_json`."""
     approved = data.get("approved")
     return SyncedTool(tool_from_json(data), None if approved is None else tool_from_json(as_table(approved)))
 
@@ -270,7 +270,7 @@ class StoredFile:
         return self._whole
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """Return the raw names of the stored tools that begin so; raises the errors of `head`."""
+        """Return the raw names of the stored tools with this prefix; raises the errors of `head`."""
         if self._index is None:
             return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
         typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))
@@ -289,7 +289,7 @@ class StoredFile:
                     tools.append(synced_from_json(json.loads(line.removesuffix(b","))))
                 if all(naming.tool_part(each.tool.name) == part for each in tools):
                     return tuple(tools)
-                self._index = None  # it is wrong
+                self._index = None  # the index is wrong
             except _MISSHAPEN:  # edited by hand; the tools may still be valid
                 self._index = None
         return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
@@ -310,4 +310,4 @@ READ_RESOURCE = Tool(
     annotations={"readOnlyHint": True},  # resources are data that a server exposes to be read
     method="resources/read",
 )
-"""What is called like a tool to read a resource; no server lists it, and no approval concerns it."""
+"""What is called like a tool to read a resource; no server lists it, and it needs no approval."""

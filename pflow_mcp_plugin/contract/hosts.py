@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """What the handle on a host tells plugins of `[network]`: the others that servers and nodes may reach.
+    """The rules of `[network]` for plugins, part of the handle on a host: what servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and

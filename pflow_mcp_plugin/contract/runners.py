@@ -82,7 +82,7 @@ class Runner(ABC):
         raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
-        """Return a runner whose checks and runs have these options; by default only with the usual ones.
+        """Return a runner whose checks and runs have these options; by default, only the usual ones work.
 
         Args:
             options: What the user asked for.

@@ -93,7 +93,7 @@ def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Itera
 
 
 def _change(old: _Value, new: _Value) -> str:
-    # ASCII only: what is hidden in a value must be seen.
+    # ASCII only: what is hidden in a value must become visible.
     shown = (abbreviated(json.dumps(value) if value else "none", _LONGEST) for value in (old, new))
     return " → ".join(shown)
 
@@ -103,7 +103,7 @@ def _problem(lock: LockFile, path: str, message: str) -> Problem:
 
 
 def read_lock(path: Path) -> LockFile:
-    """Read the lock that a check compares with; that there is none is a `PflowError` with the next step."""
+    """Read the lock that a check compares with; without one, raise a `PflowError` with the next step."""
     content = storage.read_bytes(path, _MOST)
     if content is None:
         where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path
@@ -117,7 +117,7 @@ def _no_lock(message: str) -> PflowError:
 
 
 def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedServer:
-    """Return a server as configured now and synced last, to compare with a lock file, with these tools.
+    """Return a server as configured now and last synced, with these tools, to compare with a lock file.
 
     Raises `McpError` if it is not configured, has mistakes, or is not synced.
     """
@@ -145,7 +145,7 @@ def _tools(catalog: Catalog, server: str, wanted: Collection[str]) -> Iterator[T
                 yield tool if name in names else attrs.evolve(tool, name=shown[name])
         return
     for record in (catalog.tool(server, name) for name in names):
-        # A workflow names a tool that nobody approved as it is shown.
+        # A workflow names a tool that nobody approved by the name under which it is shown.
         if record and not names.isdisjoint((record.found.name, record.tool.name)):
             name = record.found.name if record.found.name in names else record.tool.name
             yield attrs.evolve(record.found, name=name)

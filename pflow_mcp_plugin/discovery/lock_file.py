@@ -41,8 +41,8 @@ class LockedServer:
     """A server as a lock file has it."""
 
     launch: Mapping[str, str | tuple[str, ...]] = attrs.field(factory=dict)  # by field, see `LAUNCH`
-    version: str = ""  # that it reported; empty if it reports none
-    tools: Mapping[str, str] = attrs.field(factory=dict)  # the hash of each locked one, by raw name
+    version: str = ""  # as it reports it; empty if it reports none
+    tools: Mapping[str, str] = attrs.field(factory=dict)  # the hash of each locked tool, by raw name
 
 
 LockedServers = Mapping[str, LockedServer]
@@ -55,7 +55,7 @@ class LockFile:
 
     path: Path
     servers: LockedServers = attrs.field(factory=dict)
-    warnings: tuple[Problem, ...] = ()  # what was found in the file that does no harm
+    warnings: tuple[Problem, ...] = ()  # harmless problems of the file
 
 
 def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> LockedServer:
@@ -115,7 +115,7 @@ def place(path: str, key: str) -> str:
 
 
 def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
-    # Masked first: a secret that is written out may be another one for each member of a team.
+    # Masked first: a secret that is written out may differ for each member of a team.
     args = tuple(display.arguments(server.args, widely=True))
     masked = attrs.evolve(server, args=args, url=display.url(server.url, widely=True))
     for key, value in launch_identity(masked).items():
@@ -209,5 +209,5 @@ LAUNCH: Mapping[str, Check] = {
     "env": _texts,
     "variables": _texts,
 }
-"""The fields of a launch in a lock file, in the order in which differences are told."""
+"""The fields of a launch in a lock file, in the order in which differences are reported."""
 _FIELDS: Mapping[str, Check] = {**LAUNCH, "version": _text, "tools": _hashes}

@@ -36,7 +36,7 @@ class Servers:
         self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
-        """Forget a server's stored tools and pins, if the user's own config does not have it, or no longer.
+        """Forget a server's stored tools and pins, if the user's own config does not have it (any longer).
 
         `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
         and returns whether to go on. Returns whether the server was synced.
@@ -48,7 +48,7 @@ class Servers:
                 return False
             was_synced = path.exists()
             storage.remove(path, is_locked=True)
-            Pins(self.pin_folder).forget(server)  # a project's server may have the name now
+            Pins(self.pin_folder).forget(server)  # a project's server may now have the name
             forget_failure(path.parent, server)
         return was_synced
 
@@ -82,7 +82,7 @@ def servers(paths: Paths) -> Servers:
     def apart() -> Mapping[str, Path]:
         try:
             return store.project_folders()
-        except PflowError:  # the config is corrupt; who needs it says so
+        except PflowError:  # the config is corrupt; whoever needs it reports that
             return {}
 
     def renames(server: str) -> Mapping[str, str]:
@@ -119,7 +119,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
-    """Return a server that is ready to be started with this time to start; None leaves that of its config."""
+    """Return a server ready to be started with this startup timeout; None keeps that of its config."""
     if seconds is None:
         return ready
     return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

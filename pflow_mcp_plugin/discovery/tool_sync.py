@@ -47,8 +47,8 @@ class Synced:
     notes: tuple[str, ...] = ()
     is_first: bool = False  # the first sync of this launch, which approves what it finds
     comparison: Comparison = NOTHING
-    is_approved: bool = False  # the user has just approved how they differ
-    affected: tuple[str, ...] = ()  # saved workflows that use it and no longer run as they are
+    is_approved: bool = False  # the user has just approved the differences
+    affected: tuple[str, ...] = ()  # saved workflows that use the server and no longer run as they are
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -86,7 +86,7 @@ def sync(
     A server that fails neither stops the others nor loses the tools of its previous sync. What the first
     sync of a launch finds is approved; what differs from it later is stored beside the approved version,
     unless the config says `trust = "auto"`. `on_done` is called in the calling thread as each server is done;
-    the results stand in the order of the names.
+    the results are in the order of the names.
     """
     wanted = list(dict.fromkeys(names))
     results: dict[str, Synced] = {}
@@ -143,7 +143,7 @@ def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) 
 
 def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
     with suppress(PflowError), known.catalog.locked(name) as path:
-        known.store.table(name)  # of a server that was removed meanwhile, nothing is kept
+        known.store.table(name)  # nothing is kept of a server that was removed meanwhile
         keep_failure(path.parent, name, error.message)
     return Synced(server=name, error=error, milliseconds=_since(started))
 
@@ -158,7 +158,7 @@ class _Approval:
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
         name = self.launch.server.name
         server = self.known.store.get(name)
-        if self.known.store.fingerprint(name) != self.launch.fingerprint:  # another server may have its name
+        if self.known.store.fingerprint(name) != self.launch.fingerprint:  # another may now have its name
             raise McpError(
                 f"The config of server {name} changed while it was synced, so nothing was stored",
                 where=Where(server=name, phase="config"),

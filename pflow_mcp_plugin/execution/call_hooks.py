@@ -19,7 +19,7 @@ ANSWER = "pflow_mcp_call_tool"
 Answer = Callable[[ToolCall], CallResult]
 
 _LONGEST = 200
-"""Characters of a message about progress; what shows it cuts it to the room that there is."""
+"""Characters of a message about progress; a display cuts it further to fit."""
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
 
 
 def note_progress(run: Run, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-    """Pass on how far a call is, between the hooks before and after it: to the trace, and for display."""
+    """Pass on a call's progress, between the hooks before and after it: to the trace, and for display."""
     if call.node_id:
         run.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
         run.report_progress(call.node_id, done, total, shortened(text))

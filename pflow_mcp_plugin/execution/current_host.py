@@ -83,7 +83,7 @@ def _provider() -> Callable[[], AbstractContextManager[Host]]:
     from pflow_mcp_plugin.errors import McpError, Where
 
     points = entry_points(group=HOST_ENTRY_POINT_GROUP)
-    # That of another core, or else the embedded one.
+    # The host of another core, or else the embedded one.
     point = min(points, key=lambda it: (it.module.startswith(_PACKAGE), it.name), default=None)
     cause: Exception | None = None
     message = "No pflow host is installed; calling a tool needs its settings and plugins"

@@ -1,7 +1,7 @@
 """The action that a failed tool call takes, by the status or common phrases in the tool's message.
 
 Tools report failures as text only. A number is a status only where the words around it say so: `404` is
-one in `404 Client Error`, not in `404 rows`; and `timeout` is no failure where it names a parameter.
+one in `404 Client Error`, not in `404 rows`; and `timeout` is not a failure where it names a parameter.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class MCPNode(Node):
     """
 
     announces_sending = True
-    """It tells its run when a call is sent; see `Run.current_step`."""
+    """The node tells its run when a call is sent; see `Run.current_step`."""
     call_tool: Callable[[Mapping[str, Any]], JSON] | None = None
     """For tests: answers the calls of the node in place of its server, with any JSON value."""
     _own: Mapping[str, Any] = MappingProxyType({})
@@ -62,13 +62,13 @@ class MCPNode(Node):
         super().__init__(max_retries=1)  # a single attempt; with 0, pocketflow never calls `exec`
 
     def __copy__(self) -> Self:
-        """Copy the `MCPNode` as a `Flow` does, which then sets its own params beside the node's."""
+        """Copy the `MCPNode`; a `Flow` does this, and then sets its own params beside the node's."""
         made = type(self).__new__(type(self))
         vars(made).update(vars(self), _own=self.params)
         return made
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        # A `Flow` sets them in the copy that it runs: what the node was given before prevails.
+        # A `Flow` sets them in the copy that it runs: the node's own params take precedence.
         self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
@@ -98,7 +98,7 @@ class MCPNode(Node):
                     answer = runtime.call(target, arguments, params.get("__node_id__", ""), run_id, step)
                 else:
                     answer = CallResult(structured=self.call_tool(arguments), has_structured=True)
-            finally:  # the trace has a call that failed as well
+            finally:  # the trace includes failed calls too
                 _annotate(prep_res, target, arguments, answer, time.perf_counter() - began)
             result = _read(answer, target, run)
             _show(prep_res, result)
@@ -114,7 +114,7 @@ class MCPNode(Node):
             shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
             action = exec_res.action
-            # A flow may have an edge for errors of all kinds only.
+            # A flow may have only one edge for all kinds of errors.
             return ERROR if action not in self.successors and ERROR in self.successors else action
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
         for key, value in exec_res.natural.items():
@@ -130,7 +130,7 @@ class MCPNode(Node):
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Return what `MCPNode` makes of one call with these arguments, without a node in a workflow."""
+    """Call the tool once, without a workflow; return what an `MCPNode` makes of the answer."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 

@@ -145,7 +145,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error for a tool that its server, by its answer or its last sync, does not have."""
+    """Return the error about a tool that its server does not have, by its answer or its last sync."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -193,7 +193,7 @@ class _ContentReader:
     def failed(self, blocks: tuple[JSONObject, ...]) -> list[JSON] | None:
         """Return the content blocks of a failed result, None if it is all text, which is in the message.
 
-        That a file cannot be written must not hide the failure.
+        A file that cannot be written must not hide the failure.
         """
         if all(block.get("type") == "text" for block in blocks):
             return None
@@ -334,7 +334,7 @@ def _parts(value: JSON) -> Iterator[JSON]:
         part = left.pop()
         yield part
         if isinstance(part, _SCALARS):
-            continue  # first: most parts are, and it takes long to find out that one is no Mapping
+            continue  # first: most parts are, and the check that one is not a Mapping is slow
         if isinstance(part, Mapping):
             left += reversed([*part.values()])
         elif isinstance(part, list | tuple):
@@ -342,7 +342,7 @@ def _parts(value: JSON) -> Iterator[JSON]:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    # A character takes at most four bytes in UTF-8: few texts are encoded to be measured.
+    # A character takes at most four bytes in UTF-8, so few texts must be encoded to be measured.
     return len(text) * 4 > limit and (len(text) > limit or len(_encoded(text)) > limit)
 
 

@@ -45,7 +45,7 @@ error, or the empty string, when the start has ended."""
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """What the runtime resolves a server and a tool to; it has no record of a tool that was never synced."""
+    """What the runtime resolves a server and a tool to; it has no `record` if the tool was never synced."""
 
     launch: Launch
     tool: str
@@ -60,7 +60,7 @@ class Target:
 
     @property
     def approved(self) -> Collection[str]:
-        # Messages may name those of the approved version only.
+        # Messages may name the arguments of the approved version only.
         if self.record is None or self.declared is None or self.record.found is self.record.tool:
             return self.declared.properties if self.declared else ()
         return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
@@ -71,7 +71,7 @@ class Target:
         node = self.record.node if self.record else ""
         if self.tool in server.rename or not node:
             node = naming.node_name(server.name, server.rename.get(self.tool, self.tool))
-        # A raw name that nobody approved would be a text for models, which read errors.
+        # Models read errors: a raw name that nobody approved could be a text for them.
         shown = self.record.tool.name if self.record else self.tool
         return Where(server=server.name, tool=shown, phase="call", node=node)
 
@@ -182,9 +182,9 @@ class Runtime:
         run_id: str = "",
         step: RunStep | None = None,
     ) -> CallResult:
-        """Call a tool that the runtime resolved, once its arguments are checked, in a run's step or without.
+        """Check the arguments for a tool that the runtime resolved, and call it, in a run's step or without.
 
-        Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
+        If the call fails, `ran` of the `McpError` says whether it reached the tool.
         """
         arguments = target.with_key(arguments, step)
         if target.use is not None:
@@ -264,9 +264,10 @@ class Runtime:
         if changed:
             raise _not_approved(changed, Where(server=server, phase="config"))
         if head and head.launch and not is_complete(head.launch):
-            # A sync by an older version did not note all of the launch: with it, later changes are seen.
+            # A sync by an older version did not note all of the launch; once added, later changes are
+            # noticed.
             now = launch_identity(self._store.get(server), ready.variables)
-            with suppress(StoreError):  # a folder that cannot be written to keeps no server from being used
+            with suppress(StoreError):  # a read-only folder must not stop a server from being used
                 self._catalog.mark(
                     server, lambda it: attrs.evolve(it, launch=completed(it.launch or {}, (now,)))
                 )
@@ -286,7 +287,7 @@ class Runtime:
         record = self._catalog.resource_reader(server)
         if record is None:
             synced = self._catalog.head(server) is not None
-            why = "offers no resources" if synced else "is not synced, so it is not known to offer resources"
+            why = "offers no resources" if synced else "is not synced, so its resources are unknown"
             raise McpError(
                 f"Server {server} {why}",
                 where=Where(server=server, tool=READ_RESOURCE.name, phase="call"),

@@ -93,7 +93,7 @@ def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
 
 
 def _inside(where: str, key: str) -> str:
-    """Return where a text that may hide characters stands in a schema; if nested deep, what it stands in."""
+    """Return the path of a text that may hide characters in a schema; if nested deep, of what encloses it."""
     return f"{where}.{key[:_LONGEST]}" if len(where) < _LONGEST else where
 
 
@@ -108,9 +108,9 @@ _KINDS = (
 _OTHER = "invisible character"
 _UNMISTAKABLE = {"terminal escape", "direction override", "tag character"}
 _SELECTORS = 4
-"""As many variation selectors, after characters that have no variants, can encode a message."""
+"""This many variation selectors, after characters that have no variants, can encode a message."""
 _MOST = 1000
-"""Hidden characters that are counted; so many are an error, whatever they are."""
+"""Hidden characters that are counted; this many are an error, whatever they are."""
 _AROUND = 24
 _SHOWN = 160
 
@@ -137,7 +137,7 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
             server=server,
             tool=tool,
             rule="hidden-text",
-            # A value may be a key to press, or what to search for.
+            # A value may be a key to press, or a character to search for.
             severity="error" if is_error and each.kind != "value" else "warning",
             message=f"holds {seen}: {excerpt[:_SHOWN]}",
             where=each.where,

@@ -1,10 +1,10 @@
 """The identity of a server's launch: the program that is run, or the place that is connected to.
 
 Approvals of tools hold for a launch. It consists of what the config says about where the tools come from:
-transport, command with its arguments (which name the version of a package), working folder, path and
-URL, and the variables of its `env` that decide what code runs, such as PYTHONPATH. Where references stand in
-these, the values of their variables belong to it; of those that bring a secret only the reference counts.
-Other variables, headers and limits are no part of it.
+transport, command with its arguments (which name the version of a package), working folder, path and URL, and
+the variables of its `env` that decide what code runs, such as PYTHONPATH. Where these contain references, the
+values of the variables belong to it; of a variable with a secret only the reference counts. Other variables,
+headers and limits are not part of it.
 
 Identities of older versions lack `env` and `variables`. What an identity lacks is not compared, and is added
 by the first sync or run, so nothing has to be approved anew.
@@ -48,7 +48,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
 
 def is_launch_of(launch: JSONObject, server: Server, variables: Mapping[str, str] | None = None) -> bool:
     """Whether this is the identity of a server's launch; for `variables`, see `launch_identity`."""
-    # Without secrets in it, the identity is what the config says; this look-up needs to import nothing more.
+    # Without secrets, the identity is what the config says; this look-up needs no further imports.
     written = _written(_values(server))
     if not server.env and variables is None and not launch.get("env") and _without_added(launch) == written:
         return True
@@ -60,7 +60,7 @@ def same(one: JSONObject, other: JSONObject) -> bool:
     if any(one[key] != other[key] for key in _ADDED if key in one and key in other):
         return False
     written = _without_added(one), _without_added(other)
-    # Older versions hashed what only stands in the place of a secret, too.
+    # Older versions also hashed what only stands where a secret may be.
     return written[0] == written[1] or _hashed(written[0]) == _hashed(written[1])
 
 
@@ -108,7 +108,7 @@ def shown(launch: Mapping[str, Any]) -> str:
 
 
 def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
-    """Return two launches of a server for display, in words that differ."""
+    """Return two launches of a server for display, in words that show how they differ."""
     before, after = shown(old), shown(new)
     if before == after:
         kinds = (str(old.get("transport", "")), str(new.get("transport", "")))

@@ -42,7 +42,7 @@ class NameIndex:
     tools: Mapping[str, frozenset[str]]  # their names by server
     by_tool: Mapping[str, tuple[str, ...]]  # the servers that have a tool of a name
     by_node: Mapping[str, tuple[Named, ...]]  # the tools that claim a node type
-    # What has a shape: by whether it is a tool or node, and its name.
+    # What has a shape, keyed by whether it is a tool or node and by its name.
     by_shape: Mapping[str, Mapping[tuple[bool, str], Named]]
 
 
@@ -55,7 +55,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
     every = [Named(server, tool) for server, names in tools.items() for tool in dict.fromkeys(names)]
     for named in (*servers, *every, *(Named("", node) for node in nodes)):
         name = named.tool or named.server
-        # The name of a node is compared as tools would write it, too.
+        # The name of a node is also compared in the spelling of tools.
         for spelling in (name,) if named.server else (name, name.replace("-", "_")):
             for shape in shapes(spelling):
                 by_shape[shape].setdefault((bool(named.tool), spelling), named)
@@ -71,7 +71,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
 
 
 def is_unmistakable(name: str) -> bool:
-    """Whether a tool's name looks like no ordinary word, wherever it stands: `create_issue`, `listPages`."""
+    """Whether a tool's name cannot be an ordinary word of a text: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
     return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
 

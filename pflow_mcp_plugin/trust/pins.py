@@ -124,9 +124,9 @@ class Comparison:
 
     launches: tuple[JSONObject, JSONObject] | None = None  # approved and found, if they differ
     instructions: tuple[Difference, ...] = ()
-    hidden_in_instructions: str = ""  # what people do not see in instructions that differ
+    hidden_in_instructions: str = ""  # what is hidden from people in instructions that differ
     tools: tuple[ChangedTool, ...] = ()  # the approved ones that differ
-    # Raw names that nobody approved, each with what its texts hide: mostly empty.
+    # Raw names that nobody approved, each with what its texts hide (mostly nothing).
     new: Mapping[str, str] = attrs.field(factory=dict)
 
     @property

@@ -27,7 +27,7 @@ def withheld(
         return task_only(record.tool, server.name)
     key = server.idempotency_argument.get(record.found.name, "")
     if key and not idempotency_argument(record, server):
-        # Run without it, it would be repeated in the belief that the server knows the call.
+        # Without the argument, a call would be repeated in the belief that the server recognizes it.
         return _problem(
             f"{record.found.name} of server {server.name} takes no argument {key}, which its config names",
             f"Correct or remove {record.found.name} in idempotency_argument of server {server.name}",
@@ -63,7 +63,7 @@ def task_only(tool: Tool, server: str) -> Problem:
 def launch_changed(
     synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a server's tools need a new approval: it is started otherwise than synced; else None."""
+    """Return why a server's tools need a new approval: it is not started as it was synced; else None."""
     if server.trust == "auto" or synced.launch is None:
         return None
     if launch_identity.is_launch_of(synced.launch, server, variables):
@@ -75,8 +75,8 @@ def launch_changed(
     if not launch_identity.is_launch_of(synced.launch, server):
         return _problem(message, f"Run: {sync}")
     names = ", ".join(launch_identity.changed_variables(synced.launch, now))
-    step = f"Set {names} back, or, if it is right, run: {sync}, and then: pflow mcp approve {server.name}"
-    return _problem(f"{message}. This comes from another value of {names}", step)
+    step = f"Set {names} back, or, if that is right, run: {sync}, and then: pflow mcp approve {server.name}"
+    return _problem(f"{message}. The cause is another value of {names}", step)
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:

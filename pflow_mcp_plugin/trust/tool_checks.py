@@ -56,7 +56,7 @@ _ASKED = (
     (re.compile(_SECRETS), "a secret", re.compile(_OF_SECRETS, re.IGNORECASE)),
     (re.compile(_CONTEXT), "the conversation", re.compile(_OF_CONTEXT, re.IGNORECASE)),
 )
-"""What arguments are named after, and the words in a tool's text that explain them."""
+"""What arguments with such names ask for, and the words in a tool's text that explain them."""
 
 
 def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ _NEAR = 60
 
 
 def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
-    """Yield a finding for each text that is suspicious, as its words mean a tool of another server.
+    """Yield a finding for each text that is suspicious because it names a tool of another server.
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
     name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
@@ -133,7 +133,7 @@ def claimed_names(
 ) -> Iterator[Finding]:
     """Check for suspicious names of a server and its tools: those that are or look like another's.
 
-    What has the names of tools of the servers in `later` is left to their own warnings.
+    Clashes with tools of the servers in `later` are left to the warnings about those.
     """
     given = list(dict.fromkeys(tools))
     for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
@@ -160,8 +160,8 @@ def claimed_names(
 
 
 def _claimant(named: Named, names: NameIndex) -> Named | None:
-    # By the type of its node, or by spelling it out: `github_create_issue` of any server but `github`, if
-    # that has it.
+    # By its node type, or by spelling it out: `github_create_issue` of any server but `github`, if that has
+    # the tool.
     slug = naming.slug(named.tool)
     words = slug.split("-")
     servers = ("-".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS)))
@@ -211,7 +211,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
     """Return the names of a server's tools for the checks to compare; none if its tool file is unreadable."""
     try:
         return catalog.tool_names(server)
-    except storage.StoreError:  # it is no reason not to check the others
+    except storage.StoreError:  # the others must be checked all the same
         return ()
 
 

@@ -3,7 +3,7 @@
 A hint counts as the specification says where a server states none: the tool is then destructive and open to
 the world (2025-11-25, `ToolAnnotations`). `purity` and `is_safe_to_repeat` believe a claim only if the user's
 config trusts it. For data flows no trust is needed: that check is about what strangers write, not about a
-server that lies, and what a remote server gets and gives does not depend on its claims.
+server that lies, and what a remote server receives and returns does not depend on its claims.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_safe_to_repeat(record: ToolRecord, server: Server) -> bool:
 
 
 def idempotency_argument(record: ToolRecord, server: Server) -> str:
-    """Return the argument that lets a tool run twice, as its server knows the call again; empty if none."""
+    """Return the argument that lets a tool run twice, as its server recognizes the call; empty if none."""
     name = server.idempotency_argument.get(record.found.name, "")
     return name if name and name in declaration(record.found.input_schema).properties else ""
 

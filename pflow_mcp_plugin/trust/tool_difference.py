@@ -1,7 +1,7 @@
 """The difference between two versions of a tool, also as lines for people, or between two lists of tools.
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
-escaped, what may break a use stands first where not all fits, and all lengths are bounded.
+escaped, what may break a use comes first if not everything fits, and all lengths are bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TEXTS = frozenset({"title", "description", "examples", "example", "$comment", "
 _NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """Keywords whose members are named by the author of a schema."""
 _SETS = frozenset({"required", "enum", "type"})
-"""Keywords whose lists are in no order."""
+"""Keywords whose lists have no order."""
 _ABSENT: Any = object()
 
 
@@ -56,7 +56,7 @@ class Difference:
     what: str  # `added`, `removed` or `changed`
     old: JSON = None
     new: JSON = None
-    may_break: bool = False  # a use that was right before may be affected
+    may_break: bool = False  # whether a use that was right before may be affected
 
     def to_dict(self) -> dict[str, JSON]:
         return {
@@ -94,7 +94,7 @@ def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
         lists = [it for it in (one, other) if depth and isinstance(it, list) and key not in _SETS]
         if depth and isinstance(one, Mapping) and isinstance(other, Mapping):
             for name in reversed(dict.fromkeys((*one, *other))):
-                # The path of what is nested very deep is that of its surroundings.
+                # The path of what is nested very deep is that of what encloses it.
                 place = f"{path}.{str(name)[:_LONGEST_FIELD]}" if len(path) < _LONGEST_VALUE else path
                 pair = one.get(name, _ABSENT), other.get(name, _ABSENT)
                 waiting.append((place, "" if key in _NAMES else str(name), *pair, depth - 1))
@@ -203,7 +203,7 @@ def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int
     if steps > _MOST_STEPS:
         yield first, first + len(before), first, first + len(after)
         return
-    from difflib import SequenceMatcher  # needed by a sync that found changes only
+    from difflib import SequenceMatcher  # needed only by a sync that found changes
 
     # Places with only a few words between them are one.
     for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_AROUND // 2):
@@ -225,7 +225,7 @@ class ChangedTool:
 
     name: str  # its raw name
     differences: tuple[Difference, ...]
-    hides: str = ""  # what people do not see in its new texts, and no honest tool has
+    hides: str = ""  # what is hidden from people in its new texts, as in no honest tool
 
     @property
     def kind(self) -> Literal["breaking", "compatible"]:

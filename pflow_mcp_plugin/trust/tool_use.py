@@ -1,12 +1,12 @@
 """Whether a use of a tool is affected by how the tool changed since it was approved.
 
 A use goes on if it means what it meant: the arguments that it passes still exist, no default of one that it
-leaves out is another, the outputs that it reads are still declared, and no hint became more dangerous.
-Whether the arguments fit the new schema is for the validator to say. Texts do not matter: no model reads
-them during a run.
+leaves out has changed, the outputs that it reads are still declared, and no hint became more dangerous.
+Whether the arguments fit the new schema is for the validator to say. Texts do not matter: no model reads them
+during a run.
 
-The objections are read by models too. They contain nothing that only the new version says, but for the names
-of types.
+The objections are read by models too. Of what only the new version says, they contain just the names of
+types.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _DEPTH = 8
 _ABSENT: Any = object()
 _EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
 _LAST_OWN = 32
-"""The last place in a list that is judged by a schema of its own."""
+"""The last position in a list that is judged by a schema of its own."""
 _MOST_LEFT_OUT = 200
-"""Objects that are left out and whose insides are compared."""
+"""The most left-out objects whose insides are compared."""
 _OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
 _WORSE = {
     "readOnlyHint": "it no longer claims to read only",
@@ -73,7 +73,7 @@ class _Side:
 
     def __init__(self, schema: JSON, within: _Side | None = None) -> None:
         self.document: SchemaDocument = within.document if within else SchemaDocument(schema)
-        # What was looked at of objects that are left out: a schema may refer to itself again and again.
+        # Parts of left-out objects that were already compared: a schema may refer to itself again and again.
         self.seen: set[tuple[int, ...]] = within.seen if within else set()
         self.schema = schema
         self.declared = declaration(schema, self.document)
@@ -154,8 +154,8 @@ def _of_left_out(old: _Side, new: _Side, key: str, place: str, depth: int) -> It
         yield from _of_arguments(*sides, inner, place, depth - 1)
     else:
         was = "was not stated" if before is _ABSENT else f"was {excerpt(before)!r}"
-        # A string would be a text that nobody approved.
-        now = f"now {after!r}" if isinstance(after, bool | int | float) else "another now"
+        # A string could be a text that nobody approved.
+        now = f"now {after!r}" if isinstance(after, bool | int | float) else "different now"
         is_now = "is no longer stated" if after is _ABSENT else f"is {now}"
         yield place, f"the default of {place}, which is left out, {was} and {is_now}"
 

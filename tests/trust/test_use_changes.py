@@ -122,7 +122,7 @@ STOPS = [
     case(
         "a default in one of several alternatives",
         properties(mode={"anyOf": [{"type": "string", "default": POISON}, {"type": "null"}]}),
-        "the default of mode, which is left out, was not stated and is another now",
+        "the default of mode, which is left out, was not stated and is different now",
     ),
     case(
         "a default is no longer stated",
@@ -132,7 +132,7 @@ STOPS = [
     case(
         "a default that is a text",
         properties(mode={"type": "string", "default": POISON}),
-        "the default of mode, which is left out, was not stated and is another now",
+        "the default of mode, which is left out, was not stated and is different now",
     ),
     case(
         "a switch that is now on",
@@ -148,7 +148,7 @@ STOPS = [
     case(
         "a default beside the properties",
         schema(allOf=[{"properties": {"mode": {"default": POISON}}}]),
-        "the default of mode, which is left out, was not stated and is another now",
+        "the default of mode, which is left out, was not stated and is different now",
     ),
     case(
         "a default behind a reference, inside a list",
@@ -257,7 +257,7 @@ def test_what_changed_inside_a_list_or_a_table_is_found_however_it_is_written(sh
     given, reads = {"it": value({"text": "hi"})}, {("it", *path, "price")}
     assert list(use_of(tool("me@example.org", "integer"), old).problems(given, reads)) == []
     default, output = use_of(tool(POISON, "string"), old).problems(given, reads)
-    assert "to, which is left out, was 'me@example.org' and is another now" in default.message
+    assert "to, which is left out, was 'me@example.org' and is different now" in default.message
     assert "price, which is read, was int and is now str" in output.message
 
 
