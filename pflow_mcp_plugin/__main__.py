@@ -19,13 +19,13 @@ _GRACE = 10.0
 """Seconds that threads and `atexit` functions of other code have before the program ends itself."""
 _GRACE_AFTER_SIGNAL = 1.0
 _COMPLETE = "__complete"
-"""The word with which the scripts of shells ask for completions; no command can have such a name."""
+"""The word with which shells' completion scripts ask for words; no command can have such a name."""
 _SIGNALLED = 128
 """An exit code of the program above this stands for the signal that ended it."""
 
 
 def main() -> int:
-    """Run `pflow` by its entry point in a process that goes on afterwards; return the exit code.
+    """Run `pflow` in a process that goes on afterwards; return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """
@@ -47,7 +47,7 @@ def program() -> int:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.
     """
     if sys.argv[1:2] == [_COMPLETE]:
-        # The script of a shell asks; the process ends at once, as there is nothing to clean up.
+        # A shell's completion script asks; the process ends at once, as there is nothing to clean up.
         gc.disable()
         try:
             from pflow_mcp_plugin.host.cli.completion import complete

@@ -110,7 +110,7 @@ class Session:
         try:
             return await running
         except asyncio.CancelledError:
-            cancelled.set()  # first: `note` looks at it after it has added a call
+            cancelled.set()  # first: `note` checks it after adding a call
             for future in tuple(begun):
                 future.cancel()
             raise

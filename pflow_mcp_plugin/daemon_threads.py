@@ -31,7 +31,7 @@ class Threads(Executor):
         self._name = name
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
         self._threads: set[threading.Thread] = set()
-        # No lock: Ctrl-C may strike where Python leaves a `with` block, and would leave it locked for ever.
+        # No lock: Ctrl-C as Python leaves a `with` block would leave it locked for ever.
         self._idle = threading.Semaphore(0)
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
@@ -89,7 +89,7 @@ async def in_daemon_thread(
 ) -> Made:
     """Run a blocking function in a daemon thread of its own, and return what it returns.
 
-    A loop that ends waits for the threads of `asyncio.to_thread`, and so does the program.
+    An event loop, and the program, wait at their end for the threads of `asyncio.to_thread`.
     """
     import asyncio
 

@@ -132,7 +132,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """The `McpError`, below `CallFailed`, for a call cancelled at a deadline; the message names which."""
+    """The `CallFailed` for a call that was cancelled at a deadline; the message names the deadline."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

@@ -49,7 +49,7 @@ def setting(variable: str) -> str:
 
 
 def _report_to_nobody(secrets: Iterable[str]) -> None:
-    """Drop the secrets learned in an exchange, if nobody asks for them; unlike a lambda, can be pickled."""
+    """Drop the secrets learned in an exchange that nobody asks for; unlike a lambda, it can be pickled."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ class Launch:
         empty: Those that were set to the empty string.
         era: Protocol era of the last connection with this config: `modern`, `handshake`, or None if unknown.
         sign_in_folder: Where sign-ins are kept; None for the usual folder.
-        config_file: The file with the server's config, for messages; None if it is in none.
+        config_file: The file with the server's config, for messages; None if there is none.
         program: Where the last sync found the program of its command, tried if `PATH` has none.
         variables: The variables that decide what is started or reached, with their values; those that only
             bring a secret are left out.
@@ -86,7 +86,7 @@ class Launch:
     redactor: Redactor = attrs.field(factory=Redactor, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.redactor.add(self.secrets)  # `attrs.evolve` hands over that of another launch
+        self.redactor.add(self.secrets)  # `attrs.evolve` passes that of another launch
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact further secrets from all that is shown of the exchange with this server."""

@@ -33,7 +33,7 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
 
 
 def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[str, set[str]]:
-    """Return the tools whose names `inject` would give to these nodes: raw names, by server."""
+    """Return the tools that `inject` would name for these nodes: raw names, by server."""
     known = tuple(servers)
     used: dict[str, set[str]] = {}
     for node in nodes:

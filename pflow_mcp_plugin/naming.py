@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
-_SUFFIXES = (6, 12, 64)  # hex digits of a sha256; all of them if need be
+_SUFFIXES = (6, 12, 64)  # hex digits of a sha256; up to all of them
 _SUFFIXED = r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})"
 
 
@@ -46,11 +46,11 @@ def node_names(
     renamed: Mapping[tuple[str, str], str] | None = None,
     unapproved: Container[tuple[str, str]] = (),
 ) -> dict[tuple[str, str], str]:
-    """Return the names of the nodes of all tools, no two of which share a name.
+    """Return the names of the nodes of all tools, all different.
 
-    Tools are `(server, raw tool name)` pairs of all servers; `renamed` has other words for raw names. Tools
-    that would share a name each get a suffix: the first hex digits of sha256 over server, NUL and tool. Those
-    that are `unapproved` take no name away from others.
+    Tools are `(server, raw tool name)` pairs of all servers; `renamed` has replacements for raw names. Tools
+    that would share a name each get a suffix: the first hex digits of sha256 over server, NUL and tool.
+    `unapproved` tools take no name away from others.
     """
     pairs = list(dict.fromkeys(tools))
     words = renamed or {}

@@ -51,7 +51,7 @@ class ToolNode(MCPNode):
 
     Attributes:
         entry: Its registry entry.
-        hidden_params: Params that it takes and does not show: nobody approved them.
+        hidden_params: Params that it takes but does not show, as nobody approved them.
     """
 
     entry: ClassVar[Entry]

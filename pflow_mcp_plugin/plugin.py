@@ -32,7 +32,7 @@ _GROUP = "Configure MCP servers and use their tools as nodes."
 _COMMANDS = {
     "add": "Add servers: a preset, a command, a URL, a file or JSON.",
     "presets": "List the ready-made servers, or show one.",
-    "new-preset": "Write a package with a preset, to begin with.",
+    "new-preset": "Write a package with a preset to start from.",
     "list": "List the configured servers.",
     "edit": "Edit the server config in an editor, and check it.",
     "enable": "Enable servers that were disabled.",
@@ -79,7 +79,7 @@ _PLACES = {
     "logs": "server_health:logs",
     **{name: f"configured_servers:{name}" for name in ("enable", "disable", "remove", "edit")},
 }
-"""The modules, and functions in them, of commands whose own name is not both."""
+"""The modules and functions of commands for which these are not both the command's name."""
 
 
 @hookimpl
@@ -100,7 +100,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """Implement the hook that a host calls as it ends: forget it."""
+    """Implement the hook that a host calls as it ends: forget the host."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)

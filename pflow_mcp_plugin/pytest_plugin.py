@@ -1,6 +1,6 @@
 """The pytest plugin with the fixture `pflow_host`; every pytest that can import this package loads it.
 
-Only this module needs pytest, which brings it along; all else is imported when the fixture is used.
+Only this module needs pytest, which loads it; all else is imported when the fixture is used.
 """
 
 from __future__ import annotations

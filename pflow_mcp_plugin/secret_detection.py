@@ -24,7 +24,7 @@ _ABOUT_ONE = (
     r"|(?:askpass|command|count|dir|endpoint|expiry|file|folder|handler|helper|length|limit|mode|path|provider|scheme"
     r"|scopes?|script|size|timeout|ttl|type)$"
 )
-"""Names of properties of a secret, such as its file or length, that are not detected as secret."""
+"""Names of a secret's properties, such as its file or length, which are not secret."""
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
@@ -41,14 +41,14 @@ _NO_SECRETS = frozenset(
     ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
 )
 _SHORTEST_PART = 6
-"""Characters of a value in a structured text from which it counts as a secret."""
+"""The fewest characters of a value in a structured text that count as a secret."""
 _LONG_WORD = r"[A-Za-z0-9+/=_-]{16,}"
 """A line of a key, or another long word."""
 _LARGEST = 1 << 20
 _MOST_PAIRS = 500
 _USER_INFO = r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@"
 _LONE_USER = r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@"
-"""A user without a password who is no name, but a token."""
+"""A user without a password that is not a name, but a token."""
 
 
 def is_secret(name: str) -> bool:
@@ -87,7 +87,7 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
     """Yield the secrets detected in structured text: JSON, connection strings, keys of many lines.
 
     References must have been replaced by their values. `is_secret_whole` says that the text is known to be a
-    secret, so that its parts are secrets, too.
+    secret, so that its parts are secrets too.
     """
     if len(text) > _LARGEST:
         return

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _VERSION = r"v?\d[\d.]{0,19}([-+.]?[a-z]{1,5}[\d.]{0,9}){0,2}"
-"""Numbers, and short words such as `rc` and `beta`: too little for a sentence."""
+"""Numbers, and short words such as `rc` and `beta`: too short to hold a sentence."""
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 Method = Literal["tools/call", "resources/read"]
@@ -239,7 +239,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the `Tool` that this `ToolRecord` found is another version than the approved one."""
+        """Whether the found `Tool` of this `ToolRecord` differs from the approved version."""
         return self.is_approved and self.found is not self.tool
 
 

@@ -57,7 +57,7 @@ def malformed(text: str) -> str:
 
 
 def remedy(piece: str) -> str:
-    """Return how to mend a malformed reference to a variable in a config value."""
+    """Return how to correct a malformed reference to a variable in a config value."""
     prefixed = re.fullmatch(_PREFIXED, piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"

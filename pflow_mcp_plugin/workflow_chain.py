@@ -1,8 +1,8 @@
 """The chain of workflows that led to a call of another pflow, so that a workflow cannot call itself.
 
 A workflow may call a tool of a pflow that serves workflows, and that pflow may call another one. Each passes
-on the identifiers of the workflows above, in the `_meta` of `tools/call`. An identifier is a hash: it tells
-a server neither names nor folders.
+on the identifiers of the workflows above, in the `_meta` of `tools/call`. An identifier is a hash: it reveals
+neither names nor folders to a server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SERVER_NAME = "pflow"
 """The name of pflow's own server in `serverInfo`; the chain is sent to no other server."""
 
 DEEPEST = 16
-"""The number of workflows that a chain may have."""
+"""The most workflows that a chain may have."""
 
 _IDENTIFIER = re.compile(r"[0-9a-f]{32}")
 _MACHINE_ID = Path("/etc/machine-id")
@@ -34,10 +34,10 @@ def identifier(host: Host, name: str) -> str:
     import platform
     from hashlib import sha256
 
-    # Containers share what identifies the installation, not the name of the machine.
+    # Containers of one image share the identifier of the installation, but not the machine's name.
     try:
         installed = _MACHINE_ID.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # not on this system
+    except OSError:  # this system does not have it
         installed = ""
     parts = (*(installed, platform.node()), str(host.paths.data.resolve()), name)
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

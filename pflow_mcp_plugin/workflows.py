@@ -51,7 +51,7 @@ def run_workflow(
 
     Raises:
         PflowError: The workflow or its inputs are invalid, and nothing has run; or the run failed. Then
-            `details` has its `run_id` for `resume`, and under `undecided` what nobody knows.
+            `details` has its `run_id` for `resume`, and under `undecided` the steps whose outcome is unknown.
     """
     from pflow_mcp_plugin.host.cli.run_commands import find_workflow, locating, place_of
 

@@ -24,7 +24,7 @@ _LONG = 0x80
 _VERSION = 0xA0
 """The DER tag of a certificate's version, which may be left out."""
 _BEFORE_KEY = 5
-"""Serial number, signature, issuer, validity and subject stand before the key (RFC 5280, section 4.1)."""
+"""Serial number, signature, issuer, validity and subject come before the key (RFC 5280, section 4.1)."""
 
 
 @attrs.define(slots=False)
@@ -47,7 +47,7 @@ class KeyNotPinned(Exception):
     pin: str
 
     def __str__(self) -> str:
-        return f"the key of {self.host} has the pin {self.pin}, none of its tls_pins"
+        return f"the key of {self.host} has the pin {self.pin}, not one of its tls_pins"
 
 
 def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
@@ -82,7 +82,7 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
 
 
 def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
-    """Return the TLS context with an endpoint's certificates for a URL, or any for plain http on loopback."""
+    """Return the TLS context with an endpoint's certificates for a URL; any for plain http on loopback."""
     parts = urlsplit(url)
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
@@ -120,7 +120,7 @@ def trusting_steps(server: str, url: str) -> tuple[str, str]:
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:
     """Return the hashes of the public keys to which an endpoint's certificate is pinned; empty for none."""
-    # What is no hash in base64 is left as it is, which is the pin of no key.
+    # What is not a hash in base64 is kept as it is, and matches no key.
     if not isinstance(endpoint.tls_pins, str):
         return frozenset(_PIN.sub(r"\1", pin) for pin in endpoint.tls_pins)
     file, setting = Path(endpoint.tls_pins).expanduser(), f"tls_pins of {endpoint.owner}"

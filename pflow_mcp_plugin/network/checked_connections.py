@@ -1,7 +1,7 @@
 """HTTP connections only to hosts and addresses that were checked, directly or through a proxy.
 
-A host is looked up once for each connection, and what is connected to are the addresses that were checked: a
-name that changes in between changes nothing. TLS still verifies the name of the host.
+A host is looked up once for each connection, and only the addresses that were checked are connected to: a
+name that changes in between has no effect. TLS still verifies the name of the host.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             is_socks = known.url.scheme.startswith("socks")
             kind = httpcore2.AsyncSOCKSProxy if is_socks else httpcore2.AsyncHTTPProxy
             return kind(proxy_url=_core_url(known.url), proxy_auth=known.raw_auth, **common)
-        except (RuntimeError, ValueError) as error:  # the package for SOCKS is missing; an unknown scheme
+        except (RuntimeError, ValueError) as error:  # no package for SOCKS, or an unknown scheme
             raise httpx2.ProxyError(str(error)) from error
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
     """Send a request to a host that was checked, and follow no redirect from it; the answer's body is unread.
 
-    httpx2 would take headers such as `X-API-Key` along to another host.
+    httpx2 would send headers such as `X-API-Key` to another host too.
     """
     response = await client.send(request, stream=True, follow_redirects=False)
     jar = client.cookies.jar
@@ -122,7 +122,7 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except _FAILURES as error:
-        raise getattr(httpx2, type(error).__name__)(str(error)) from error  # their names are the same
+        raise getattr(httpx2, type(error).__name__)(str(error)) from error  # both use the same names
     except ssl.SSLError as error:  # an alert after the handshake, which httpcore2 passes on
         raise httpx2.ReadError(str(error)) from error
 
@@ -147,7 +147,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
     """The network behind an endpoint's connections, which connects to checked addresses only."""
 
     endpoint: Endpoint
-    pins: frozenset[str]  # the keys that it may have; empty for any
+    pins: frozenset[str]  # of the keys that the host may have; empty for any
     context: ssl.SSLContext  # of connections to it; a proxy has another, and its key is not pinned
     proxied: bool = False  # connections lead to a proxy of the environment, which may be anywhere
 

@@ -41,7 +41,7 @@ _TRANSLATED = "64:ff9b::/96"
 
 
 class Endpoint(Protocol):
-    """What egress is judged for, such as a configured server: its own URL, and what its config allows."""
+    """What the rules for egress apply to, such as a configured server: its URL and what its config allows."""
 
     @property
     def owner(self) -> str:
@@ -161,7 +161,7 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
     written = {_own_host(endpoint), *map(canonical, endpoint.network.hosts)}  # in URLs of the config
     allow = endpoint.network.allow
     unnamed = (form for form in reached(found) if not any(contains(entry, form) for entry in allow))
-    kind = next(filter(None, map(special_kind, unnamed)), "")  # empty for what is public or allowed
+    kind = next(filter(None, map(special_kind, unnamed)), "")  # empty if public or allowed
     if not kind or (host == str(found) and host in written):
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
@@ -188,7 +188,7 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
     if rules.policy == "registered" and not allowed and host not in map(canonical, rules.hosts):
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(endpoint, what, f'if you trust it, add "{host}" to allow in [network]', host)
-    # `allow` must name a host of this machine itself, not by a glob.
+    # `allow` must name a host of this machine literally, not by a glob.
     is_named = any(
         entry.lower() == host or (address is not None and contains(entry, address)) for entry in rules.allow
     )
@@ -231,7 +231,7 @@ def _matching(entries: Iterable[str], host: str, address: Address | None) -> str
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address alone, as egress may look nothing up."""
+    """Whether a host is this machine, by its name or address alone: these rules look nothing up."""
     # Names below `.localhost` are loopback too (RFC 6761, section 6.3).
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
@@ -264,7 +264,7 @@ def contains(entry: str, address: Address) -> bool:
 
 
 def address_of(text: str) -> Address | None:
-    """Return the IP address that a text is, None if it is not one."""
+    """Return the IP address in a text, None if it is not one."""
     from ipaddress import ip_address
 
     try:
@@ -293,7 +293,7 @@ def reached(address: Address) -> Iterator[Address]:
 
 
 def special_kind(address: Address) -> str:
-    """Return why the rules for egress take an address for not public, such as `loopback`; else empty."""
+    """Return why the rules for egress do not count an address as public, such as `loopback`; else empty."""
     if str(address) in _METADATA:
         return "cloud metadata"
     kinds = {

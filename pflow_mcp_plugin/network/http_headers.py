@@ -1,4 +1,4 @@
-"""What the headers of an HTTP answer say: its media type, when to ask again, where the next page is."""
+"""Reads the headers of an HTTP answer: its media type, when to ask again, where the next page is."""
 
 from __future__ import annotations
 

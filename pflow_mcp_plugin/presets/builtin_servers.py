@@ -25,7 +25,7 @@ def _reference(name: str, *args: str) -> tuple[str, ...]:
 
 
 def _is_there(tool: str, holds: str, result: str, **arguments: str) -> dict[str, Any]:
-    """Return a preset's recipe to verify a state: it holds, or nothing is there yet; else the user looks."""
+    """Return a recipe to verify a call by its effect: it is there, or nothing is; else the user decides."""
     happened = f"!contains(error || '', 'ENOENT: no such file') && ({holds} || null)"
     return {"tool": tool, "arguments": arguments, "happened": happened, "result": result}
 
@@ -48,7 +48,7 @@ _ENTITIES = {
     "create_entities": {
         "tool": "open_nodes",
         "arguments": {"names": "arguments.entities[].name"},
-        # Of entities that are there, nothing is created, so that all others may be created again.
+        # Entities that exist are not created twice, so the call may be repeated for the others.
         "happened": "length(result.entities) == length(arguments.entities)",
         "result": "{entities: result.entities}",
     }

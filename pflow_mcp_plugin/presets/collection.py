@@ -112,7 +112,7 @@ def _clash(name: str, offers: Sequence[OfferedPreset]) -> Problem:
 
 
 def _origin(plugin: str) -> str:
-    from importlib.metadata import entry_points  # slow, and only needed to name who is behind a plugin
+    from importlib.metadata import entry_points  # slow, and needed only to name a plugin's distribution
 
     for point in entry_points(group=ENTRY_POINT_GROUP, name=plugin):
         if point.dist:
@@ -121,7 +121,7 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Return a warning if a server has other tools than the preset declares from which it was made.
+    """Return a warning if a server has other tools than the preset that it was made from declares.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -152,7 +152,7 @@ class InputValues:
     # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
     # value are left out.
     texts: Mapping[str, str]
-    # Given as values, by name; they belong into the settings.
+    # Secrets given as values, by name; they belong in the settings.
     secrets: Mapping[str, str] = attrs.field(repr=False)
     missing: tuple[PresetInput, ...]  # required inputs without a value
 
@@ -178,7 +178,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
     missing = []
     for each in preset.inputs:
         value = given.get(each.name) or each.default
-        # A value that consists of references only stays as it is.
+        # A value that is only references stays as it is.
         is_reference = bool(references(value)) and not substitute(value, lambda _: "").strip()
         if each.secret and not is_reference:
             if value:
@@ -197,7 +197,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error for a preset whose inputs have no value yet, with the steps that give them one."""
+    """Return the error for a preset with inputs that lack a value, with the steps that give them one."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
@@ -216,7 +216,7 @@ _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
 
 def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the table of the config file for a server that is made from a preset."""
-    # An argument, variable or header is left out if it refers to an input that stands for nothing.
+    # An argument, variable or header is left out if it refers to an input without a value.
     table: dict[str, Any] = {} if preset.transport == "stdio" else {"type": preset.transport}
     table |= {key: _filled(getattr(preset, key), texts) for key in ("command", "url") if getattr(preset, key)}
     args = [_filled(value, texts) for value in preset.args if _is_complete(value, texts)]

@@ -1,4 +1,4 @@
-"""The program that a server's `command` names: found before a start, or missed with a warning.
+"""The program that a server's `command` names: found before a start, or reported as missing.
 
 Importing this loads nothing that starts a process, so that lists and checks can use it.
 """
@@ -29,7 +29,7 @@ def advise(server: Server, known: str = "") -> Problem | None:
 
     `known` is where its last sync found the program.
     """
-    # A server with a variable that is not in the environment is not judged.
+    # Nothing can be said of a server with a variable that is not in the environment.
     if not server.command:
         return None
     try:
@@ -60,7 +60,7 @@ def kept_program(server: Server, before: str) -> str:
         return ""
     try:
         found = find_program(server, {"PATH": server.env.get("PATH", os.environ.get("PATH", ""))}, before)
-        return str(Path(found).absolute())  # a relative folder in `PATH` means another one elsewhere
+        return str(Path(found).absolute())  # a relative folder in `PATH` means another folder elsewhere
     except ConnectionFailed:  # it was started with the `PATH` of another process
         return before
 

@@ -58,7 +58,7 @@ class Reaper:
     """Ends the process groups that this process registered, when it dies, from a process that outlives it."""
 
     def __init__(self) -> None:
-        # The marker in the environment of every server of this host begins so.
+        # The marker in the environment of every server of this host begins with this.
         self.marker = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._lock = threading.Lock()
         # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
@@ -136,7 +136,7 @@ class Shared(Generic[T]):
             self._users -= 1
             if self._users or self._resource is None:
                 return
-            resource, self._resource = self._resource, None  # first: Ctrl-C may interrupt the end
+            resource, self._resource = self._resource, None  # first: Ctrl-C may interrupt `_end`
         self._end(resource)
 
 

@@ -2,7 +2,7 @@
 
 Run as `python -I -S reaper_process.py LIFELINE_FD HOST_PID MARKER` (standard library only, own
 session, signals ignored, nothing of the host's standard streams held). The host writes `+PGID`
-and `-PGID` lines into the lifeline; `+PGID SECONDS` gives a group so long to end after SIGTERM. When
+and `-PGID` lines into the lifeline; `+PGID SECONDS` gives a group that long to end after SIGTERM. When
 the lifeline closes or the host's process ends, the remaining groups are ended, then every process
 that has the host's marker in its environment.
 
@@ -28,7 +28,7 @@ MARKER = "PFLOW_RUN_MARKER"
 
 
 def marked_processes(marker: str) -> list[int]:
-    """Return the ids of the processes that a dead host left: a marker in their environment begins so."""
+    """Return the ids of a dead host's processes: the marker in their environment begins with this prefix."""
     wanted = f"{MARKER}={marker}".encode()
     found = []
     try:

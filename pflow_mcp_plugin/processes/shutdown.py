@@ -1,4 +1,4 @@
-"""The shutdown of a process in asyncio: waiting for its exit, asking for it, killing, also for its memory."""
+"""The shutdown of a process in asyncio: waits for its exit, asks for it, or kills it, also for its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXIT_GRACE = 2.0
 LAST_WORDS_SECONDS = 0.3
 """How long a shutdown waits for the exit code of a dying server, and for the rest of its stderr."""
 _LOOK_SECONDS = 0.2
-"""How often the memory is looked at. A look takes a few milliseconds."""
+"""How often the memory is measured, which takes a few milliseconds."""
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
@@ -43,7 +43,7 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        # A later exit code is of our own making.
+        # A later exit code is our own doing.
         self.exit_code = self._process.returncode
         self._expected = True
 
@@ -90,7 +90,7 @@ async def _ended(process: ProcessGroup) -> None:
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
     """Watch a process in asyncio, and kill it with its children as soon as they use too much memory.
 
-    They get no time to exit by themselves, in which they could use much more.
+    They get no time to exit by themselves, as they could use much more meanwhile.
     """
     found, used = used_by(process.pid)
     while used <= limit_mb:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 _STATE, _PARENT, _GROUP, _SESSION, _RESIDENT = 0, 1, 2, 3, 21
-"""Where these fields stand behind the name of a process, see proc(5)."""
+"""The positions of these fields after the name of a process, see proc(5)."""
 _MIB = 1 << 20
 
 
 def has_process_groups() -> bool:
     """Whether this operating system has the calls `waitid` and `killpg`, for processes in groups."""
-    # Windows has neither, macOS the first since Python 3.13.
+    # Windows has neither; macOS has `waitid` only since Python 3.13.
     return hasattr(os, "waitid") and hasattr(os, "killpg")
 
 
@@ -58,7 +58,7 @@ def enlarge_pipe(pipe: IO[bytes] | None, size: int) -> None:
 
 
 def unread_bytes(pipe: IO[bytes]) -> int | None:
-    """Return the number of unread bytes in a pipe, None if the operating system does not tell."""
+    """Return the number of unread bytes in a pipe, None if the operating system does not say."""
     if sys.platform != "linux" or pipe.closed:
         return None
     import fcntl

@@ -78,7 +78,7 @@ class Redactor:
         return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
 
     def piece(self, text: str) -> str:
-        """Return a piece of a longer text, redacted; so are secrets that are cut at its ends."""
+        """Return a piece of a longer text, redacted, secrets that are cut at its ends included."""
         shown, forms = self.text(text), self._forms()
         return shown if forms is None else _without(shown, forms.cut_parts(shown, outer=True))
 

@@ -26,7 +26,7 @@ _ANCHOR = 24
 """Characters of an anchor in base64, of which lines have 64 or 76."""
 _CUT = re.compile(r"\.{3,}|…+")
 _MOST_CUTS = 10_000
-"""Marks that are looked at in one text: a text of dots must not take forever."""
+"""The most marks examined in one text: a text of dots must not take forever."""
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _LATIN_1 = 0xFF
@@ -61,7 +61,7 @@ _ESCAPE = re.compile(
     r"|&#(?:(?P<decimal>\d{1,8})|[xX](?P<hex>[0-9a-fA-F]{1,8}));?|&(?P<named>amp);"
 )
 _MOST_ROUNDS = 3
-"""How often a text may be escaped in another way each time."""
+"""How many times a text may have been escaped, in a different way each time."""
 _ESCAPED_RUN = re.compile(r"(?:[^\s\"<>]|\\\")+")
 """What may be one escaped word."""
 
@@ -88,7 +88,7 @@ class SecretForms:
         """What a cut may leave at the beginning or the end of a text."""
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        # This is much faster than to look at each text; it may be wrong in saying that there is one.
+        # Much faster than searching each text; it may be true without a secret.
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
             return True
@@ -171,8 +171,8 @@ def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
     patterns = []
     for secret, between in forms:
         rest = "".join(between + _character(character) for character in secret[1:])
-        # Only of literal beginnings can `re` make the set of characters that it skips to, so there is a
-        # pattern for each form of the first character.
+        # `re` can skip to a set of characters only if the beginnings are literal, so there is a pattern for
+        # each form of the first character.
         patterns += [first + rest for first in _spellings(secret[0])]
     return re.compile("|".join(patterns))
 

@@ -21,7 +21,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type whose class in Python has this name; None if there can be none.
+    """Return the node type whose class in Python has this name; None if there is none.
 
     The `Node` at its end may be left out.
     """
@@ -48,7 +48,7 @@ def has_others(entry: Entry) -> bool:
 
 
 def rest(entry: Entry) -> str:
-    """Return the name of the `**` parameter in a node class's signature; none of the params has it."""
+    """Return the name of the `**` parameter in a node class's signature; no param has this name."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:

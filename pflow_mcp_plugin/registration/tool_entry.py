@@ -40,7 +40,7 @@ def entry(
     *,
     lasting: bool = True,
 ) -> Entry:
-    """Return the registry entry of a tool; not `lasting` is that of a server that is lent for one call."""
+    """Return the registry entry of a tool; `lasting` is false for a server that is lent for one call."""
     tool, key = record.tool, idempotency_argument(record, server)
     shown = interface(tool) if record.found is tool else changed_interface(record)
     return Entry(
@@ -86,7 +86,7 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
 
 
 def is_listed(record: ToolRecord) -> bool:
-    """Whether lists have a tool's entry: not if it has a long name, a text that nobody approved."""
+    """Whether lists have a tool's entry: not with a long name that nobody approved, which may be a text."""
     return record.is_approved or len(record.node) <= _LONGEST_NAME
 
 
@@ -151,12 +151,12 @@ def _without_need(interface: Interface, key: str) -> Interface:
 def changed_interface(record: ToolRecord) -> Interface:
     """Return the interface in the entry of a tool that differs from its approved version, or has none.
 
-    It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
-    and is shown nowhere. Which values an argument may have is for `check_use` to judge, by the schema of now.
+    It names and describes what was approved, with the current types. What is new is hidden: it may be used,
+    but is not shown. Which values an argument may have is for `check_use` to judge, by the current schema.
     """
     now, then = interface(record.found), interface(record.tool)
     types = {field.key: field for field in now.params}
-    # A parameter has its type of now; one that is required only now is for `check_use` to report.
+    # A parameter has its current type; one that has become required is for `check_use` to report.
     params: dict[str, Field] = {}
     for field in then.params:
         of_now = types.get(field.key, attrs.evolve(field, required=False))

@@ -65,7 +65,7 @@ class ToolSource:
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the source's names of a server's tools that begin so; of a new one, its part of the type."""
+        """Return the names of a server's tools with this prefix; for a new one, its part of the node type."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []
@@ -89,7 +89,7 @@ class ToolSource:
         if len(claimants) > 1:  # it then belongs to none of them
             message = f"Several tools claim the name {node_type}, so each got a suffix"
             named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
-            return _problem(message, f"Name the one that you mean: {named}")
+            return _problem(message, f"Name the one you mean: {named}")
         problem = self._lacking(server, self._catalog.find(node_type))
         near = None if problem else self._nearest(server, tool)
         return problem or self._no_tool(server, tool, near.node if near else "")
@@ -143,7 +143,7 @@ class ToolSource:
                 yield attrs.evolve(problem, severity="error")
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
-        """Yield what the source finds wrong with a workflow's use of a tool: what its call would refuse.
+        """Yield what is wrong with a workflow's use of a tool: what its call would refuse.
 
         If the tool changed since it was approved, what the change affects. The host reports required params
         that are missing, and unknown ones.
@@ -160,7 +160,7 @@ class ToolSource:
         made = {use.entry.idempotency_argument: UNKNOWN} if use.entry.idempotency_argument else {}
         arguments = {**made, **dict.fromkeys(supplied, UNKNOWN), **given}
         reported = {it.key for it in use.entry.interface.params if it.needs_value and it.key not in arguments}
-        # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
+        # A run's servers start after this, so what is slow to import is loaded only if something is wrong.
         if not record.has_changed and plainly_fits(record.found.input_schema, arguments):
             return
         from pflow_mcp_plugin.trust.tool_use import ToolUse
@@ -212,7 +212,7 @@ class ToolSource:
 
         try:
             return launch_variables(server, VariableLookup(self._settings))
-        except PflowError:  # the run says why the settings cannot be read
+        except PflowError:  # the run reports why the settings cannot be read
             return None
 
     def _usable(self, name: str) -> Server | None:

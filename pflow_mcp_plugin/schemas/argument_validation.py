@@ -24,7 +24,7 @@ from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
-_MOST = 20  # errors of one check that are reported
+_MOST = 20  # errors reported of one check
 _REFERENCES = 20_000
 _SECONDS = 1.0
 _CHARACTERS_A_SECOND = 10_000
@@ -36,7 +36,7 @@ _GAP = "pflow:gap"
 _DECIDED_BY_GAPS = frozenset(
     {"const", "contains", "dependentRequired", "dependentSchemas", "enum", "if", "maxProperties", "not"}
 )
-"""Keywords whose result may change with the value of a gap, or if a key with a gap is left out."""
+"""Keywords whose result may depend on the value of a gap, or on whether a key with a gap is left out."""
 _ANOTHER = "another value, as the tool now limits it"
 _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
 

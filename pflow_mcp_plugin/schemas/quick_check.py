@@ -1,4 +1,4 @@
-"""A quick check of arguments against simple schemas, which spares loading jsonschema.
+"""A quick check of arguments against simple schemas, which avoids loading jsonschema.
 
 The schemas of most tools contain little more than types. Accepting valid arguments early avoids loading
 jsonschema, which takes a tenth of a second, in every run without mistakes.

@@ -254,13 +254,14 @@ class Declaration:
     Keys of the form `__name__` are reserved for the host and are left out.
     """
 
-    # Also those that are only required. One that several alternatives describe has `anyOf` their schemas.
+    # Including those that are only required. One that several alternatives describe has `anyOf` their
+    # schemas.
     properties: JSONObject
     required: frozenset[str]
-    # Those whose schema applies to some objects only: others may have any value there.
+    # Those whose schema applies to some objects only: in others they may have any value.
     uncertain: frozenset[str]
-    # A tool accepts other arguments: the schema says so, lists none at all, or is malformed. An empty list of
-    # them means that there are none.
+    # A tool accepts other arguments if the schema says so, lists no arguments at all, or is malformed. An
+    # empty list means that there are none.
     open: bool
     # An object may have other keys: True if the schema says so or names no keys, False if it excludes them,
     # None if it names some keys and does not mention others.
@@ -294,14 +295,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What is read of results in a JSON Schema: if they are wrapped, or have `content_blocks` themselves."""
+    """The form of results by their JSON Schema: whether they are wrapped, or have own `content_blocks`."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Read from the properties in a JSON Schema, or none, what form results have."""
+    """Return what form results have, by the properties in their JSON Schema, if there is one."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)
@@ -335,7 +336,7 @@ class _Gathered:
     unnamed: bool = False
     """Whether an alternative is an object of any keys."""
     lists: bool = False
-    """Whether properties are listed somewhere, be it none."""
+    """Whether properties are listed somewhere, even an empty list."""
 
     def add(self, member: JSON, shared: frozenset[str] | None) -> None:
         # Of several alternatives, `shared` are the keys that all describe.
@@ -371,7 +372,7 @@ class _Gathered:
             self.uncertain.add(key)
         if known is None or known == raw:
             self.properties[key] = raw
-        elif shared is not None:  # each alternative has its own idea of the key
+        elif shared is not None:  # each alternative describes the key differently
             parts = known["anyOf"] if isinstance(known, _Several) else [known]
             if raw not in parts:
                 self.properties[key] = _Several(anyOf=[*parts, raw])

@@ -134,7 +134,7 @@ def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]
             waiting = [*_alternatives(member, "anyOf", "oneOf", "allOf"), *waiting]
 
 
-# A value that shows what a schema asks for: with everything that is required, and nothing else.
+# A value that shows what a schema requires, and nothing else.
 
 _LONGEST = 200
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")

@@ -53,7 +53,7 @@ _NEW: Mapping[str, frozenset[str]] = {
     "2019-09": frozenset({"dependentRequired", "dependentSchemas", "minContains", "maxContains"}),
     "2020-12": frozenset({"prefixItems"}),
 }
-"""The keywords that a dialect was the first to have: in older ones they mean nothing."""
+"""The keywords that each dialect introduced: in older ones they mean nothing."""
 
 
 _OF_ONE_SCHEMA = frozenset({"additionalProperties", "items", "propertyNames", "then", "else"})
@@ -165,7 +165,7 @@ _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "required": _is_keys,
     "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_is_keys, value.values())),
     "pattern": _is_pattern,
-    # Of a fraction, what is a multiple depends on rounding. In Python, unlike JSON, True is an int.
+    # What is a multiple of a fraction depends on rounding. In Python, unlike JSON, True is an int.
     "multipleOf": lambda value: type(value) is int and value > 0,
     **dict.fromkeys(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),

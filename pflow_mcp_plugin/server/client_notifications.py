@@ -76,7 +76,7 @@ class ListChanges:
 
 
 INTERVAL = 1.0
-"""Seconds between two looks at the library."""
+"""Seconds between two checks of the library."""
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ def _fingerprint(library: Library, otherwise: str) -> str:
 
 
 _WITHIN = 0.1
-"""The share of the way to the next whole step that each report within a step adds."""
+"""The share of the remaining way to the next whole step that each report within a step adds."""
 
 
 class ProgressSender:
@@ -165,7 +165,7 @@ class ProgressSender:
             done = progress.done
             if done <= self._sent:
                 done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
-            if done > self._sent:  # floats may have none left before the next step
+            if done > self._sent:  # there may be no further float before the next step
                 self._sent = done
                 message = self._redact(progress.message) if progress.message else None
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone

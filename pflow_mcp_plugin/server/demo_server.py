@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 
 if __name__ == "__main__":
-    gc.disable()  # until all is loaded: it stays, and looking for garbage in it slows the start by a sixth
+    gc.disable()  # until everything is loaded: it stays, and collections slow the start by a sixth
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -44,7 +44,7 @@ AnyValue = Annotated[
 """A parameter that takes any JSON value as it is.
 
 The SDK reads text for any other parameter as JSON, so that the text `[1, 2]` would come back as a list. It
-leaves alone what is annotated as `str`.
+leaves parameters annotated as `str` alone.
 """
 
 
@@ -98,12 +98,12 @@ def build_server() -> MCPServer[Any]:
 
 
 def main() -> None:
-    """Serve the demo server over stdio; garbage is collected of what calls leave behind."""
+    """Serve the demo server over stdio; only garbage that calls leave behind is collected."""
     server = build_server()
     gc.freeze()
     gc.enable()
     server.run()
-    gc.freeze()  # a last collection over all that was loaded would delay the exit
+    gc.freeze()  # a last collection over everything loaded would delay the exit
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ SCHEMA = 1
 """The version of both envelopes."""
 
 _DEEPEST = 120
-"""Levels of nesting that are answered: the SDK refuses to send about twice as many."""
+"""The most levels of nesting in an answer; the SDK refuses to send about twice as many."""
 _LARGEST = 10**4_000
 """Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
@@ -133,9 +133,9 @@ class KnownSecrets:
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return what is redacted from all envelopes, be it of any run; as last read while it cannot be read.
+        """Return what is redacted from all envelopes, whatever the run; if it cannot be read, as last read.
 
-        Nothing that runs meanwhile can read them either, and what needs them reports the failure.
+        Runs cannot read the settings then either, and what needs them reports that.
         """
         settings = self._host.settings
         if settings is None:
@@ -157,7 +157,7 @@ def telling(values: Iterable[str]) -> Iterator[str]:
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:
-    # Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
+    # Those in a keyring or from a command are read only when a run needs them, which then reports them.
     plain = settings.plain()
     for key, place in settings.names().items():
         value = settings.get(key) if place == "file" and key not in plain else None
@@ -170,7 +170,7 @@ def _secret_values(settings: Settings) -> Iterator[str]:
 MOST_CHARACTERS = 20_000
 """Characters that an argument may have where its schema does not say more."""
 MOST_NAMES = 1_000
-"""Items that an argument which is a list may have."""
+"""Items that a list given as an argument may have."""
 
 RUN_BESIDE: Mapping[str, JSONObject] = {
     "trace_path": {**TEXT, "description": "The trace of the run, for trace_read"},

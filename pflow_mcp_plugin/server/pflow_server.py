@@ -91,7 +91,7 @@ def the_user(context: Context) -> RunOrigin:
 
 @attrs.frozen(kw_only=True)
 class ServingOptions:
-    """How the handlers of the pflow MCP server are to treat requests.
+    """How the handlers of the pflow MCP server treat requests.
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
@@ -100,7 +100,7 @@ class ServingOptions:
         keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
         allow_decisions: Whether clients may decide about steps of runs that they resume; asked for each call.
-        secrets: What else no answer and no trace may contain, such as the token of the server.
+        secrets: Further values that no answer or trace may contain, such as the token of the server.
         changes: Tells clients that a list has changed; see `ListChanges`.
         background: Entered while the server runs, for tasks of its own.
     """
@@ -193,7 +193,7 @@ class _Handlers:
             version=version("pflow-mcp"),
             instructions=INSTRUCTIONS,
             lifespan=lambda _server: options.background(),
-            # The SDK also accepts results as dictionaries, as they go to the wire; its types do not say so.
+            # The SDK also accepts results as the dictionaries that it sends; its types do not say so.
             on_list_tools=cast("Any", self.list_tools),
             on_call_tool=cast("Any", self.call_tool),
             cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),

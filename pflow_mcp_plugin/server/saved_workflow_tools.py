@@ -196,7 +196,7 @@ def output_schema(interface: Interface) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)
-        inside.pop("type", None)  # the field's own type may have null in addition
+        inside.pop("type", None)  # the field's own type may also include null
         properties[field.key] = {**inside, **_declared(field)}
     return {**envelopes.object_of(properties), "additionalProperties": bool(interface.open_outputs)}
 

@@ -36,7 +36,7 @@ class ServedRequest:
         root: The only folder from which files may be read; None over HTTP, where no file may.
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
-        allow_decisions: Whether it may say what became of a step of which nobody knows.
+        allow_decisions: Whether it may say what became of a step whose outcome is unknown.
     """
 
     host: Host
@@ -58,7 +58,7 @@ class Claims:
 
     Attributes:
         read_only: It changes nothing.
-        destructive: It may delete or overwrite; false where it only adds.
+        destructive: It may delete or overwrite; false if it only adds.
         idempotent: Called twice with the same arguments, it has no further effect.
         open_world: It reaches beyond this machine.
     """
@@ -82,7 +82,7 @@ class ServedTool:
         bare: Whether its structured result is the `data` of the envelope alone, as `output_schema` says;
             a failure is the envelope in any case.
         reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
-        beside_error: What the envelopes of its failures have, too.
+        beside_error: What the envelopes of its failures also have.
     """
 
     name: str

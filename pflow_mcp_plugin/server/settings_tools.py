@@ -47,9 +47,9 @@ def _require_changeable(host: Host, key: str) -> None:
 
 
 def _started_with(host: Host, key: str) -> str:
-    """Return a server that is launched with a setting, so that `settings_set` refuses it; else empty.
+    """Return the name of a server launched with a setting, which `settings_set` then refuses; else empty.
 
-    A server whose config has mistakes is read as it is written: it may be mended later.
+    A server whose config has mistakes is read as it is written: it may be corrected later.
     """
     from pflow_mcp_plugin.config.expansion import launch_names
     from pflow_mcp_plugin.discovery.servers import servers

@@ -42,9 +42,9 @@ from pflow_mcp_plugin.contract import PflowError
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is disconnected."""
 MOST_UNREAD = 64 << 20
-"""Bytes of answers for which the client may let us wait; meanwhile nothing is read from it."""
+"""Bytes of answers that the client may leave unread; beyond that, nothing is read from it."""
 MOST_UNANSWERED = 2_000
-"""Requests that may wait for their answers; meanwhile nothing is read either."""
+"""Requests that may be unanswered; beyond that, nothing is read from the client either."""
 _NO_MESSAGE = "Not a message: invalid JSON, or nested too deeply"
 _INVALID_ID = "The id of a request must be a string or an integer"
 _LAST_ANSWERS = 0.5
@@ -200,7 +200,7 @@ class LineReader:
     def __enter__(self) -> Self:
         try:
             self._loop.add_reader(self._descriptor, self._ready)
-        except OSError:  # a regular file, for which nobody can wait
+        except OSError:  # a regular file, which cannot be waited for
             threading.Thread(target=self._read_all, name="pflow-stdin", daemon=True).start()
         return self
 
@@ -210,7 +210,7 @@ class LineReader:
         self._messages.close()
 
     def _ready(self) -> None:
-        with suppress(BlockingIOError):  # there was something, and another process has read it
+        with suppress(BlockingIOError):  # another process has read what was there
             self._take(self._read())
         if self._is_behind():
             self._loop.remove_reader(self._descriptor)
@@ -234,7 +234,7 @@ class LineReader:
             return os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
             raise
-        except OSError:  # as a terminal that is gone
+        except OSError:  # such as a terminal that is gone
             return b""
 
     def _read_all(self) -> None:
@@ -264,7 +264,7 @@ class LineReader:
         self._end(self._loop.time() + _LAST_ANSWERS)
 
     def _end(self, deadline: float) -> None:
-        """End reading stdin; requests piped in before its end are answered first, if that takes no time."""
+        """End reading stdin; requests piped in before its end are still answered, if that is quick."""
         if self._requests <= self._writer.answers or self._loop.time() >= deadline:
             self._messages.close()
         else:
@@ -277,7 +277,7 @@ class LineReader:
         except ValueError:
             self._writer.refuse(line)
             return
-        # What the SDK takes for a notification is a request if it has an id, an invalid one.
+        # What the SDK takes for a notification is a request with an invalid id, if it has an id.
         is_notification = isinstance(message.message, JSONRPCNotification)
         if is_notification and '"id"' in text and "id" in json.loads(text):
             self._writer.refuse(line, INVALID_REQUEST, _INVALID_ID)
@@ -331,7 +331,7 @@ class LineWriter:
         self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
     def refuse(self, line: bytes, code: int = PARSE_ERROR, reason: str = _NO_MESSAGE) -> None:
-        """Answer a line from stdin that is no message, so that no client waits for an answer to it."""
+        """Answer a line from stdin that is not a message, so that no client waits for an answer to it."""
         number = None
         with suppress(ValueError, RecursionError):  # it is not JSON
             message = json.loads(line)
@@ -378,7 +378,7 @@ class LineWriter:
             while rest and not self._gone:
                 try:
                     rest = rest[os.write(descriptor, rest) :]
-                except BlockingIOError:  # whoever shares the pipe has set it so
+                except BlockingIOError:  # another process that shares the pipe made it non-blocking
                     self._poll.poll()
         except OSError:
             self._gone = True

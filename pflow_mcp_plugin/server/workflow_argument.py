@@ -22,7 +22,7 @@ MOST_VALUES = 200_000
 MOST_NODES = 10_000
 DEEPEST = 100
 _TEXT = re.compile(r"[{\[]|[\"']?\w+[\"']?\s*:(\s|$)|.*\n")
-"""How JSON and YAML begin, also on a single line, unlike a name and a path; neither has a second line."""
+"""How JSON and YAML begin, even on a single line, unlike names and paths, which have no second line."""
 _UNNAMED = "the given workflow"
 """No saved workflow can have this name, as it contains spaces."""
 

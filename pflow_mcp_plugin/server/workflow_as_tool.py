@@ -113,4 +113,4 @@ def _declared(served: ServedTool) -> types.Tool:
 
 
 async def _not_called() -> None:
-    """Stand in for the function that the SDK wants of a tool; `WorkflowTool.run` replaces it."""
+    """Stand in for the function that the SDK requires of a tool; `WorkflowTool.run` replaces it."""

@@ -41,7 +41,7 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer a call of `workflow_discover`: what in the host's library fits a task."""
+    """Answer `workflow_discover` with the saved workflows that fit a task."""
     return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
 
 
@@ -153,14 +153,14 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer a call of `workflow_save`: check the given workflow, and put it into the host's library."""
+    """Answer `workflow_save`: check the given workflow, and save it in the host's library."""
     given = given_workflow(request, arguments["workflow_file"])
     saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
     return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
 
 
 def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer a call of `workflow_list`: what is in the host's library."""
+    """Answer `workflow_list` with the saved workflows."""
     library = request.host.library
     saved = library.saved(arguments.get("filter", "")) if library else ()
     return success({"workflows": [described(each) for each in saved], "total": len(saved)})

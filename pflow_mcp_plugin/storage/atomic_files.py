@@ -29,7 +29,7 @@ from pflow_mcp_plugin.storage.regular_files import (
 
 _DESCRIPTOR = r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+"
 _IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}
-"""How replacing fails: the folder or owner may not be changed, or the file is mounted into a container."""
+"""Errors of a refused replacement: the folder or owner may not be changed, or the file is a mount."""
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
 
@@ -42,7 +42,7 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
-    """Return the content of a file, old or new but never half written; None if it does not exist."""
+    """Return the content of a file, the old or the new one, never half of it; None if it does not exist."""
     try:
         return read_regular(path, most)
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def json_files_in(folder: Path) -> list[Path]:
-    """Return the `.json` files in a folder, without what locking and atomically replacing them leaves."""
+    """Return the `.json` files in a folder, without the leftovers of locking and replacing them."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(".json")]
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
         _write_over(path, data, None)
         return ""
     if names > 1:
-        reason = "it has further names, which a new file would not have"
+        reason = "it has further names (hard links), which a new file would not have"
     else:
         try:
             with replaced_regular(path, mode=mode) as write:
@@ -209,7 +209,7 @@ def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
 
 def temporary_name(target: Path) -> Path:
     """Return a temporary name beside a file to replace; `sweep` removes what a dead writer left under it."""
-    name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
+    name = target.name[:_TEMP_LENGTH]  # a name of the greatest length has no room for more
     return target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
 
 
@@ -223,7 +223,7 @@ def replaced_regular(
     symlink stays. Raises `NotRegular` or `OSError`.
     """
     try:
-        os.close(open_regular(path, os.O_WRONLY))  # what may not be written may not be replaced either
+        os.close(open_regular(path, os.O_WRONLY))  # a file that may not be written may not be replaced either
         like: Path | None = path.resolve()
     except FileNotFoundError:
         like = None
@@ -330,7 +330,7 @@ def _target(path: Path) -> Path:
     except OSError as error:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
     except RuntimeError as error:  # Python before 3.13 raises this
-        raise StoreError(path, "is a link that leads to itself") from error
+        raise StoreError(path, "is a link to itself") from error
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return how to mend a file, for the error that its JSON is corrupt; empty but for common mistakes."""
+    """Return how to correct a common mistake, for the error that a file's JSON is corrupt; else empty."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 

@@ -21,7 +21,7 @@ _LONGEST_KEY = 60
 
 
 class Lossy(ValueError):
-    """Reading a JSON text as a Python value would lose something of it."""
+    """Reading a JSON text as a Python value would lose a part of it."""
 
 
 class JsonStore(NamedTuple):
@@ -91,7 +91,7 @@ def encode_json(path: Path, data: JSONObject) -> bytes:
 
 
 def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, JSON]:
-    """Return the object in the content of a JSON file; `path` stands in messages.
+    """Return the object in the content of a JSON file; `path` is for messages.
 
     With `finite`, NaN, infinity and numbers too large for a float are refused.
     """
@@ -144,7 +144,7 @@ def finite_number(number: str) -> float:
 
 
 def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Return the members of an object in a JSON text; raise `Lossy` if a key stands twice."""
+    """Return the members of an object in a JSON text; raise `Lossy` if a key occurs twice."""
     found: dict[str, JSON] = {}
     for key, value in members:
         if key in found:
@@ -154,7 +154,7 @@ def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def strict_json(text: str) -> JSON:
-    """Return the value of a JSON text; raise ValueError also for what the two above refuse."""
+    """Return the value of a JSON text; also raise ValueError for what the two functions above refuse."""
     import json
 
     value: JSON = json.loads(

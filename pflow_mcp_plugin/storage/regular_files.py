@@ -30,13 +30,13 @@ _KINDS = {
 
 
 class NotRegular(OSError):
-    """What opening a pipe, a terminal, another device or a socket raises, as none is a regular file."""
+    """Raised on opening a pipe, a terminal, another device or a socket, which are not regular files."""
 
 
 def open_regular(path: str | Path, flags: int) -> int:
     """Open a regular file, never waiting for it; an `opener` for `open`. Anything else is `NotRegular`."""
     try:
-        refuse_special(path, Path(path).stat().st_mode)  # even to open a device can have effects
+        refuse_special(path, Path(path).stat().st_mode)  # merely opening a device can have effects
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
@@ -52,8 +52,8 @@ def open_regular(path: str | Path, flags: int) -> int:
 def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
-    With `own`, one that others could have written is a `StoreError`. Anything that is no regular file, or
-    waits for more content as `/proc/kmsg` does, is `NotRegular`; all other failures are `OSError`.
+    With `own`, one that others could have written is a `StoreError`. What is not a regular file, or waits for
+    more content as `/proc/kmsg` does, is `NotRegular`; all other failures are `OSError`.
     """
     descriptor = open_regular(path, os.O_RDONLY)
     try:
@@ -187,8 +187,8 @@ _known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
 
 def require_own(path: Path, descriptor: int | None = None) -> None:
-    """Refuse a file that others could have changed, or whose folder they could; the suggestion mends it."""
-    # `descriptor` is the file as it was opened, so that no other is read than was checked.
+    """Refuse a file that others could have changed, or whose folder they could; the error suggests a fix."""
+    # `descriptor` is the opened file, so that the file that is read is the one that was checked.
     if os.name != "posix":
         return
     require_own_folder(path)
@@ -199,9 +199,10 @@ def require_own(path: Path, descriptor: int | None = None) -> None:
 
 
 def require_own_folder(path: Path) -> None:
-    """Refuse a file's folder that others own or can write, or in whose place they could put another.
+    """Refuse a file's folder that others own, can write, or could replace.
 
-    The folder need not exist. If the file is a link, nobody may be able to replace what it leads to either.
+    The folder need not exist. If the file is a link, nobody else may be able to replace what it leads to
+    either.
     """
     if os.name != "posix":
         return
@@ -293,9 +294,9 @@ def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -
 def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
     try:
         content = os.getxattr(handle, _ACL)
-    except (OSError, AttributeError):  # it has no access list, or the system knows none
+    except (OSError, AttributeError):  # no access list, or a system without them
         return [], [status.st_gid]
-    entries = list(struct.iter_unpack("<HHI", content[4:]))  # behind the version
+    entries = list(struct.iter_unpack("<HHI", content[4:]))  # after the version
     writing = [(tag, identifier) for tag, rights, identifier in entries if rights & _MAY_WRITE]
     owning = [status.st_gid] if any(tag == _ACL_OWNING_GROUP for tag, _ in writing) else []
     users = [identifier for tag, identifier in writing if tag == _ACL_USER]

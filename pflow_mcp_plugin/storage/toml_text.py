@@ -56,7 +56,7 @@ def _has_long_key(text: str) -> bool:
         return False  # a key is on one line
     dots = end = 0
     for token in re.finditer(PIECE, text):
-        if token.start() != end:  # not TOML from here on, as the parser will say
+        if token.start() != end:  # not TOML from here on, which the parser will report
             return False
         end = token.end()
         if token[0][0] in "[]{}\n#":

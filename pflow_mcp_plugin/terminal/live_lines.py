@@ -22,7 +22,7 @@ class LiveLines:
     """Draws live lines about what happens now, and writes the lines that stay above them; thread-safe.
 
     While nothing is written, the cursor stands in the first of the drawn lines, behind the spinner. So all of
-    them can be erased from there, also after the terminal was made narrower, or `^C` was typed.
+    them can be erased from there, even after the terminal was made narrower, or `^C` was typed.
 
     `now` returns the lines about what happens now; it is called with the `lock` held, as all writing is.
     If the stream is no `terminal`, or its cursor cannot be moved, only the lines that stay are written.
@@ -111,5 +111,5 @@ class LiveLines:
 
 
 def spinner() -> str:
-    """Return the current sign of the spinner in the live lines."""
+    """Return the current character of the spinner in the live lines."""
     return _SPINNER[int(time.monotonic() / _TICK) % len(_SPINNER)]

@@ -21,7 +21,7 @@ def text_width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text that looks at most `room` cells wide, with an ellipsis in place of what is too much."""
+    """Return text that looks at most `room` cells wide, with an ellipsis in place of the rest."""
     if text_width(text) <= room:
         return text
     return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
@@ -36,7 +36,7 @@ def padded(text: str, room: int, *, right: bool = False) -> str:
 def wrapped(text: str, room: int) -> str:
     """Return text with lines that look too wide broken at spaces; what follows is indented.
 
-    It stands below the text after a mark such as `->`, or after a label in a column of labels.
+    It starts below the text after a mark such as `->`, or after a label in a column of labels.
 
     A `pflow` command is not broken, nor is a word: if it has too little room, the terminal breaks it, and it
     can still be copied.

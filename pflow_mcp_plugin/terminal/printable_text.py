@@ -3,7 +3,7 @@
 Hidden are control characters (the escape sequences of terminals begin with one), the controls of writing
 direction, tag characters, and all that Unicode calls ignorable: zero-width characters, fillers, variation
 selectors (Unicode 16, `Default_Ignorable_Code_Point`). Tabs and line ends are not, nor what a script or an
-emoji needs where it stands: a joiner between Persian or Indic letters, the joiners and selectors inside an
+emoji needs in its place: a joiner between Persian or Indic letters, the joiners and selectors inside an
 emoji, a direction mark beside Hebrew or Arabic.
 
 Reports, messages on standard error and tables go through `printable` when they are printed. `one_line` is for
@@ -65,9 +65,9 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return printable text in one line: tabs, line ends and all that is not printable is escaped.
+    r"""Return printable text in one line: tabs, line ends and all that is not printable are escaped.
 
-    These are `\n`, spaces other than the usual one, and characters that Unicode does not assign.
+    That includes spaces other than the usual one, and characters that Unicode does not assign.
     """
     if text.isprintable() and text.isascii():
         return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 _MOST = 3
 _FAR_BEHIND = 0.3
-"""How much less similar than the closest name another one may be and still be meant."""
+"""How much less similar than the closest name another name may be to be suggested too."""
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
@@ -17,7 +17,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """Return at most three known names for an unknown one: those that begin with it, or similar ones."""
+    """Return at most three known names for an unknown one: those that begin with it, else similar ones."""
     from difflib import SequenceMatcher, get_close_matches
 
     names = list(known)

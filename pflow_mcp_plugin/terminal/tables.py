@@ -15,7 +15,7 @@ Cell = str | Part
 """The text of a cell, with its look if it has one of its own."""
 
 _NARROWEST = 8
-"""The width, in terminal cells, below which a column is not cut but left out."""
+"""The width, in terminal cells, below which a column is left out rather than cut."""
 _READABLE = 24
 """The width below which a column is not cut as long as another can be spared."""
 _BETWEEN = 2
@@ -29,10 +29,10 @@ class Column(NamedTuple):
     title: str = ""
     whole: bool = False  # not cut as long as others can be, as for names that people type or copy
     right: bool = False  # aligned to the right, as numbers are
-    spare: bool = False  # left out first where there is no room; of several, the last goes first
+    spare: bool = False  # left out first if there is no room; of several, the last goes first
     broken: bool = False  # its cells go on in further lines instead of being cut
-    look: Look = ""  # of cells that have none of their own
-    prose: bool = False  # descriptions, of which the beginning says enough where there is no terminal too
+    look: Look = ""  # of cells without a look of their own
+    prose: bool = False  # descriptions, whose beginning says enough even without a terminal
     tree: bool = False  # its cells keep the spaces that they begin with
 
 

@@ -34,15 +34,15 @@ class FakeServer:
 
     Args:
         tools: Its tools; see `ToolAnswers`.
-        name: The name that it says it has.
-        version: The version that it says it has.
+        name: The name that it reports.
+        version: The version that it reports.
 
     Attributes:
         answers: What its tools answer, and the calls that were made.
     """
 
     def __init__(self, tools: Iterable[ToolLike], *, name: str = "fake", version: str = "1.0.0") -> None:
-        import mcp.server  # noqa: F401 - here: threads that import it together can find it half loaded
+        import mcp.server  # noqa: F401 - here: threads that import it at once can find it half loaded
 
         self.answers = ToolAnswers(tools)
         self._name = name

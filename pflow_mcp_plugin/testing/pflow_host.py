@@ -80,7 +80,7 @@ class PflowHost:
         Args:
             preset: A preset, or the name of one that an installed plugin offers.
             inputs: Values for its inputs; secrets become settings of this home.
-            name: The server's name, if not that of the preset.
+            name: The server's name; by default that of the preset.
 
         Returns:
             The server's name.
@@ -185,7 +185,7 @@ class PflowHost:
         """Return a preset by name as the test's host finds it: from an installed or registered plugin.
 
         Raises:
-            PflowError: No plugin, or more than one, offers it. What is wrong with plugins is in `warnings`.
+            PflowError: No plugin, or more than one, offers it. Faults of plugins are in `warnings`.
         """
         return collected(self.host).get(name).preset
 

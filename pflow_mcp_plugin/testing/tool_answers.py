@@ -1,4 +1,4 @@
-"""The tools of a server in a test: how a test declares them, what they answer, which calls they got."""
+"""The tools of a server in a test: how a test declares them, what they answer, which calls they received."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToolFailure(Exception):
 
 
 def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
-    """Return a tool, however a test declares it, and the function that answers, None if the test does.
+    """Return a tool, however a test declares it, and the function that answers; None if `give` sets answers.
 
     A function's schema comes from its annotations.
 

@@ -342,7 +342,7 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, KeyNotPinned):
         name = evidence.server.name
         message = (
-            f"Server {name}: the public key of {error.host} is none of its tls_pins; "
+            f"Server {name}: the public key of {error.host} is not one of its tls_pins; "
             f"its pin is {error.pin}; nothing was sent"
         )
         step = (

@@ -35,7 +35,7 @@ from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAd
 from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Refusal, TokenCheck
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
-"""A host and perhaps a port: the SDK compares the beginning of `127.0.0.1:80.evil.example` only."""
+"""A host and perhaps a port; of `127.0.0.1:80.evil.example`, the SDK compares only the beginning."""
 _NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: Bearer TOKEN")
 
 
@@ -113,7 +113,7 @@ class TokenGate:
 
 
 _Call = tuple[tuple[object, ...], str, int | str]
-"""A call that its client may cancel by a message: whose token, session and number it has."""
+"""A call that its client may cancel by a message: its token, session and request id."""
 _CLOSING_SECONDS = 2.0
 """How long a client that cancelled a call may take to close its connection, before it gets a reply."""
 _SUBSCRIPTION = "subscriptions/listen"
@@ -298,10 +298,10 @@ class AppOptions:
 
     address: ListeningAddress
     check: TokenCheck
-    allowed_hosts: Sequence[str] = ()  # for the header Host, besides the address; without a port, on any
+    allowed_hosts: Sequence[str] = ()  # for the header Host, besides the address; without a port, any port
     allowed_origins: Sequence[str] = ()  # of web pages: `https://app.example.com`
     max_request_size: int = 4 << 20  # bytes of the body
-    max_requests: int = 128  # that are handled at once; as many streams that clients listen on
+    max_requests: int = 128  # handled at once; the same number of streams that clients listen on
     request_timeout: float = 3600  # seconds that one request may take
     tls: bool = False
 

@@ -54,7 +54,7 @@ class Refusal:
 
 
 MOST_TOKENS = 64
-"""The most tokens for which something is kept; that of the one that was used least recently is closed."""
+"""The most tokens for which something is kept; that of the least recently used one is closed."""
 _SHORTEST = 16
 _LONGEST = 4096
 _SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -106,7 +106,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
     within its issuer only (RFC 7519, section 4.1.2).
     """
     token = get_access_token()
-    if token is None:  # nobody is taken for the user by default
+    if token is None:  # without a token, nobody is taken for the user
         raise PflowError("The request has no token", kind="usage")
     issuer = (token.claims or {}).get("iss", "")
     return attrs.evolve(the_user(context), owner="" if token.subject is None else f"{issuer} {token.subject}")
@@ -165,7 +165,7 @@ class AuthorizationServer:
     wait: float = 5  # the seconds that one fetch may take in all
     pause: float = 60  # the least time between two fetches
     fresh: float = 600  # the age at which keys are fetched again
-    stale: float = 3600  # the age at which keys are no longer used, if fetching them again keeps failing
+    stale: float = 3600  # the age at which keys are no longer used if fetching them keeps failing
     _keys: tuple[dict[str, Any], ...] = ()
     _fetched: float = float("-inf")
     _tried: float = float("-inf")
