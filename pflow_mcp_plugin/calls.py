@@ -206,7 +206,7 @@ def call(server: str, tool: str, /, **arguments: Any) -> JSON:
 
 
 def call_result(server: str, tool: str, /, **arguments: Any) -> ToolResult:
-    """Call a tool from Python, and return also what it answered beside its result.
+    """Call a tool from Python, and also return what it answered besides its result.
 
     Args:
         server: The server's name in the config.

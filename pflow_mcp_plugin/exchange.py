@@ -54,7 +54,7 @@ def _report_to_nobody(secrets: Iterable[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """A launch, with which an exchange with a server begins: its config with every `${VAR}` expanded.
+    """A launch, the beginning of an exchange with a server: its config with every `${VAR}` expanded.
 
     Attributes:
         server: The config with expanded values.

@@ -72,7 +72,7 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params of this class's tool beside its keyword arguments; a `Flow` adds what neither has."""
+        """Set params of this class's tool besides its keyword arguments; a `Flow` adds what neither has."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         super().set_params({**self._given, **params, **tool})

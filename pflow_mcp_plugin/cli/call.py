@@ -206,7 +206,7 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
 
 
 def _tool_first(words: Sequence[str]) -> Sequence[str]:
-    """Move the `--args` of a call that stand before the tool behind it."""
+    """Move `--args` that come before the tool of a call behind it."""
     if not words or words[0].partition("=")[0] != _ARGS:
         return words
     length = 1 if "=" in words[0] else 2

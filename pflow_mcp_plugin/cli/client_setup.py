@@ -227,7 +227,7 @@ def _server(context: click.Context) -> dict[str, Any]:
         return table
     # A desktop application may have no PATH, so the program is named in full.
     script = Path(sys.executable).with_name("pflow-mcp.exe" if sys.platform == "win32" else "pflow-mcp")
-    # -P: modules in the folder in which the client starts it must not take the place of ours.
+    # -P: modules in the folder in which the client starts it must not shadow ours.
     module = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
     program = (str(script),) if os.access(script, os.X_OK) else module
     words = (*program, "mcp", "serve", *_words(context))

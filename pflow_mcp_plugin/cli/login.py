@@ -64,7 +64,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
     """Do what `pflow mcp login` does; report with which scopes and until when the person is signed in.
 
     An http server without `auth` gets one of type oauth in the config, once somebody is signed in. `scopes`
-    are asked for beside the usual ones.
+    are requested in addition to the usual ones.
     """
     from pflow_mcp_plugin.client.failures import run_sign_in
 

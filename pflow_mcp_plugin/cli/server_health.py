@@ -39,8 +39,8 @@ def test(host: Host, name: str, *, insecure: bool, startup_timeout: float | None
 def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
     """Connect to a server and list its tools; report milliseconds for each phase, or the phase that failed.
 
-    `startup_timeout` is in seconds; None stands for what the config says. A server that the config does not
-    allow to be connected to raises `McpError`.
+    `startup_timeout` is in seconds; None stands for what the config says. If the config does not allow a
+    connection to the server, raises `McpError`.
     """
     offered = False
     while True:

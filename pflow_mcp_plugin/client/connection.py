@@ -60,7 +60,7 @@ OnProgress = Callable[[float, float | None, str | None], None]
 
 _HEADER_MISMATCH = -32020  # of protocol 2026-07-28
 _RESOURCE_SECONDS = 2.0
-"""Seconds that a server has to say whether it has resources, beside its list of tools."""
+"""Seconds that a server has, in addition to its list of tools, to say whether it has resources."""
 _CLOSE_SECONDS = 10.0
 _LAST_SECONDS = 5.0
 """How long the connection's owner task may take to close it, and then, cancelled, to end."""

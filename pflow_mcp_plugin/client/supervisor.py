@@ -141,7 +141,7 @@ class Supervisor:
             opening = self._open_once()
             self._waiting += 1
             try:
-                # Not `await opening`, with which one cancelled caller would cancel the attempt of all.
+                # Not `await opening`: one cancelled caller would then cancel the attempt of all.
                 await asyncio.wait({opening})
             finally:
                 self._waiting -= 1

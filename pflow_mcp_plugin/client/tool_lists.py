@@ -98,7 +98,7 @@ def redactor_of(launch: Launch) -> Redactor:
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Return what a server says of itself beside its tool list, without secrets, and a note if it had any."""
+    """Return what a server says of itself apart from its tools, without secrets, and a note if it had any."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),

@@ -46,7 +46,7 @@ SECRET = ("token", "key", "username", "password", "client_secret")
 """Fields of `auth` whose values are never shown, and may hold references."""
 
 PUBLIC = ("client_id", "private_key", "private_key_id", "issuer", "client_metadata_url")
-"""Fields of `auth` that may hold references too, whose values are no secrets."""
+"""Fields of `auth` that may hold references too, whose values are not secret."""
 
 _UNTOLD = ("offline_access", "/.default")
 """Endings of scopes that authorization servers grant without naming them, or under other names."""

@@ -202,7 +202,7 @@ class _Expansion:
                 if ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name):
                     continue  # before its value is asked for: a keyring may be locked, a command may be slow
                 value = self._value(ref) or ""
-                # What decides the host of a URL is no secret, whatever it is called.
+                # What decides the host of a URL is not a secret, whatever its name.
                 path = re.search(r"(?<!:)(?<!/)[/?#]", text)
                 is_host = field == "url" and start < (path.start() if path else len(text))
                 named = secret_detection.is_secret(ref.name) and not is_host

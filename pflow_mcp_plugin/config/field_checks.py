@@ -250,7 +250,7 @@ def fields(
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
-    """Return the warning about a field for which there is no check, and which stays; `strict`: an error."""
+    """Return the warning about an unknown field, which is kept; with `strict`, an error."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     if strict:

@@ -107,7 +107,7 @@ _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
 """Programs that download and start a server, so they are not taken for the NAME given to `add`."""
 
 _NAMES = ("name", "server_id")
-"""The fields in which a server may have its name; the second is of an older pflow."""
+"""The fields in which a server may have its name; the second is from an older pflow."""
 
 _OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
@@ -135,7 +135,7 @@ def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Return the server tables into which an input is turned, be it a URL, a command, a file or JSON."""
+    """Return the server tables made from an input: a URL, a command, a file or JSON."""
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         _refuse_others(words, flags, "JSON")

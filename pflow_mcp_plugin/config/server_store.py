@@ -121,7 +121,7 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers beside those of `mcp-servers.toml`, each with the folder of its tool file."""
+        """Return the servers that are not in `mcp-servers.toml`, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)

@@ -151,7 +151,7 @@ class Run(ABC):
 
         Args:
             node_id: The node.
-            state: Returns what its results depend on beside its entry, params and inputs, such as a hash of
+            state: Returns what its results depend on besides its entry, params and inputs, such as a hash of
                 the account that it uses. It is called only where results are kept, before the node would
                 run. If it raises, the node runs, and its result is not kept.
         """

@@ -161,7 +161,7 @@ def compare_workflow(
 ) -> Iterator[Problem]:
     """Compare the tools that a workflow uses with its lock file; yield its problems and each difference.
 
-    That there is no lock file, or that it cannot be read, is such a problem.
+    A missing or unreadable lock file is such a problem.
     """
     try:
         beside, path = folder and folder / lock_file.NAME, Path(lock_file.NAME)

@@ -62,7 +62,7 @@ class MCPNode(Node):
         super().__init__(max_retries=1)  # a single attempt; with 0, pocketflow never calls `exec`
 
     def __copy__(self) -> Self:
-        """Copy the `MCPNode`; a `Flow` does this, and then sets its own params beside the node's."""
+        """Copy the `MCPNode`; a `Flow` does this, and then adds its own params to the node's."""
         made = type(self).__new__(type(self))
         vars(made).update(vars(self), _own=self.params)
         return made

@@ -32,7 +32,7 @@ _FAILURES = (
     httpcore2.UnsupportedProtocol,
 )
 _HEAD_START = 0.25
-"""Seconds that an address has before the next one is tried beside it (RFC 8305, section 5)."""
+"""Seconds that an address has before the next one is tried at the same time (RFC 8305, section 5)."""
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):

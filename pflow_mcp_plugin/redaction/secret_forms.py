@@ -23,7 +23,7 @@ _SHORTEST_FORM = 8
 _MOST_LINES = 500
 """Lines, of all secrets, that are redacted one by one; more would make redaction slow."""
 _ANCHOR = 24
-"""Characters of an anchor in base64, of which lines have 64 or 76."""
+"""Characters of an anchor in base64, whose lines have 64 or 76."""
 _CUT = re.compile(r"\.{3,}|…+")
 _MOST_CUTS = 10_000
 """The most marks examined in one text: a text of dots must not take forever."""

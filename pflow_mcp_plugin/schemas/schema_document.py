@@ -244,7 +244,7 @@ _OF_KEYS = frozenset(
         "dependentSchemas",
     }
 )
-"""Keywords with which an object that names no keys is a condition on those that are named elsewhere."""
+"""Keywords that make an object without named keys a condition on keys that are named elsewhere."""
 
 
 @attrs.frozen(kw_only=True)

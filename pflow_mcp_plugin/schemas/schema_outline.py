@@ -40,7 +40,7 @@ def outline(root: JSON, schema: JSON) -> Iterator[Inner]:
 
 
 def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
-    """Yield what an outline says of a property beside its type: `one of 1, 2`, `at least 3`."""
+    """Yield what an outline says of a property besides its type: `one of 1, 2`, `at least 3`."""
     listed = choices(document, schema)
     if listed:
         shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in listed)

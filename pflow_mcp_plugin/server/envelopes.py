@@ -51,12 +51,12 @@ _ERROR: JSONObject = {
 
 
 def success(data: object, **beside: object) -> dict[str, Any]:
-    """Return the envelope of a successful answer, with further keys beside `data`."""
+    """Return the envelope of a successful answer, with further keys next to `data`."""
     return {"schema": SCHEMA, "success": True, "data": data, **beside}
 
 
 def failure(error: PflowError, **beside: object) -> dict[str, Any]:
-    """Return the envelope of a failed call, with further keys beside `error`."""
+    """Return the envelope of a failed call, with further keys next to `error`."""
     return {"schema": SCHEMA, "success": False, "error": error.to_dict(), **beside}
 
 

@@ -54,7 +54,7 @@ _JSON = "application/json"
 
 
 class PflowResources:
-    """What is offered as resources beside the tools: guide, workflow schema, saved workflows and traces."""
+    """What is offered as resources besides the tools: guide, workflow schema, saved workflows and traces."""
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
         fixed = (
@@ -153,7 +153,7 @@ At the end, report the name, the inputs and the outputs of the workflow."""
 
 
 class PflowPrompts:
-    """What is offered as a prompt, beside the tools: to build a workflow for a task."""
+    """What is offered as a prompt, besides the tools: to build a workflow for a task."""
 
     def prompts(self) -> Sequence[JSONObject]:
         task: JSONObject = {"name": "task", "description": "What the workflow is to do", "required": True}

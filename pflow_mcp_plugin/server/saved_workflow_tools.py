@@ -173,7 +173,7 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
 
 _NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
 _STATED = ("enum", "minimum", "maximum", "pattern", "default")
-"""What a tool's schema says of a workflow's input beside its type and description."""
+"""What a tool's schema says of a workflow's input besides its type and description."""
 _DEEPEST = 8
 """The levels of a nested schema that a tool declares; what is deeper may be anything."""
 

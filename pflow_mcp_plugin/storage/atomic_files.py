@@ -208,7 +208,7 @@ def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def temporary_name(target: Path) -> Path:
-    """Return a temporary name beside a file to replace; `sweep` removes what a dead writer left under it."""
+    """Return a temporary name next to a file to replace; `sweep` removes what a dead writer left under it."""
     name = target.name[:_TEMP_LENGTH]  # a name of the greatest length has no room for more
     return target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
 

@@ -1,4 +1,4 @@
-"""The identity of a server's launch: the program that is run, or the place that is connected to.
+"""The identity of a server's launch: the program that is run, or the address that is connected to.
 
 Approvals of tools hold for a launch. It consists of what the config says about where the tools come from:
 transport, command with its arguments (which name the version of a package), working folder, path and URL, and

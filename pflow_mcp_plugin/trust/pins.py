@@ -209,7 +209,7 @@ def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
 
 
 def first_pins(found: ToolFile) -> Pinned:
-    """Return the pins with which a server begins: all that its first sync found, except what hides text."""
+    """Return the first pins of a server: all that its first sync found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
     tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}

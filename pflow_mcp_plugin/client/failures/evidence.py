@@ -28,7 +28,7 @@ _SHOWN = 200
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_LINES = 12
 _HEAD, _TAIL = 3, 5
-"""Lines of the beginning and of the end that an excerpt of stderr shows in any case."""
+"""Lines of the beginning and of the end that an excerpt of stderr always shows."""
 _LONGEST_LINE = 300
 # Lines of a help text: its options are often `required`, but name no cause.
 _OPTION = re.compile(r"\s*-{1,2}\w")

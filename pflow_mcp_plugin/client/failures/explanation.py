@@ -432,7 +432,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     elif code == _REQUEST_TIMEOUT:
         step = advice("timeout", evidence.server)
     redacted = evidence.redactor.value(error.data)
-    data = json.dumps(redacted, ensure_ascii=False)  # of which only the beginning is kept if it is long
+    data = json.dumps(redacted, ensure_ascii=False)  # only the beginning of a long one is kept
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
     place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
     return failure(

@@ -122,7 +122,7 @@ async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
             if answer.status == HTTPStatus.OK:
                 continue
             refused = refusal(answer, "revocation endpoint", form)
-            # An access token for which there is no other way ends with its refresh token, or soon after.
+            # An access token that is not revoked here ends with its refresh token, or soon after.
             if refused.code != "unsupported_token_type" or token != tokens.access or not tokens.refresh:
                 raise NoAccessToken(refused.text, "operator") from refused
 
@@ -145,7 +145,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
             wanted.append("offline_access")  # without it, some servers issue no refresh token
         unique = tuple(dict.fromkeys(wanted))
         attempt = _Attempt(launch=launch, person=person, requests=requests, found=found, scopes=unique)
-        # Nobody should sign in for nothing because there is no room or permission.
+        # Before the login: nobody should sign in for nothing if there is no room or permission.
         async with store.reserved(key, found.authorization_server.issuer):
             sign_in = await attempt.made(former.registration if former else None)
     launch.learn(sign_in.secrets)

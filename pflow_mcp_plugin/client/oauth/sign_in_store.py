@@ -41,7 +41,7 @@ _FAILED = object()
 
 @attrs.frozen
 class SignInKey:
-    """What a store finds a sign-in by, beside its issuer: the whole URL, and the client id in the config."""
+    """What a store finds a sign-in by, besides its issuer: the whole URL, and the client id in the config."""
 
     server_url: str = attrs.field(repr=False)
     client: str = ""

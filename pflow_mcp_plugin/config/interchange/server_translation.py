@@ -243,7 +243,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
         return ServerReading(reason=str(error))
     table, lost = _renamed(theirs, form)
     _set_type(table)
-    # Other clients have one limit for a call; ours has two, of which the second must not be shorter.
+    # Other clients have one limit for a call; we have two, and the second must not be shorter.
     limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
     if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
