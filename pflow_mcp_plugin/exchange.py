@@ -44,7 +44,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable which a launch went without; shell history omits the value."""
+    """Return the command that sets a variable that a launch lacked; the value is not in shell history."""
     return f"pflow settings set {variable} -"
 
 

@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names in references whose values decide what is started or reached, or who passes for it.
+    """Return the names in references whose values decide what is started or reached, or trusted as it.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.

@@ -86,7 +86,7 @@ class PflowResources:
             return [_content(uri, _text(library_of(request.host).get(name)), _JSON)]
         if prefix == _TRACES and _SEGMENT.fullmatch(name):
             trace: Any = workflow_tools.read_trace(request, {"trace_file": name})["data"]
-            if name in ("latest", trace["run_id"]):  # found by the beginning of its id: not this resource
+            if name in ("latest", trace["run_id"]):  # not one found by a part of its id
                 return [_content(uri, _text(trace), _JSON)]
             raise PflowError(f"There is no trace of run {name}", kind="not_found")
         hint = f"There are {GUIDE}, {SCHEMA}, {_WORKFLOWS}NAME, {_TRACES}RUN_ID"

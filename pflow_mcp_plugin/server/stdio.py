@@ -161,7 +161,7 @@ class EraStreams:
     enveloped: MemoryObjectSendStream[SessionMessage | Exception]
 
     def send_nowait(self, item: SessionMessage) -> None:
-        """Pass a message from stdin on; each era looks whether a notification or an answer is for it."""
+        """Pass a message from stdin on; each era checks whether a notification or an answer is for it."""
         message = item.message
         params: Mapping[str, Any] = getattr(message, "params", None) or {}
         meta = params.get("_meta")

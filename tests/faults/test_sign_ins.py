@@ -178,7 +178,7 @@ def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_
 def test_row_69_a_token_of_another_issuer_than_that_in_the_config_is_not_sent(realm, fails):
     before = realm.sign_in().tokens
     launch = realm.launch({"type": "oauth", "issuer": "https://login.example.com"})
-    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
+    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is valid there only"
     fails(words, launch, **LOGIN)
     assert realm.server.requests == []
     assert realm.stored() == before
@@ -194,7 +194,7 @@ def test_row_69_the_credentials_of_a_machine_go_to_no_other_issuer(realm, fails)
 def test_row_70_a_token_is_not_sent_to_another_url_of_its_server(realm, fails):
     realm.sign_in()
     moved = attrs.evolve(realm.launch().server, url=realm.server.url(path="/moved"))
-    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
+    words = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is valid there only"
     fails(words, attrs.evolve(realm.launch(), server=moved), **LOGIN)
     assert realm.server.requests == []
 

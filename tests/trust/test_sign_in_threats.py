@@ -151,7 +151,7 @@ def test_row_21_the_token_of_a_sign_in_goes_to_no_other_url_under_the_same_name(
 def test_row_21_a_token_of_one_issuer_does_not_do_for_another(realm, trap, refused):
     realm.sign_in()
     launch = realm.launch({"type": "oauth", "issuer": trap.url(ELSEWHERE, "")})
-    refused(f"with {realm.issuer}, and is good there only", launch)
+    refused(f"with {realm.issuer}, and is valid there only", launch)
     assert realm.server.requests == []
 
 
