@@ -92,7 +92,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Implement the hook that a host calls once the plugin is loaded: keep the host for nodes outside a run."""
+    """Implement the hook that a host calls when the plugin is loaded: keep the host for use outside runs."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)
