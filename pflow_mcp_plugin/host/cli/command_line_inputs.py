@@ -98,9 +98,10 @@ def _text(word: str) -> str:
 def _piped_input(
     declared: Mapping[str, InputSpec], given: Mapping[str, object], check: Check
 ) -> dict[str, str]:
-    """Read the input that the workflow declares with `"stdin": true` as it is piped in, unless it is given.
+    """Read the input declared with `"stdin": true` from standard input, if it is piped in and not given.
 
-    Empty standard input counts as no value if the input can do without. A single line comes without its end.
+    Empty standard input counts as no value if the input is optional. A single line comes without its line
+    end.
     """
     spec = next((spec for spec in declared.values() if spec.stdin), None)
     if spec is None or spec.name in given or sys.stdin is None or sys.stdin.isatty():
@@ -123,7 +124,7 @@ def _ask(spec: InputSpec) -> object:
     about = f" ({spec.description})" if spec.description else ""
     kinds = ", ".join([*([] if spec.type in ("any", "str", "string") else [spec.type]), *spec.limits])
     question = printable(f"{spec.name}{about}{f' [{kinds}]' if kinds else ''}")
-    # Whatever is typed is taken, also what looks like a type that click knows.
+    # The text is taken as typed: click must not guess a type for it.
     try:
         return click.prompt(question, hide_input=spec.secret, value_proc=partial(_value, spec), err=True)
     except click.Abort as abort:

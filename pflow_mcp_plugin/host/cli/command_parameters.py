@@ -22,7 +22,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """Convert a time, a parameter of the host's commands, at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
+    """Convert a command's time parameter to seconds, at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
     try:
@@ -32,7 +32,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Read a command's parameter that is a time of more than 0, as `seconds` does."""
+    """Convert a command's time parameter as `seconds` does; it must be more than 0."""
     limit = seconds(context, parameter, value)
     if limit == 0:
         raise click.BadParameter(f"{value} must be more than 0")
@@ -40,7 +40,7 @@ def time_limit(context: click.Context, parameter: click.Parameter, value: str | 
 
 
 def limit_option(default: int, what: str = "results") -> Callable[[Decorated], Decorated]:
-    """Return the decorator that gives a command the option `--limit`, the most results that it lists."""
+    """Return the decorator that gives a command the option `--limit`, the most results to list."""
     return click.option(
         "--limit",
         type=click.IntRange(min=1),
@@ -51,7 +51,7 @@ def limit_option(default: int, what: str = "results") -> Callable[[Decorated], D
 
 
 class WithLoneCache(click.Command):
-    """Any command with the shared parameter `--cache`, which may stand alone, or has a time after `=`."""
+    """A command with the shared option `--cache`, which stands alone or has a time after `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -121,7 +121,7 @@ workflow_run_options = _giving(
 
 
 def taken_options(options: dict[str, Any]) -> RunOptions:
-    """Take the options of a run, which commands share as parameters, out of those of one command."""
+    """Remove the shared options of a run from a command's parameters, and return them."""
     from pflow_mcp_plugin.contract import RunOptions
 
     return RunOptions(
@@ -130,23 +130,23 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what a parameter FILE of any command may be: whatever files the shell knows."""
+    """Complete a command's parameter FILE: the shell lists the files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return what a parameter NAME of several commands may be: the names of all saved workflows."""
+    """Complete a command's parameter NAME with the names of all saved workflows."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what a parameter WORKFLOW of any command may be: a saved name, or a file."""
+    """Complete a command's parameter WORKFLOW with a saved name or a file."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what a parameter RUN of any command may be: `latest`, the newest ids, or a trace file."""
+    """Complete a command's parameter RUN with `latest`, the newest ids, or a trace file."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -157,12 +157,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return what a parameter KEY of several commands may be: the names of all settings, not their values."""
+    """Complete a command's parameter KEY with the names of all settings, not their values."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a parameter NODE, which several commands share: the node types that begin so."""
+    """Complete a command's parameter NODE with the node types that begin with what is typed."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -170,7 +170,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a parameter that several commands share, a source of node types: the names of all."""
+    """Complete a command's parameter for a source of node types with the names of all sources."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

@@ -1,4 +1,4 @@
-"""What to suggest for a word that names no command: the commands that may be meant."""
+"""Suggestions for a word that names no command: the commands that may be meant."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pflow_mcp_plugin.terminal.similar_names import closest
 
 _MOST = 5
 _SHOW = "show"
-"""The meaning of the command for a word that is no command, but the name of something."""
+"""The meaning of the command to suggest for a word that names, say, a saved workflow."""
 
 Takes = Callable[[str, click.Command, str], bool]
-"""Returns whether a command, by its words and itself, knows a word as its first argument."""
+"""Returns whether a command, given its words and itself, knows a word as its first argument."""
 
 
 def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> list[str]:
-    """Return the commands to suggest for words that name none, the likeliest first, each as it is typed.
+    """Return the commands to suggest for words that name no command, as they are typed, the likeliest first.
 
     `words` begins with the word that names no command of the branch. Commands that know the next word, such
-    as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
-    it that are only spelled alike.
+    as the name of a saved workflow, win. A command of exactly this name outside the branch comes before those
+    in it that are only spelled alike.
     """
     branch, path, word = ctx.command, ctx.command_path, words[0]
     commands = _visible(branch)
@@ -69,7 +69,7 @@ def _visible(command: click.Command) -> Mapping[str, click.Command]:
 
 
 def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:
-    """Yield commands to suggest from beside a branch: of this very name, this meaning, or a like group."""
+    """Yield commands to suggest from beside a branch: of the same name or meaning, or of a similar group."""
     root = ctx.find_root()
     if root is ctx:
         return
@@ -124,7 +124,7 @@ _GROUPS = (
 
 
 def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
-    """Return the commands to suggest for another word of their meaning, the likeliest first."""
+    """Return the commands to suggest for a word with the same meaning, the likeliest first."""
     typed, known = word.lower(), list(commands)
     groups = [group.split() for group in _GROUPS]
     meant = [other for group in groups if typed in group for other in group if other in known]

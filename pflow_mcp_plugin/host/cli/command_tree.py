@@ -1,8 +1,8 @@
 """The commands of all plugins as one tree of click groups.
 
-A leaf of the tree is an announced command: help and completion import nothing; the code of a command
-is imported when it is called. A branch may have a fallback: the leaf that receives the words which name
-none of its commands.
+A leaf of the tree is an announced command: help and completion import nothing; the code of a command is
+imported when it is called. A branch may have a fallback: the leaf that receives words that name none of its
+commands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "pflow"
 _PLANNER = "plan"
-"""The command that takes a task in words, which someone may type without it."""
+"""The command that takes a task in words; someone may type the task without it."""
 _HELP_OPTIONS = ("-h", "--help")
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
@@ -41,8 +41,9 @@ pflow NODE --help     shows the flags of a node"""
 class Answer(NamedTuple):
     """What a leaf of the command tree returned.
 
-    `guard` turns what its plugin's code raises while the report is read into a failure of the plugin. If
-    `strict`, so is a value that cannot be read; those in the host's own reports may be of any plugin or node.
+    `guard` turns what the plugin's code raises while the report is read into a failure of the plugin. If
+    `strict`, an unreadable value counts as such a failure too; the host's own reports are not strict, as
+    their values may come from any plugin or node.
     """
 
     report: Report
@@ -70,11 +71,11 @@ class Branch(click.Group):
             context_settings={"help_option_names": list(_HELP_OPTIONS)},
         )
         self.fallback: Leaf | None = None
-        """The command that receives the words which name no command of the branch."""
+        """The command that receives words that name no command of the branch."""
         self._plugins = plugins
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take `help COMMAND` of a branch for `COMMAND --help`."""
+        """Treat `help COMMAND` of a branch as `COMMAND --help`."""
         asks = args[:1] == ["help"] and "help" not in self.commands
         asked = [] if args[1:] == ["help"] else args[1:]
         return super().parse_args(ctx, [*asked, "--help"] if asks else args)
@@ -125,7 +126,7 @@ class Branch(click.Group):
 
 
 class Leaf(click.Command):
-    """A leaf of the tree of click groups; its code is imported when called, and parses its own arguments."""
+    """A leaf of the tree of click groups; its code is imported when called, and parses its arguments."""
 
     def __init__(self, announced: Command, plugin: Plugin) -> None:
         super().__init__(
@@ -151,7 +152,7 @@ class Leaf(click.Command):
                 try:
                     result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
                 except (click.exceptions.Exit, SystemExit) as end:
-                    if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
+                    if isinstance(end.__context__, BrokenPipeError):  # click exits for any broken pipe
                         raise end.__context__ from None
                     result = end.code if isinstance(end, SystemExit) else end.exit_code
                 else:
@@ -170,7 +171,7 @@ class Leaf(click.Command):
         return ctx.command_path
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a leaf; wrong arguments may be meant for the fallback of its group."""
+        """Return the error of a leaf, with a hint if its arguments may be meant for the group's fallback."""
         above = ctx.parent
         fallback = above.command.fallback if above and isinstance(above.command, Branch) else None
         if error.kind == "usage" and ctx.args and above and fallback:
@@ -200,7 +201,7 @@ class Leaf(click.Command):
     def suggestions(
         self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
     ) -> list[Suggestion]:
-        """Return what this leaf's code, imported for it, completes; nothing if that or the import fails."""
+        """Import this leaf's code and return its completions; none if either fails."""
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion
@@ -216,7 +217,7 @@ class Leaf(click.Command):
                     return found
                 if isinstance(command, click.Command):
                     shell = ShellComplete(command, {"obj": host}, path, "")
-                    # click would take the word after an option that stands alone for its value.
+                    # click would take the word after a lone option as the value of the option.
                     given = command.spelled_out(words) if isinstance(command, WithLoneCache) else list(words)
                     return list(_whole_words(shell.get_completions(given, incomplete), incomplete))
         except PflowError:  # its code, or a file that it reads, is damaged
@@ -231,7 +232,7 @@ class Leaf(click.Command):
 
     @contextmanager
     def _guard(self, path: str) -> Iterator[None]:
-        """Turn any exception that a leaf's command may not raise into a crash of its plugin."""
+        """Report any exception that a leaf's command may not raise as a crash of its plugin."""
         try:
             with plugin_code(self.plugin, "crashed", passing=(PflowError, click.Abort)):
                 yield
@@ -245,7 +246,7 @@ class Leaf(click.Command):
 
 
 class Fallback(Leaf):
-    """A leaf as the fallback of its branch, for words that name none of the commands there."""
+    """A leaf as the fallback of its branch, for words that name none of the branch's commands."""
 
     def __init__(self, branch: Branch, leaf: Leaf) -> None:
         super().__init__(leaf.announced, leaf.plugin)
@@ -268,7 +269,7 @@ def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
     for item in items:
         whole = str(item.value)
         if item.type in {"file", "dir"}:
-            whole = joined  # click gives them the value that is typed so far
+            whole = joined  # click puts the value typed so far here
         elif not whole.startswith(incomplete):
             if not (joined and whole.startswith(value)):
                 continue
@@ -287,13 +288,13 @@ def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
 
 @contextmanager
 def _click_errors_translated() -> Iterator[None]:
-    """Turn the errors that click raises in a leaf of the tree into ours; those by which it exits stay."""
+    """Turn the errors that click raises in a leaf of the tree into ours; those it exits with stay."""
     try:
         yield
     except click.ClickException as error:
         raise wrong_usage(error) from error
     except click.Abort as abort:
-        if isinstance(abort.__cause__, EOFError):  # click takes any for the end of a dialogue
+        if isinstance(abort.__cause__, EOFError):  # click takes it for the end of a prompt
             raise abort.__cause__ from None
         raise
 

@@ -1,7 +1,7 @@
-"""The completion of command lines, and the command `pflow completion`, which lets shells ask for it.
+"""The completion of command lines, and the command `pflow completion`, which prints a shell's script for it.
 
 A line is followed through the command tree to its leaf, whose click command knows its options and what its
-arguments may be. A command with a method `complete_words` says itself what may follow.
+arguments may be. A command with a method `complete_words` decides itself what may follow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
                 lines = "\n".join(reply(arguments[0], line, suggestions(host, line)))
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except Exception:  # noqa: BLE001 - a message would stand in the middle of the line that is being typed
+    except Exception:  # noqa: BLE001 - a message would appear in the middle of the line being typed
         return 0
     if lines and out is not None:
         out.buffer.write(f"{lines}\n".encode("utf-8", "replace"))
@@ -48,7 +48,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
 
 
 def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
-    """Return the completion of a command line at its cursor, by the command to which its words lead."""
+    """Return the completions of a command line at its cursor, from the command that its words lead to."""
     if line.redirected:
         return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)
@@ -80,7 +80,7 @@ def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
 def _of_fallback(
     branch: Branch, host: EmbeddedHost, path: str, words: list[str], incomplete: str
 ) -> list[Suggestion]:
-    """Return how the fallback completes a command line without a command, once its first word is begun."""
+    """Return the fallback's completions of a command line without a command, once its first word is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
     return branch.fallback.suggestions(host, path, words, incomplete)

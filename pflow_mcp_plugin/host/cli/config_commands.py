@@ -34,7 +34,7 @@ _COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title
 @click.argument("key", shell_complete=setting_names)
 @click.argument("value", required=False)
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
-@click.option("--plain", is_flag=True, help="The value is no secret: show it, also to agents.")
+@click.option("--plain", is_flag=True, help="The value is not a secret: show it, to agents too.")
 @click.option(
     "--from-command",
     metavar="COMMAND",

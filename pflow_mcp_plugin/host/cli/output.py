@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
 _PLACES = 5
-"""Further places of a problem that its line names."""
+"""The maximum number of further places that a problem's line names."""
 
 
 def wants_json(arguments: list[str]) -> bool:
@@ -108,7 +108,7 @@ class Output:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return the lines that a command's output has for problems: path, message and next step.
+    """Return the lines for problems in a command's output: path, message and next step.
 
     A problem that several places share, such as a server that is not there, has one line, with the places.
     """
@@ -125,7 +125,7 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
 
 
 def counted(problems: Sequence[Problem]) -> str:
-    """Return the number of errors and warnings as a command's output says it: `9 errors and 1 warning`."""
+    """Return the number of errors and warnings in words for a command's output: `9 errors and 1 warning`."""
     errors = len(errors_in(problems))
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
@@ -140,7 +140,7 @@ def findings_report(
     kind: Kind = "config",
     details: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return the output of a command that checks: `subject` has errors or, with at most warnings, is `sound`.
+    """Return the output of a command that checks: `subject` has errors, or is `sound`, if with warnings.
 
     `data` is for `--json` if it is sound, by default the problems; `details` are those of the error.
     """
@@ -169,7 +169,7 @@ def table_report(
 
 
 STDOUT = Path("-")
-"""What stands for standard output where a file is named."""
+"""The file name that means standard output."""
 
 
 def write_file(
@@ -183,7 +183,7 @@ def write_file(
 ) -> Report:
     """Write a page or program to a file, or to standard output for `-`, and return the report to print.
 
-    `data` is added to it; what goes to standard output stands there under `key`. `opened` opens a browser.
+    `data` is added to the report; text for standard output is in it under `key`. `opened` opens a browser.
     """
     if target == STDOUT:
         if opened:

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.terminal.looks import columns_of
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 _SHOWN = 10
-"""Candidates that an explanation lists."""
+"""The maximum number of candidates that an explanation lists."""
 _COLUMNS = (
     Column(title="CANDIDATE", whole=True),
     Column(title="CONFIDENCE", whole=True, right=True),
@@ -33,7 +33,7 @@ _COLUMNS = (
 @click.argument("task", nargs=-1, required=True)
 @click.option("--save", "name", metavar="NAME", help="Save the workflow under this name.")
 @click.option("--model", default="", help="A model of the `llm` library; PFLOW_PLAN_MODEL by default.")
-@click.option("--offline", is_flag=True, help="Ask no model: join the nodes that discovery finds.")
+@click.option("--offline", is_flag=True, help="Use no model: join the nodes that discovery finds.")
 @click.option("--new", is_flag=True, help="Make a new workflow even if a saved one fits.")
 @click.option(
     "--max-rounds",
@@ -49,7 +49,7 @@ _COLUMNS = (
     show_default=True,
     callback=time_limit,
     metavar="TIME",
-    help="How long the model may take for an answer.",
+    help="How long the model may take to answer.",
 )
 @click.option("--explain", is_flag=True, help="Say on standard error how the workflow was chosen.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _PATHS = 100
 """The number of paths that `registry run` shows to people."""
 _SAMPLE = 40
-"""The characters of a sample that it shows to people."""
+"""The number of characters of a sample that it shows to people."""
 _COLUMNS = (
     Column(title="NODE", whole=True),
     Column(title="SOURCE", spare=True, look="dim"),
@@ -145,7 +145,7 @@ def export(host: EmbeddedHost) -> Report:
 
 
 class _ValidateCommand(click.Command):
-    """The command `pflow registry validate`, which takes the older `--NAME-wrappers` for `--source NAME`."""
+    """The command `pflow registry validate`, which accepts the older `--NAME-wrappers` as `--source NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(
@@ -197,7 +197,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the registry reported on node types, as errors where it left one out.
+    """Yield what the registry reported on node types; where it left one out, as an error.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

@@ -1,4 +1,4 @@
-"""`pflow resume`: goes on with a run where it ended, without doing anything twice."""
+"""`pflow resume`: continues a run where it ended, without doing anything twice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _DECISIONS = {
     "skip": Decision(choice="skip"),
     "forget": Decision(choice="forget"),
 }
-"""What each option says about its steps, besides --assume-done."""
+"""The decision that each option except --assume-done makes about its steps."""
 _LONGEST = 60
 """Characters that a table shows of an error or of params."""
 
@@ -70,20 +70,20 @@ def _resumable(context: click.Context, _parameter: click.Parameter, incomplete: 
     "--workflow",
     metavar="WORKFLOW",
     shell_complete=workflows,
-    help="The workflow as it is now, if you mended it.",
+    help="The workflow as it is now, if you fixed it.",
 )
 @click.option(
     "--assume-done", multiple=True, metavar="STEP=JSON", help="The step happened, with this result."
 )
 @click.option("--assume-not-done", multiple=True, metavar="STEP", help="The step did not happen: run it.")
 @click.option("--skip", multiple=True, metavar="STEP", help="Go on as if the step had been skipped.")
-@click.option("--rerun", multiple=True, metavar="STEP", help="Run a step again that was done.")
+@click.option("--rerun", multiple=True, metavar="STEP", help="Run a completed step again.")
 @click.option(
-    "--forget", multiple=True, metavar="STEP", help="A step that was done is not in the workflow any more."
+    "--forget", multiple=True, metavar="STEP", help="A completed step is no longer in the workflow."
 )
 @click.option("--answer", multiple=True, metavar="STEP=TEXT", help="Answer what a node asks.")
-@click.option("--abandon", is_flag=True, help="Remove the record of RUN: it cannot be resumed any more.")
-@click.option("--only-failed", is_flag=True, help="Run the items of batches again that failed.")
+@click.option("--abandon", is_flag=True, help="Remove the record of RUN: it can no longer be resumed.")
+@click.option("--only-failed", is_flag=True, help="Run the failed items of batches again.")
 @workflow_run_options
 @click.pass_obj
 def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **options: Any) -> Report:
@@ -105,7 +105,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
                 raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
             earlier.record.close()
             remove_record(earlier.record.path)
-            return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
+            return Report(data={"run": run}, text=f"Run {run} can no longer be resumed")
         earlier.decide(_decisions(options))
         if options["dry_run"]:
             return _steps_report(host, earlier, options)
@@ -177,7 +177,7 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
 def _value(text: str) -> JSON:
     try:
         return strict_json(text)
-    except (ValueError, RecursionError):  # a text need not be in quotes
+    except (ValueError, RecursionError):  # text need not be in quotes
         return text
 
 

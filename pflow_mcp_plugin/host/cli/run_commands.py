@@ -68,10 +68,10 @@ _WORKFLOW = "workflow of pflow run"
 
 
 class _RunCommand(WithLoneCache):
-    """The command `pflow run`: its help lists the workflow's inputs; unknown options may be meant as such."""
+    """The command `pflow run`: its help lists the workflow's inputs; unknown options may mean inputs."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the inputs of the workflow that stands beside `pflow run --help`, if there is one."""
+        """Write the inputs of the workflow given with `pflow run --help`, if there is one."""
         name = ctx.meta.get(_WORKFLOW)
         with suppress(PflowError):
             inputs = declared_inputs(find_workflow(ctx.obj, name)) if isinstance(name, str) else {}
@@ -263,7 +263,7 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
 
 @contextmanager
 def locating(file: Path | None) -> Iterator[None]:
-    """Give the problems with which `pflow run` or `pflow validate` ends their line and column in the file."""
+    """Add line and column in the file to the problems with which `pflow run` or `pflow validate` ends."""
     try:
         yield
     except PflowError as error:
@@ -272,18 +272,18 @@ def locating(file: Path | None) -> Iterator[None]:
 
 
 def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
-    is_saved = place.file is None and not is_descriptor(place.name)  # which cannot be read again
+    is_saved = place.file is None and not is_descriptor(place.name)  # a descriptor cannot be read again
     return host.library.path(place.name) if is_saved else place.file
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
-    """Return the place, for `pflow run` and `pflow validate`, from which a workflow names others."""
+    """Return the place relative to which a workflow of `pflow run` or `pflow validate` names others."""
     is_saved = is_name(word) and word in host.library.names()
     return WorkflowPlace(name=word, file=None if is_saved or is_descriptor(word) else Path(word))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Read the workflow of `pflow run WORKFLOW`, or of a command like it: a saved one, or that of a file.
+    """Read the WORKFLOW of `pflow run` or a similar command: a saved name or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """
@@ -311,7 +311,7 @@ def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
     if host.registry.find(word) is not None:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()
-    # `./daily_report.json` may be the file that was saved as `daily-report`.
+    # `./daily_report.json` may mean the workflow that was saved as `daily-report`.
     saved = did_you_mean(suggested_name(Path(word)), names)
     return (*([saved] if saved else []), *similar_files(Path(word)))
 
@@ -323,9 +323,9 @@ _COLUMNS = (
     Column(title="PARAMS", spare=True),
 )
 _INNER = "workflow"
-"""The param of a node that runs a workflow; the templates in it are about values of that workflow."""
+"""The param of a node that runs a workflow; the templates in it refer to values of that workflow."""
 _SERVER = "server"
-"""The label by which an entry names the server that its node needs."""
+"""The label under which an entry names the server that its node needs."""
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
@@ -340,7 +340,7 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
 
     def filled(node: PlannedNode, value: object) -> Any:
         if node.ref.id not in outermost:
-            return value  # names in it are those of other inputs
+            return value  # names in it refer to other inputs
         return resolve(value, or_text(lambda reference: follow(inputs, reference.path)))
 
     nodes, rows = [], []

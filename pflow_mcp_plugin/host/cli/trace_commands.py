@@ -52,7 +52,7 @@ _STEP_COLUMNS = (
 )
 _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
 _LONGEST = 200
-"""Characters of an output that the brief form shows."""
+"""The number of characters of an output that the brief form shows."""
 _MB = 1 << 20
 
 
@@ -83,7 +83,7 @@ def list_traces(
     if failed or workflow:
         found = [row for row in (_summary(host, path) for path in paths) if is_wanted(row)]
         rows, total = found[:limit], len(found)
-    else:  # only those that are shown are read
+    else:  # only the ones shown are read
         rows, total = [_summary(host, path) for path in paths[:limit]], len(paths)
     older = (f"{total - limit:,} older; to see them: --limit {total}",) if total > limit else ()
     columns = _FAILED_COLUMNS if failed else _COLUMNS
@@ -93,15 +93,14 @@ def list_traces(
 
 @click.command()
 @click.argument("run", default=LATEST, shell_complete=runs)
-@click.option("--step", "step_id", metavar="ID", help="Show everything that the trace has about this step.")
+@click.option("--step", "step_id", metavar="ID", help="Show everything in the trace about this step.")
 @click.option("--failed", is_flag=True, help="Show only the steps and items that failed, with their params.")
-@click.option("--full", is_flag=True, help="Show everything that the trace has about every step.")
+@click.option("--full", is_flag=True, help="Show everything in the trace about every step.")
 @click.pass_obj
 def show(host: EmbeddedHost, run: str, *, step_id: str | None, failed: bool, full: bool) -> Report:
-    """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file.
+    """Show the trace of RUN: an id or its beginning, `latest`, or the path of a trace file.
 
-    By default that is a line for each step, and the outputs. An item of a batch is a step
-    too: --step 'ID[0]'.
+    By default, show a line for each step, and the outputs. An item of a batch is a step too: --step 'ID[0]'.
     """
     trace = host.traces.read(_path(host, run))
     if failed and (full or step_id is not None):
@@ -151,9 +150,9 @@ def view(host: EmbeddedHost, run: str, *, output: Path | None, opened: bool) -> 
 )
 @click.pass_obj
 def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Report:
-    """Remove traces and artefacts of past runs; without options, those that are not to be kept.
+    """Remove traces and artefacts of past runs; without options, those beyond the configured retention.
 
-    What is kept is set in `pflow.toml`: [traces] keep = 200, or days = 30. With both options, a run is
+    The retention is set in `pflow.toml`: [traces] keep = 200, or days = 30. With both options, a run is
     removed if either says so.
     """
     from pflow_mcp_plugin.host.retention import Retention, retention
@@ -170,13 +169,13 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
 
 
 def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
-    """Return the steps that `pflow trace show` calls open, as they wait for a decision or an answer."""
+    """Return the steps that `pflow trace show` calls open: they wait for a decision or an answer."""
     path = host.paths.state / "runs" / "open" / f"{run_id}.db"
     if Path(run_id).name != run_id or not path.is_file():
         return []
     from pflow_mcp_plugin.host.running.run_record import RunRecord
 
-    with suppress(PflowError), closing(RunRecord.open(path)) as record:  # unless the run is going on
+    with suppress(PflowError), closing(RunRecord.open(path)) as record:  # unless the run is still going on
         return [step.place for step in record.steps() if step.is_open]
     return []
 
@@ -238,7 +237,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     steps = traced_steps(trace)
     for step in (it for outer in steps for it in outer.with_inner()):
         rows.append(_step_cells(step))
-        # The items that failed and have no steps; the error of a step that failed names a single one.
+        # The failed items that have no steps; a single one is named by the error of its failed step.
         failed = [it for it in step.item_steps if it.state != "ok" and not it.steps]
         rows += [_step_cells(it) for it in failed] if step.state == "ok" or len(failed) > 1 else []
     yield Table(columns=_STEP_COLUMNS, rows=rows)
@@ -274,7 +273,7 @@ def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
 
 
 def _own_time(step: Mapping[str, Any]) -> str:
-    # Without waiting for what was prepared.
+    # Without the time spent waiting for preparations.
     took, waited = step.get("milliseconds"), step.get("waited")
     if isinstance(took, int | float) and isinstance(waited, int | float):
         return _took(max(took - waited, 0.0))
@@ -289,7 +288,7 @@ def _items_words(step: TracedStep) -> str:
 
 
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
-    """Return the steps that `pflow trace show --step` names, by name or id; of a batch, one for each item."""
+    """Return the steps that `pflow trace show --step` names, by name or id; of a batch, one step per item."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
     name, _, rest = wanted.rpartition("[")
     found = [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
@@ -310,13 +309,13 @@ def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedS
         return found
     count = batches[0].batch.get("count")
     missing = not isinstance(count, int) or index >= count
-    message = f"{name} has {count} items, from 0" if missing else f"The trace has not kept {name}[{index}]"
+    message = f"{name} has {count} items, from 0" if missing else f"The trace did not keep {name}[{index}]"
     kept = ", ".join(item.name for step in batches for item in step.item_steps)
-    raise PflowError(message, suggestions=(f"It has kept: {kept}",) if kept else (), kind="not_found")
+    raise PflowError(message, suggestions=(f"It kept: {kept}",) if kept else (), kind="not_found")
 
 
 def failures(step: TracedStep) -> list[TracedStep]:
-    """Return what `pflow trace show --failed` lists of a step: the innermost that failed, handled or not."""
+    """Return what `pflow trace show --failed` lists of a step: the innermost failed steps, handled or not."""
     inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
     is_lost = step.content.get("error") is not None
     return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside
@@ -366,7 +365,7 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
         yield from _member("error", content["error"])
     listed = step.batch.get("errors")
     errors = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
-    # The error of the step says the same as that of a single item.
+    # If there is a single item's error, the error of the step says the same.
     for error in errors if content.get("error") is None or len(errors) > 1 else ():
         yield from _member(f"{step.name}[{error.get('index')}]", error.get("error"))
     shown = {**content, "outputs": _own_outputs(step), "details": _own_details(step)}
@@ -387,7 +386,7 @@ def _own_outputs(step: TracedStep) -> object:
 
 
 def _own_details(step: TracedStep) -> object:
-    """Return the details that `pflow trace show` prints of a step: not its params and outputs again."""
+    """Return a step's details that `pflow trace show` prints, without repeating its params and outputs."""
     details, outputs = step.content.get("details"), step.content.get("outputs")
     if not isinstance(details, Mapping):
         return details

@@ -27,9 +27,9 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 FIRST_WORKFLOW = """\
-# A workflow: nodes, and edges that say their order. Check it with `pflow validate`.
+# A workflow: nodes, and edges that set their order. Check it with `pflow validate`.
 inputs:
-  name: {type: str, description: Whom to greet}
+  name: {type: str, description: Who to greet}
 
 nodes:
   # `pflow registry list` shows the types of nodes, `pflow registry describe TYPE` their params and outputs.
@@ -69,12 +69,12 @@ _COLUMNS = (
     shell_complete=saved_names,
     help="Name of the saved workflow: a-z, 0-9 and hyphens; by default that of the file.",
 )
-@click.option("--description", default="", help="One line that says what it is for.")
+@click.option("--description", default="", help="One line that says what the workflow is for.")
 @click.pass_obj
 def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> Report:
     """Save the workflow in FILE under a name; earlier versions are kept.
 
-    Workflows that its nodes name by file are saved in it, as they are now.
+    Workflows that its nodes refer to by file are saved in it, as they are now.
     """
     workflow = host.runner.read_file(Path(file))
     if name is None:
@@ -109,7 +109,7 @@ def import_markdown(
 ) -> Report:
     """Convert the workflow in FILE, a Markdown file of pflow-cli. Nothing is run.
 
-    Without --partial, a workflow that cannot be converted as a whole, or that is not valid then, is refused.
+    Without --partial, a workflow that cannot be converted completely, or is not valid afterwards, is refused.
     """
     from pflow_mcp_plugin.host.workflow.markdown_workflow import convert_markdown
 
@@ -121,17 +121,17 @@ def import_markdown(
     converted = convert_markdown(read_text(Path(file)), file)
     problems = [*converted.problems]
     if partial or not errors_in(problems):
-        # The files that its nodes name are looked for where it will be.
+        # The files that its nodes name are looked up where the workflow will be.
         place = place_of(host, str(output if output and output != STDOUT else file))
         found = host.runner.at(place).validate(converted.workflow)
-        # Those of workflows in other files stay at their places there.
+        # Problems of workflows in other files keep their places there.
         problems += [it if Path(it.source).is_file() else placed(it, converted.places) for it in found]
     # As for `save`: node types that are not there yet are no mistake of the workflow.
     errors = [it for it in errors_in(problems) if it.kind != "not_found"]
     if errors and not (partial and converted.workflow.get("nodes")):
         refused = refusal(file, sorted(errors, key=lambda it: it.line))
         if not partial:
-            refused.suggestions = (*refused.suggestions, "To convert the rest all the same: --partial")
+            refused.suggestions = (*refused.suggestions, "To convert the rest anyway: --partial")
         raise refused
     shown = [attrs.evolve(it, severity="warning") for it in problems]
     for line in problem_lines(sorted(shown, key=lambda it: it.line)):
@@ -179,7 +179,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     """List saved workflows by name."""
     saved = host.library.saved(pattern)
     nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
-    # Why a file cannot be read ends with the line and column.
+    # The reason why a file cannot be read ends with the line and column.
     description = Column(title="DESCRIPTION", prose=not any(item.problem for item in saved))
     columns = (*_COLUMNS, description)
     rows: list[tuple[Cell, ...]] = [
