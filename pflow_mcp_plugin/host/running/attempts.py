@@ -4,7 +4,7 @@ A node is attempted once. Where the workflow asks for more (`retry` of a node, `
 batch), a failure is retried only if that does no harm:
 
 - the error is `retryable`: the work was not started, or the other side asks to retry later; or
-- the node's entry is `flow_safe`: running it twice does no harm (unless a retry is never of use);
+- the node's entry is `flow_safe`: running it twice does no harm (unless a retry never helps);
 
 and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`). With an idempotency
 key, any failure may be retried: the other side does the work once.
@@ -93,7 +93,7 @@ class Attempts:
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
         record = self.run.record
         if expression_params(planned.ref.entry):
-            # Its result depends on values that its params only name, and costs nothing: it runs again.
+            # Its params only name the values that its result depends on, and it costs nothing: it runs again.
             given[EVALUATE], record = self.evaluate, None
         known = {**params, **planned.ref.injected}
         place = (self.run.above, self.item)
@@ -112,14 +112,14 @@ class Attempts:
                 except PflowError as error:
                     result = failed(planned, error, store)
                 if result.failure is not None:
-                    self.run.check()  # it failed because it was stopped: nobody knows how far it came
+                    self.run.check()  # it failed because it was stopped: nobody knows how far it got
                 if step is not None:
                     step.ended(result.action, result.failure, result.reason, store)
                 pause = next(pauses, None)
                 has_key = step is not None and step.recorded.key != ""
                 if pause is None or not _may_retry(planned, result.failure, has_key=has_key):
                     return attrs.evolve(result, retries=retries) if retries else result
-                # The failure may ask for a longer wait; at most an hour.
+                # The failure may ask for a longer wait, of at most an hour.
                 wanted = result.failure.retry_after if result.failure else None
                 self.run.pause(max(pause, min(wanted or 0.0, LONGEST_WAIT)))
                 store.take_back()
@@ -139,7 +139,7 @@ class Attempts:
         return _failure(planned, action, node_failure(planned.ref, cause))
 
     def params(self, planned: PlannedNode, store: NodeAwareSharedStore) -> dict[str, object]:
-        """Return a node's params as an attempt gets them: templates resolved, in their declared types.
+        """Return a node's params for an attempt: templates resolved, in their declared types.
 
         A param that consists of an optional input without a value, or of an output of a skipped node, is left
         out, unless the node requires the param and the store has no value for it. An error names node and
@@ -228,7 +228,7 @@ def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
 
 
 def argument_types(entry: Entry) -> Fit:
-    """Return what gives a node, while it is attempted, the values that it reads in their declared types.
+    """Return the function that converts what a node reads during an attempt to its declared types.
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """
@@ -251,7 +251,7 @@ def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStor
 
 
 def _failure(planned: PlannedNode, action: str, failure: PflowError) -> Result:
-    # The action of the failure routes, unless only `error` has an edge.
+    # The failure's action chooses the edge, unless only `error` has one.
     only_error = action not in planned.routed and "error" in planned.routed
     return Result("error" if only_error else action, failure)
 

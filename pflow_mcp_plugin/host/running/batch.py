@@ -34,9 +34,9 @@ from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
 
 ERRORS_IN_TRACE = 10
-"""How many errors of a batch the trace shows."""
+"""The maximum number of errors of a batch that the trace shows."""
 _MOMENT = 0.05
-"""Seconds of one wait for items of a batch that run in threads."""
+"""Seconds to wait at a time for items of a batch that run in threads."""
 
 _Item = tuple[int, object]
 
@@ -75,7 +75,7 @@ def run_batch(
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
     entry = planned.ref.entry
     is_safe = entry.purity == "flow_safe" or bool(entry.idempotency_argument)
-    # What is not under the name of the node is read by nodes themselves, not only by templates.
+    # Keys outside the node's own name are read by nodes themselves, not only by templates.
     stores = attempts.values.document.namespaced and not planned.mapping.outputs
     tally = _Tally(len(items), stores)
     run = attempts.run
@@ -85,13 +85,13 @@ def run_batch(
         for done in _performed(one, items, batch, run):
             tally.add(done, is_safe=is_safe)
             run.recorder.keep(planned.ref.id, done.index, done.step)
-            if planned.sub:  # nothing else in the record of a run counts such items
+            if planned.sub:  # nothing else in a run's record counts such items
                 run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
             run.watcher.items_ended(planned.ref.id, tally.counts)
             run.check()
             message = f"{tally.ended} of {len(items)} items"
             run.progress.within(tally.ended, len(items), f"node {planned.ref.id}: {message}")
-    finally:  # the trace also says what was done when the run was interrupted
+    finally:  # the trace also tells what was done if the run is interrupted
         times = run.recorder.times_of(tally.times)
         attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})
     return tally.close(planned, batch, store, run)
@@ -137,14 +137,15 @@ def _of_item(
 def _announce_items(
     attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
 ) -> None:
-    # A resumed run knows the items before they run, lest one pass for one that is gone.
+    # A resumed run must know the items before they run, or one could be mistaken for an earlier item that is
+    # gone.
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return
     identities = []
     for item in () if planned.sub else items:
         values, store = _of_item(attempts, planned, batch, fit, item)
-        with suppress(PflowError):  # the item fails when it is its turn
+        with suppress(PflowError):  # the item fails when its turn comes
             params = attrs.evolve(attempts, values=values).params(planned, store)
             identities.append(record.identity(planned, {**params, **planned.ref.injected}, store))
     record.earlier.expect(f"{attempts.run.above}{planned.id}", identities, len(items))
@@ -170,7 +171,7 @@ def _performed(
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class _Turns:
-    """The items of a batch, of which each thread takes one after another: none waits to be handed one."""
+    """The items of a batch: each thread takes one after another, so none waits to be handed one."""
 
     one: Callable[[_Item], _Done]
     waiting: Iterator[_Item]
@@ -194,12 +195,12 @@ class _Turns:
             while True:
                 if not self._room.acquire(blocking=False):
                     self._woken.set()
-                    self._room.acquire()  # given back as `ended` passes on what is there
+                    self._room.acquire()  # released as `ended` passes results on
                 with self._lock:
                     numbered = None if self._stopped else next(self.waiting, None)
                 if numbered is None:
                     break
-                done = copy_context().run(self.one, numbered)  # no item sees what another one sets
+                done = copy_context().run(self.one, numbered)  # no context variables are shared
                 if done.result.failure and self.fail_fast:
                     self._stopped = True
                 self._ended.append(done)
@@ -215,10 +216,10 @@ class _Turns:
         self._woken.set()
 
     def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
-        """Let threads do the items of the batch; yield them as they end, those of a moment together.
+        """Let threads do the items of the batch; yield them as they end, several at a time.
 
-        To wake this thread for each of them takes about as long as a quick call; but what they return must
-        not pile up. If an item must not be done, those that have begun end first.
+        Waking this thread for each item takes about as long as a quick call; but results must not pile up. If
+        an item must not be done, those that have begun end first.
         """
         try:
             for _ in range(self.width):
@@ -242,7 +243,7 @@ class _Turns:
 
 @attrs.define(eq=False, repr=False)
 class _Tally:
-    """Collects what the items of a batch come to; with `stores`, large results stay on the disk."""
+    """Collects the results of a batch's items; with `stores`, large ones stay on disk."""
 
     count: int
     stores: bool
@@ -293,7 +294,7 @@ class _Tally:
         results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})
         first = self.first
-        if batch.goes_on:  # not past an item that may have happened: what follows could not be done with it
+        if batch.goes_on:  # not past an item that may have happened: later steps would lack its result
             first = self.unknown if run.record and run.record.kept else None
         if first is None:
             if self.errors:
@@ -302,7 +303,7 @@ class _Tally:
             store["error"] = None
             return Result("default")
         noted = first.result.failure
-        assert noted is not None  # noqa: S101 - `add` notes those that failed
+        assert noted is not None  # noqa: S101 - `add` notes failed items
         place = f"[{first.index}] of {self.count}"
         if not batch.fail_fast:
             place = f"{place}, {len(self.errors)} of which failed"

@@ -1,4 +1,4 @@
-"""The handle that nodes and plugins get on their run, and how far that has come."""
+"""The handle on a run for its nodes and plugins, and the progress of the run."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun, StepOfRun
 
 _LONGEST = 200
-"""Characters of a message that are reported."""
+"""The maximum number of characters of a message that are reported."""
 
 
 class CurrentRun(Run):
-    """Implements the handle that nodes and plugins get on their run: counts its nodes, can be cancelled.
+    """Implements the handle on a run for its nodes and plugins: counts its nodes, and can cancel it.
 
     `expected` is the number of nodes that run if each takes its default action. `control` receives the
-    progress and can cancel the run; `watcher` shows it while it lasts. `run_id` is that of a resumed run.
+    progress and can cancel the run; `watcher` shows it while it lasts. `run_id` is the id of the resumed run,
+    if it is one.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the first two are rarely given
+    def __init__(  # noqa: PLR0913 - most are rarely given
         self,
         host: Host,
         workflow: Workflow,
@@ -70,7 +71,7 @@ class CurrentRun(Run):
         self.record: RecordedRun | None = None
         self.above = ""  # in a workflow that a node runs, the place of that step
         self.goes_on = False  # inside an item of a batch that goes on if items fail
-        # Of each batch that went on: its name, its failed and all its items.
+        # Of each batch that went on: its name, and the numbers of its failed and of all items.
         self.failed_items: list[tuple[str, int, int]] = []
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
@@ -118,7 +119,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the current run's handle cancel it until the `with` block ends; afterwards it is too late.
+        """Make the run cancellable by its handle until the `with` block ends; afterwards it is too late.
 
         Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
         """
@@ -129,7 +130,7 @@ class CurrentRun(Run):
             with self._lock:
                 self._over = True
                 self._stops.clear()
-            self.check()  # in place of whatever the nodes that were stopped have raised
+            self.check()  # instead of what the stopped nodes raised
 
     def pause(self, seconds: float) -> None:
         self._cancelled.wait(seconds)
@@ -174,7 +175,7 @@ class CurrentRun(Run):
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef, *, goes_on: bool) -> tuple[CurrentRun, Step]:
-        """Return the run's handle for an item of a batch, which may go on if the item fails, and its step."""
+        """Return the run's handle for an item of a batch, and its step; the batch may go on if it fails."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         inner.goes_on = self.goes_on or goes_on
@@ -191,7 +192,7 @@ class CurrentRun(Run):
                 self._threads.release(taken)
 
     def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the handle on the run for what runs inside one of its nodes, and is recorded under that."""
+        """Return the run's handle for what runs inside one of its nodes, and is recorded under that node."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = self.progress.inside(0 if silent else expected)
@@ -222,10 +223,10 @@ class CurrentRun(Run):
 
 @attrs.define(eq=False, repr=False)
 class RunProgress:
-    """Counts the nodes of the current run that begin and end, in any thread, to tell how far it has come.
+    """Counts the nodes of the current run that begin and end, in any thread, to report its progress.
 
     `expected` is the number of nodes that run if each takes its default action, 0 if unknown. `tell` gets how
-    many have ended, with the share of the one that runs now, of how many, and a message.
+    many have ended, including the fraction done of the one that runs now, out of how many, and a message.
     """
 
     _expected: int
@@ -248,7 +249,8 @@ class RunProgress:
     def within(self, done: float, total: float | None, message: str) -> None:
         share = done / total if total and 0 <= done <= total else 0.0
         with self._lock:
-            # Never back: parallel items report in any order, and listeners may insist on progress that grows.
+            # Never backwards: parallel items report in any order, and listeners may require progress to
+            # increase.
             furthest = self._furthest = max(self._furthest, self._ended + share)
             most = max(self._expected, self._begun) if self._expected else None
         self._tell(furthest, most, message)

@@ -1,4 +1,4 @@
-"""The steps of the earlier parts of a run that is resumed: which of them answers for which step.
+"""The earlier steps of a run that is resumed: which of them answers for which step.
 
 One is matched by what it does, its `identity`, and by how often the same was done before; where it stands in
 the workflow only decides between equals. So a workflow may be edited before its run is resumed. A step that
@@ -19,11 +19,11 @@ from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, le
 from pflow_mcp_plugin.host.workflow.compilation import Compiled
 
 ASK = "ask"
-"""The node type of a question: at one place there is only the last."""
+"""The node type of a question: only the last one at a place is kept."""
 
 
 class EarlierSteps:
-    """Matches the steps of a run's earlier parts with those that it takes now: each answers for one.
+    """Matches a run's earlier steps with those that it takes now: each answers for one.
 
     With `only_failed`, failed items of batches run again.
     """
@@ -45,7 +45,7 @@ class EarlierSteps:
             it.number
             for it in steps
             if only_failed and it.state == "failed" and it.routed and "[" in it.place
-            # A step inside an item whose failure an edge handled has not failed the item.
+            # Inside an item, a step whose failure an edge handled did not fail the item.
             if _without_pass(it.place).endswith("]") or it.action not in routed.get(it.node, ())
         }
         changed: defaultdict[str, set[str]] = defaultdict(set)  # the nodes after those, by the place around
@@ -66,17 +66,17 @@ class EarlierSteps:
             (self._forgotten if is_forgotten else found)[step.identity].append(step)
 
     def repeats(self, step: RecordedStep) -> bool:
-        """Whether an earlier step is a failed item, or has failed one, that runs again."""
+        """Whether an earlier step is a failed item that runs again, or made such an item fail."""
         return step.number in self._repeated
 
     def never_came(self) -> list[RecordedStep]:
-        """Return the failed items that were to run again, and did not come: an earlier one succeeds now."""
+        """Return the failed items that were to run again but never came: an earlier one succeeds now."""
         return [it for steps in self._again.values() for it in steps if self.repeats(it)]
 
     def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
         """Return the earlier step that did the same, if it is not taken yet; else the one to repeat.
 
-        The latter is replaced, and its key is sent again.
+        A step to repeat is replaced, and its key is sent again.
         """
         if not self.known:
             return None, None
@@ -95,16 +95,16 @@ class EarlierSteps:
                 step.attempts = replaced.attempts
                 step.key = replaced.key or step.key
                 return None, replaced
-            # What was forgotten is not done again, should it come after all.
+            # A forgotten step is not done again if it comes after all.
             return _taken(self._forgotten[step.identity], step), None
 
     def free_place(self, step: RecordedStep) -> str:
-        """Return a step's place, with a number if an earlier step, whose node was moved, has the same."""
+        """Return a step's place, with a number if an earlier step, whose node was moved, has it too."""
         places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
         return next(it for it in places if self._places.get(it, step.number) == step.number)
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
-        """Keep earlier steps for the items of a batch that match them, and are still to come."""
+        """Reserve earlier steps for the items of a batch that match them and are still to come."""
         if self.known:
             with self._lock:
                 self._expected.update(identities)
@@ -112,7 +112,7 @@ class EarlierSteps:
                 self._counts[place] = count
 
     def left(self) -> list[RecordedStep]:
-        """Return the earlier steps that have answered for none of those now, and may have done harm."""
+        """Return the earlier steps that may have done harm and have not answered for any step now."""
         done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
         begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
         return [it for it in done + begun if not it.safe]
@@ -143,13 +143,13 @@ class EarlierSteps:
         for theirs, ours in zip(levels(earlier.place), levels(now.place), strict=False):
             if theirs[0] != ours[0]:
                 break  # another item of a batch around both, or another pass
-            if theirs[1] != ours[1]:  # here their ways part: the one must lead to the other
+            if theirs[1] != ours[1]:  # here their paths part: ours must lead to theirs
                 return theirs[1] in self._after[ours[1]]
         return True
 
 
 def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None:
-    """Take one of several earlier steps that did the same: by its key, else by its place, else the first."""
+    """Take one of several earlier steps that did the same: by key, else by place, else the first."""
     if not alike:
         return None
     of_place = next((it for it in alike if it.place == step.place), alike[0])

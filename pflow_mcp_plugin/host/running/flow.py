@@ -1,4 +1,4 @@
-"""The workflow as a pocketflow `Flow`, its recorded steps, and another that runs in it as a node.
+"""The workflow as a pocketflow `Flow`, its recorded steps, and another workflow that runs in it as a node.
 
 This imports pocketflow.
 """
@@ -69,7 +69,7 @@ class StepNode(pocketflow.BaseNode):
         step.params = planned.ref.params  # as written, in case a template cannot be resolved
         reuse = attempts.reuse.of(planned) if attempts.reuse and planned.ttl is not None else None
         prepare = self._prepared if reuse is None else reuse.through(self._prepared)
-        step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
+        step.error = "interrupted"  # stays so only if a KeyboardInterrupt skips the lines below
         try:
             result = self._unless_wanted(store)
             if result is None and batch is not None:
@@ -105,7 +105,7 @@ class StepNode(pocketflow.BaseNode):
             step = None
         if step is not None:
             step.call()
-        # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
+        # A copy for each execution, as pocketflow makes one itself: no state is left over from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):
             # One attempt: `attempts` decides whether a retry is safe. With 0, pocketflow never calls `exec`.
@@ -160,7 +160,7 @@ class StepNode(pocketflow.BaseNode):
             step.details["retries"] = result.retries
 
     def _route(self, result: Result) -> str:
-        """Return the route by which the flow leaves the step: its action, and an edge's condition that holds.
+        """Return the route by which the flow leaves the step: its action, and the edge condition that holds.
 
         Edges with a condition are tried in order, before the one without.
         """
@@ -194,7 +194,7 @@ class RoutedFlow(pocketflow.Flow):
         self.history: list[str] = []
 
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
-        # pocketflow only warns of an action without an edge; a failure must not pass silently.
+        # pocketflow only warns about an action without an edge; a failure must not pass silently.
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
             raise curr.result.failure
@@ -207,7 +207,7 @@ class RoutedFlow(pocketflow.Flow):
 def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
     """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
-    It may take `MOST_STEPS`, or `STEPS_PER_NODE` times its nodes where that is more.
+    It may take `MOST_STEPS` steps, or `STEPS_PER_NODE` for each of its nodes if that is more.
     """
     nodes = {}
     for planned in compiled.nodes:
@@ -225,11 +225,11 @@ def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
 class SubRun:
     """Runs a workflow as a node of the pocketflow flow: on its own shared store, with the run's servers.
 
-    `attempts` makes those at the nodes of the workflow around it.
+    `attempts` are those of the workflow around it.
     """
 
     max_retries: ClassVar[int] = 1
-    """As of pocketflow's nodes: a run decides itself what it repeats."""
+    """Like pocketflow's nodes: a run decides itself what it repeats."""
 
     _planned: PlannedNode | None = None
     _attempts: Attempts | None = None
@@ -278,10 +278,10 @@ class SubRun:
 
 
 def collect_outputs(attempts: Attempts) -> dict[str, object]:
-    """Return the outputs of a pocketflow flow that ran: those declared, else what its last node wrote.
+    """Return the outputs of a pocketflow flow that ran: the declared ones, else what its last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
-    optional input that was not given. That a node ran and did not write what an output names is an error.
+    optional input that was not given. If a node ran and did not write what an output names, that is an error.
     """
     values, found = attempts.values, dict[str, object]()
     for name, output in values.document.outputs.items():

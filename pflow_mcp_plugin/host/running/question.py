@@ -1,6 +1,6 @@
 """What a node `ask` asks in a run: its question, and the steps that follow it, with their exact arguments.
 
-The arguments are part of what the node is. So an answer is only used again while they are the same.
+The arguments are part of the node's identity, so an answer is used again only while they are the same.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _answered(
     question: str,
     choices: Sequence[str],
 ) -> str:
-    """Ask the question, with the steps that follow it; return the answer, without which the run ends."""
+    """Ask the question, with the steps that follow it; return the answer. Without one, the run ends."""
     step = run.current_step()
     place = step.place if step else planned.ref.id
     shown = run.recorder.shown(list(steps))

@@ -1,4 +1,4 @@
-"""A run and its record: each step is recorded as it goes on, and answered if it was done before a crash."""
+"""A run and its record: each step is recorded, or answered if it was done before a crash."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def current_step() -> StepOfRun | None:
 
 
 class RecordedRun:
-    """A run whose steps are recorded as they go on, or answered if a `record` has that they were done.
+    """A run whose steps are recorded as they run, or answered if a `record` says that they were done.
 
-    The `head` is what its record says of the run as a whole: unless that is JSON, the run is not recorded.
-    One that is not `kept` only has its calls counted, against the `limits` by node type and key.
+    The `head` is what its record says of the run as a whole: unless it is JSON, the run is not recorded. A
+    run that is not `kept` only has its calls counted, against the `limits` by node type and key.
     """
 
     def __init__(  # noqa: PLR0913 - a run, and what its record shows
@@ -80,7 +80,7 @@ class RecordedRun:
         self._passes: Counter[str] = Counter()
         self._lacking = not (kept and _is_json(head))
         self.kept = kept
-        # The command that goes on with the run.
+        # The command that continues the run.
         self.resuming = f"pflow resume {self.run_id}" if kept else "run it again with"
         self._warned = False
         steps = record.steps() if record else []
@@ -97,7 +97,7 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether the run has a record to go on from, which its error does not tell yet."""
+        """Whether the run has a record to go on from and its error does not say so yet."""
         return self._record is not None and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
@@ -113,7 +113,8 @@ class RecordedRun:
     ) -> Iterator[StepOfRun]:
         """Enter the step in which a node of the recorded run works, or one item of its batch.
 
-        `above` is the place around it, such as `outer/`; `goes_on` whether a batch goes on if the step fails.
+        `above` is the place around it, such as `outer/`; `goes_on` says whether a batch goes on if the step
+        fails.
         """
         place = f"{above}{planned.id}{'' if item is None else f'[{item}]'}"
         with self._lock:
@@ -162,7 +163,7 @@ class RecordedRun:
         return identity_of(planned.ref.entry.node, given, reads)
 
     def new_key(self, step: RecordedStep) -> str:
-        """Return an idempotency key that no step of the recorded run has, even one at the same place."""
+        """Return an idempotency key that no other step of the recorded run has, even at the same place."""
         with self._lock:
             for number in itertools.count():
                 text = json.dumps([self.run_id, step.place, step.identity, self._reruns, number])
@@ -180,7 +181,7 @@ class RecordedRun:
             raise self.refuse(_unmatched(self.run_id, step, unmatched))
 
     def refuse(self, reason: PflowError) -> PflowError:
-        """Let the recorded run end for this reason, whatever edges follow a failure; return the reason."""
+        """Make the recorded run end for this reason, even if an edge handles it; return the reason."""
         self.refusal = self.refusal or reason
         return reason
 
@@ -221,7 +222,7 @@ class RecordedRun:
             try:
                 self._record.redact(self._redactor.value, self._redactor.text)
             except PflowError as error:
-                self.warn(f"A secret may stand in the record of the run: {error.message}")
+                self.warn(f"The record of the run may contain a secret: {error.message}")
 
     def warn(self, message: str) -> None:
         if not self._warned:
@@ -239,7 +240,7 @@ class RecordedRun:
         return self._redactor.text(text)
 
     def end(self, error: PflowError | None) -> list[RecordedStep]:
-        """End the recorded run and its record; return the steps that somebody has to decide about."""
+        """End the recorded run and its record; return the steps that the user has to decide about."""
         record = self._record
         if record is None:
             return []
@@ -252,14 +253,14 @@ class RecordedRun:
             self.warn(f"The record of the run could not be completed: {failure.message}")
             return []
         if not error and (left := self.earlier.left()):
-            message = f"Begun before, and nothing in the workflow does it any more: {_named(left)}"
+            message = f"Begun before, but no longer in the workflow: {_named(left)}"
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
         return undecided
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class StepOfRun(RunStep):
-    """A step of a recorded run: what it is given, what is recorded of it, what earlier step did the same."""
+    """A step of a recorded run: what it is given, what is recorded, and which earlier step did the same."""
 
     run: RecordedRun
     planned: PlannedNode
@@ -267,8 +268,8 @@ class StepOfRun(RunStep):
     params: Mapping[str, Any]
     is_item: bool
     goes_on: bool
-    earlier: RecordedStep | None = None  # of an earlier part of the run, which did the same
-    replaced: RecordedStep | None = None  # of an earlier part, which this one does again
+    earlier: RecordedStep | None = None  # from an earlier part of the run; it did the same
+    replaced: RecordedStep | None = None  # from an earlier part; this step repeats it
     given_key: object = None  # the value that its node was given as idempotency key
     refusal: PflowError | None = None  # why it must not act, so that the run ends
     _has_begun: bool = False
@@ -283,10 +284,10 @@ class StepOfRun(RunStep):
         steps = [step for step in (self, *others) if isinstance(step, StepOfRun)]
         harmful = [step.recorded for step in steps if not step.recorded.safe]
         for step in steps:
-            step._was_sent = True  # noqa: SLF001 - another of this class
+            step._was_sent = True  # noqa: SLF001 - the same class
             if harmful:
                 step.recorded.shown = self.run.shown(step.params)
-                step._has_begun = True  # noqa: SLF001 - another of this class
+                step._has_begun = True  # noqa: SLF001 - the same class
         record = self.run.record() if harmful else None
         if record is None:
             return
@@ -303,7 +304,7 @@ class StepOfRun(RunStep):
             raise self.run.refuse(refusal) from error
 
     def idempotency_key(self) -> str:
-        """Return the key that the recorded run sends with the step: the given, an earlier or a new one."""
+        """Return the key that the recorded run sends with the step: a given, earlier or new one."""
         recorded = self.recorded
         takes_one = self.planned.ref.entry.idempotency_argument and self.given_key in (None, "")
         if takes_one and not recorded.key:
@@ -311,7 +312,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Return the recorded step that answers for this one, its outputs written; None to do it now."""
+        """Write the outputs of the recorded step that answers for this one; return it, None if none does."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self.run.refuse_unmatched(self.recorded, self.params)
@@ -388,9 +389,9 @@ class StepOfRun(RunStep):
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
             recorded.recipe = recipe
             recorded.routed = self.goes_on or action in self.planned.routed
-            # A reason may name a file whose name is no UTF-8.
+            # A reason may name a file whose name is not UTF-8.
             recorded.error = surrogates_replaced(self.run.redacted(reason or ""))
-        # What failed before it had begun is run again, unless the run goes on; its calls count.
+        # A step that failed before it began is run again, unless the run goes on; its calls count.
         is_counted = recorded.attempts and self.run.limits.are_set
         is_kept = failure is None or recorded.routed or self._has_begun or is_counted
         record = self.run.record() if is_kept else None

@@ -1,4 +1,4 @@
-"""The trace of a run that was killed: a view of its record, made by whoever asks for it."""
+"""The trace of a run that was killed: a view of its record, made when somebody asks for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def complete_traces(runs: Path, traces: Path) -> list[PflowError]:
     lost = []
     for path in (runs / "open").glob("*.db"):
         target = traces / f"{path.stem}.json"
-        with suppress(PflowError, OSError):  # what is no record is named by those who want to go on with it
+        with suppress(PflowError, OSError):  # files that are not records are reported on resuming
             if target.exists() and target.stat().st_ctime_ns > path.stat().st_mtime_ns:
                 continue
             with closing(RunRecord.open(path)) as record:
@@ -39,10 +39,10 @@ def complete_traces(runs: Path, traces: Path) -> list[PflowError]:
                     lost.append(error)
                     continue
                 except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-                    lost.append(damaged(path, "what it has for the trace is not what pflow writes"))
+                    lost.append(damaged(path, "its entries for the trace were not written by pflow"))
                     continue
             write_trace(target, trace)
-            # Its age is that of the run: it is not the latest because somebody asks for it now.
+            # It is as old as the run: it must not become the latest because somebody asks for it now.
             os.utime(target, (ended, ended))
     return lost
 
@@ -88,7 +88,7 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
         if isinstance(batch, dict):
             item = re.compile(rf"{re.escape(content['id'])}\[\d+\][^/]*$")
             states = [step.state for step in steps if item.match(step.place)]
-            if states:  # those of workflows are not steps, and the batch counts them itself
+            if states:  # items that run workflows are not recorded as steps; the batch counts them itself
                 batch |= {"succeeded": states.count("done"), "failed": states.count("failed")}
     for step in steps:
         if step.state in UNDECIDED:
@@ -97,7 +97,7 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
 
 
 def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
-    """Show in the trace of a killed run a step of which nobody knows whether it happened."""
+    """Show an undecided step in the trace of a killed run: nobody knows whether it happened."""
     shown: dict[str, Any] = {"params": json.loads(step.shown or "null"), "outputs": None, "error": _OPEN}
     way = list(levels(step.place))
     for level in way:
@@ -111,8 +111,8 @@ def _show_open(step: RecordedStep, begun: list[dict[str, Any]]) -> None:
                 content |= {**shown, "details": {**content["details"], "step": step.place}}
             continue
         index, items = int(item_and_pass[1:].partition("]")[0]), content.setdefault("items", [])
-        if all(it["index"] != index for it in items):  # else its end is known
-            # Inside an item, nothing more is known than which of its steps is open; nor when it began.
+        if all(it["index"] != index for it in items):  # otherwise its end is known
+            # Of an item, only its open step is known, not when it began.
             error = shown["error"] if is_last else f"{step.place}: {_OPEN}"
             item = {"index": index, "offset": content["offset"], "milliseconds": None}
             items.append({**item, **shown, "error": error})

@@ -34,7 +34,7 @@ LIMIT_MB = 256.0
 LARGEST = 16 << 20
 """Bytes of the largest result that is kept."""
 _SHARE = 8
-"""Over the limit, this part of it is made free, so that not every further result removes some."""
+"""The fraction of the limit freed once it is exceeded, so that not every further result removes some."""
 _WAIT = 10.0
 """Seconds to wait for other processes, each of which writes for a moment."""
 _TABLES = """
@@ -68,7 +68,7 @@ class KeptResult:
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """What a result cache takes: the number of results, their bytes on disk, when the oldest was kept."""
+    """What a result cache takes: the number of results, their bytes on disk, and when the oldest was kept."""
 
     entries: int = 0
     size: int = 0
@@ -132,7 +132,7 @@ class ResultCache:
 
         If they cannot be removed, a StoreError says so.
         """
-        # Without an age everything goes, also what a clock that was ahead has kept.
+        # Without an age everything goes, including results kept while the clock was ahead.
         before = (time.time() - older_than if older_than else math.inf,)
         with self._opened(create=True) as execute:
             (size,) = execute(_SIZE).fetchone()
@@ -142,7 +142,7 @@ class ResultCache:
 
     @contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[_Execute]:
-        """Open the cache's database for one transaction: what is yielded executes a statement.
+        """Open the cache's database for one transaction; yield the function that executes a statement.
 
         A StoreError says why there is no cache.
         """
@@ -155,7 +155,7 @@ class ResultCache:
                 with open(path, "rb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
                     require_own(path, file.fileno())
                 with closing(sqlite3.connect(path, timeout=_WAIT)) as connection, connection:
-                    # What a power failure damages is made again; no secret may remain in free pages.
+                    # A file damaged by a power failure is created again; no secret may remain in free pages.
                     connection.executescript("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
                     if connection.execute("PRAGMA page_count").fetchone() == (0,):
                         connection.executescript(_TABLES)
@@ -172,7 +172,7 @@ class ResultCache:
 def open_cache(
     cache: Path, setting: Callable[[str], str | None], report: Callable[[Problem], None]
 ) -> ResultCache:
-    """Return the result cache in the `cache` folder of a host; `report` is told of an invalid limit."""
+    """Return the result cache in the `cache` folder of a host; `report` is called if its limit is invalid."""
     try:
         megabytes = float(os.environ.get(VARIABLE) or setting(SETTING) or LIMIT_MB)
     except (ValueError, PflowError):

@@ -1,4 +1,4 @@
-"""What a step is and returns, as exact JSON: the key of a node's result, and what a record of a run keeps."""
+"""What a step is and returns, as exact JSON: the key of a node's result, and for the record of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pflow_mcp_plugin.contract import Entry
 FORMAT = 1
 """Increased when keys are computed differently, so that older results are not used."""
 MOST_VALUES = 1_000_000
-"""The most values in a key or a result; a character counts as a sixteenth of one."""
+"""The most values in a key or a result; a character counts as a sixteenth of a value."""
 OWN_PARAMS = frozenset({"__node_id__"})
-"""Params that say where in a workflow a node is; what it does and returns does not depend on them."""
+"""Params that say where in a workflow a node is; they do not affect what it does and returns."""
 _DEEPEST = 100
 _AT_ONCE = 4_000_000
-"""Characters up to which a value is written as one piece."""
+"""A value of up to this many characters is written as one piece."""
 _SLICE = 1 << 18
 _TOGETHER = 1_000
 """Members of a large value that are written as one piece, unless they are large themselves."""
@@ -38,8 +38,8 @@ def exact_json(value: object, what: str) -> bytes:
     """Return what a step gets or returns as exact JSON, which can be read again: for its key, or to keep it.
 
     Two values have the same text only if they have the same types and the same order: 1, 1.0, true and "1"
-    are four values. Raises NotKept, which names `what` it is, if it is too large or JSON cannot represent it
-    exactly.
+    are four values. Raises NotKept, whose message names it by `what`, if it is too large or JSON cannot
+    represent it exactly.
     """
     _require_exact(value, what, MOST_VALUES)
     try:
@@ -50,7 +50,7 @@ def exact_json(value: object, what: str) -> bytes:
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
     """Yield the exact JSON of what a step gets or returns, piece by piece, as it may be large."""
-    # In one piece, a long text would be held several times.
+    # In one piece, a long text would be in memory several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
         for piece in (_encode(value),) if at_once else _pieces(value):
@@ -79,7 +79,7 @@ def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, A
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    # Small members go together, as one by one takes far longer.
+    # Small members are written together, as one by one takes far longer.
     if isinstance(value, str):
         yield '"'
         for start in range(0, len(value), _SLICE):
@@ -111,7 +111,7 @@ def _pieces(value: Any) -> Iterator[str]:
 def code_of(entry: Entry) -> str:
     """Return the part of a result's key that says what would run: the entry's fingerprint, and its class.
 
-    Without a fingerprint, that is the whole entry and the text of the module.
+    Without a fingerprint, the whole entry and the text of its module stand in for it.
     """
     parts = [entry.fingerprint, entry.module, entry.class_name]
     if not entry.fingerprint:
@@ -155,7 +155,7 @@ def _require_exact(value: object, what: str, most: int | None = None) -> int:
             seen += len(members)
             members = members.values()
         for member in members:
-            kind = type(member)  # a subclass would not come back as what it is
+            kind = type(member)  # a subclass would come back as its base type
             if kind is str:
                 size += len(member)
             elif kind is dict or kind is list:

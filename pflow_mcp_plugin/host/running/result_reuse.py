@@ -55,14 +55,14 @@ class ResultReuse:
 
     @cached_property
     def place(self) -> dict[str, Any]:
-        plugins = sorted(plugin.label for plugin in self._plugins.loaded)  # they may change what nodes do
+        plugins = sorted(plugin.label for plugin in self._plugins.loaded)  # they may change how nodes behave
         return {"owner": self.run.origin.owner, "folder": folder_now(), "plugins": plugins}
 
     def of(self, planned: PlannedNode) -> NodeReuse:
         return NodeReuse(self, planned)
 
     def find(self, key: str, ttl: float) -> KeptResult | None:
-        """Return the result to reuse instead of running a node; one that has a secret is removed."""
+        """Return the result to reuse instead of running a node; one with a secret in it is removed."""
         found = self._cache.get(key, ttl)
         if found is not None and (self._is_secret(found.outputs) or any(map(is_reserved, found.outputs))):
             self._cache.remove(key)
@@ -70,7 +70,7 @@ class ResultReuse:
         return found
 
     def keep(self, key: str, action: str, outputs: JSONObject, inputs: object) -> None:
-        """Let later runs reuse a node's result, or raise NotKept; `inputs` are what the node was given."""
+        """Let later runs reuse a node's result, or raise NotKept; `inputs` is what the node was given."""
         text = exact_json(outputs, "an output")
         if len(text) > min(LARGEST, self._cache.limit // 2):
             raise NotKept("the result is too large")
@@ -94,7 +94,7 @@ class ResultReuse:
     def close(self) -> None:
         for key, known in self._kept.items():
             if known != self.run.redactor.known:
-                # Some part of it may have become known as a secret: then this removes it.
+                # Part of it may have become known as a secret since: then this removes it.
                 self.find(key, LONGEST_TTL)
 
     def _is_secret(self, value: Any) -> bool:
@@ -104,8 +104,8 @@ class ResultReuse:
 class NodeReuse:
     """The reuse of results in one step: of a node, or of each item of its batch.
 
-    The trace shows what is `noted`: the number of results that were used (`cached`), with the `age` of the
-    oldest in seconds, of those that were `kept`, and of those that were `not_kept`, and `why`.
+    The trace shows what is `noted`: the number of results that were reused (`cached`), with the `age` of the
+    oldest in seconds, and the numbers of those `kept` and `not_kept`, with the reason `why`.
     """
 
     def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
@@ -124,7 +124,7 @@ class NodeReuse:
         return {**self._reuse.place, "states": states}
 
     def through(self, prepare: Prepare) -> Prepare:
-        """Return a `prepare` that runs the node only if there is no result to reuse."""
+        """Wrap `prepare` so that the node runs only if there is no result to reuse."""
         return lambda params: partial(self._perform, prepare, params)
 
     def _perform(self, prepare: Prepare, params: Mapping[str, object], store: NodeAwareSharedStore) -> object:

@@ -1,6 +1,6 @@
-"""A run that failed or was killed, opened to go on with it: what is decided about its steps, and what it had.
+"""A run that failed or was killed, opened to resume it: the decisions about its steps, and its inputs.
 
-The command line, what is served and programs in Python share it.
+The command line, the server and Python programs share it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HEAD = {
 
 @attrs.define(eq=False, repr=False)
 class EarlierRun:
-    """What is left of a run to resume: its head, its steps, and its record, which nobody else can use now."""
+    """A run to resume: its head, its steps, and its record, which nobody else can use meanwhile."""
 
     record: RunRecord
     head: Mapping[str, Any]
@@ -111,7 +111,7 @@ class EarlierRun:
     def begin(self) -> RunRecord:
         """Record what was decided; return the record: from now on, the run counts as going on."""
         self.record.changes()
-        if self.record.path.parent.name == "ended":  # those are removed after some days, whatever they have
+        if self.record.path.parent.name == "ended":  # records there are removed after some days
             self.record.close_in("open")
             self.record = RunRecord.open(self.record.path)
         for step, outputs in self._decided:
@@ -126,12 +126,12 @@ class EarlierRun:
         return [step for step in self.steps if step.undecided]
 
     def require_folder(self) -> None:
-        """Refuse to resume in another folder than the run's: relative paths in params would mislead there."""
+        """Refuse to resume in a folder other than the run's: relative paths in params would be wrong."""
         folder = self.head["folder"]
         now = folder_now()
         if folder and Path(folder).is_dir() and not (now and Path(folder).samefile(now)):
             raise PflowError(
-                f"Run {self.run_id} was started in another folder, to which files in its params are relative",
+                f"Run {self.run_id} was started in another folder, and files in its params are relative to it",
                 suggestions=(f"Resume it with: pflow resume {self.run_id}", f"Or start in {folder}"),
                 kind="usage",
             )
@@ -159,8 +159,8 @@ class EarlierRun:
     def decide(self, decisions: Iterable[tuple[str, Decision]]) -> None:
         """Decide about steps of a run before it is resumed; nothing is recorded until it is.
 
-        Each step is named by its place or by its node. If a name fits none, that is an error, and nothing is
-        decided.
+        Each step is named by its place or by its node. If a name matches none, that is an error, and nothing
+        is decided.
         """
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
         for number, (step, decision) in enumerate(found):
@@ -180,7 +180,7 @@ class EarlierRun:
                     continue
                 state = "skipped"
                 if step.state == "done":
-                    with suppress(PflowError):  # it returned nothing that could be recorded
+                    with suppress(PflowError):  # its result could not be recorded
                         self.record.outputs(step)
                         state = "forgotten"
             if state != "forgotten":
@@ -189,11 +189,11 @@ class EarlierRun:
             self._decided.append((step, written))
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
-        """Return the steps that a decision is about: that of a place, or all of a node that it applies to."""
+        """Return the steps that a decision is about: the one at a place, or all applicable ones of a node."""
         wants_open = decision.choice not in ("rerun", "forget")
         of_place = [step for step in self.steps if step.place == name]
         of_node = [step for step in self.steps if step.node == name]
-        # What was done is done again by "rerun" only; but what it returned may be lost, and can be said.
+        # Only "rerun" repeats a step that was done; but its result may be lost, and can be given.
         free = [step for step in of_place if step.state not in _SETTLED or step.state == decision.choice]
         found = free if wants_open else of_place
         found = found or [step for step in of_node if step.is_open or not wants_open]
@@ -221,12 +221,12 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
     for path in found:
         if _summary(path)["state"] in ("killed", "failed"):
             return RunRecord.open(path)
-    step = "See: pflow resume --list" if found else "Every run has ended well, or left nothing to resume"
+    step = "See: pflow resume --list" if found else "Every run succeeded, or left nothing to resume"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
 
 
 def listed_runs(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield what is listed of each run that one may go on with, the newest first.
+    """Yield a summary of each run that can be resumed, the newest first.
 
     Only records of runs that are going on or were killed are opened, the latter once.
     """
@@ -246,7 +246,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _unknown(run: str, *hints: str) -> PflowError:
-    message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never was"
+    message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never existed"
     return PflowError(message, suggestions=hints, kind="not_found")
 
 

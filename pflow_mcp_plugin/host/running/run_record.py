@@ -30,9 +30,9 @@ from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
 from pflow_mcp_plugin.storage import StoreError, make_folder
 
 State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten", "asked"]
-"""How far a step has come: it was `sent` and no answer is known, the outcomes, and what is decided later.
+"""How far a step has come: `sent` (no answer is known), the outcomes, and what is decided later.
 
-It was `asked` where a person has not answered yet.
+It is `asked` while a person has not answered yet.
 """
 UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
 """The states of a step of which nobody knows whether it happened."""
@@ -40,8 +40,8 @@ _SUFFIX = ".db"
 _SUMMARY = ".summary"
 _FORMAT = 1
 LARGE = 64 << 10
-"""Bytes of what a step returned from which on it is a file beside the record, written by who has it: the
-record is written by one at a time, and what waits for that is in memory.
+"""A result of more bytes is a file beside the record, written by the thread that has it: the record itself is
+written by one thread at a time, and what waits for that takes memory.
 """
 _synced: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _TABLES = """
@@ -62,18 +62,18 @@ class RecordedStep:
     place: str  # its node, with the nodes, items and passes around it: `outer/send[3]#2`
     node: str  # the id of the node, with those of the nodes around it
     type: str  # the node type: what is done
-    identity: str  # tells it from steps that do something else; empty if nothing does
-    safe: bool  # it may be run again without harm
+    identity: str  # distinguishes it from steps that do something else; empty if nothing can
+    safe: bool  # whether it may be run again without harm
     shown: str  # its params, shortened and redacted, for people
     number: int | None = None  # None while it is not in the record
     state: State = "sent"
     action: str = ""
-    routed: bool = False  # the run went on after its failure
+    routed: bool = False  # whether the run went on after its failure
     error: str = ""
-    key: str = ""  # its idempotency key: what is sent again with it is done once; empty if it takes none
-    reruns: int = 0  # how often somebody asked for it to be done again, with another key
-    attempts: int = 0  # the calls that it has made
-    recipe: str = ""  # what finds out whether it happened, as JSON; empty if nothing does
+    key: str = ""  # its idempotency key: work sent again with it is done once; empty if it takes none
+    reruns: int = 0  # how often the user asked for it to be done again, with another key
+    attempts: int = 0  # the number of calls that it has made
+    recipe: str = ""  # the recipe that finds out whether it happened, as JSON; empty if there is none
 
     @property
     def undecided(self) -> bool:
@@ -100,21 +100,21 @@ class TraceEntry:
 
 
 _ITEM_AND_PASS = re.compile(r"(\[\d+\])?(#\d+)?(~\d+)?$")
-"""What follows the id of a node in a part of a place: an item of its batch, a pass, and a number if another
+"""What may follow a node's id in a part of a place: an item of its batch, a pass, and a number if another
 node was there.
 """
 _FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
 _TEXTS = ("place", "node", "type", "identity", "shown", "state", "action", "error", "key")
 _STATES = frozenset(get_args(State))
 _OPEN = "NOT safe AND key = '' AND state IN ('sent', 'unknown')"
-"""The steps that somebody has to decide about."""
+"""The steps that the user has to decide about."""
 _LONGEST_LOOK = 5.0
-"""Seconds that the record of a new run waits for who looks at it."""
+"""Seconds that the record of a new run waits for others that look at it."""
 _values = attrgetter(*_FIELDS)
 _PUT_STEPS = f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs) VALUES "  # noqa: S608 - fields
 _PUT_STEP = f"({'?, ' * len(_FIELDS)}?)"
 _MOST_ROWS = 25
-"""Steps that one statement writes: `sqlite3` keeps one for each number of rows, with what it last wrote."""
+"""Steps per statement: `sqlite3` caches one for each number of rows, with the values it last wrote."""
 _MOMENT = 0.05
 """Seconds in which items of a batch that end share a commit."""
 _Row = tuple[Any, ...]
@@ -143,10 +143,10 @@ class RunRecord:
             record = None
             try:
                 record = cls(path, _connected(path))
-                # What a lost record loses is nothing yet: `_sync` comes before a step that may do harm.
+                # Nothing is lost with the record yet: `_sync` comes before a step that may do harm.
                 record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
                 record.note(head)
-                # Last: a run that is killed before has begun nothing, and leaves a file that is no record.
+                # Last: a run killed before this has begun nothing, and leaves a file that is not a record.
                 record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 _wait_for_disk(record._connection)
             except BaseException:
@@ -176,7 +176,7 @@ class RunRecord:
         try:
             return {name: json.loads(value) for name, value in found}
         except ValueError as error:
-            raise damaged(self.path, "what it says of the run is no JSON") from error
+            raise damaged(self.path, "what it says of the run is not JSON") from error
 
     def note(self, values: JSONObject) -> None:
         rows = [(name, json.dumps(value)) for name, value in values.items()]
@@ -185,7 +185,7 @@ class RunRecord:
                 execute("INSERT OR REPLACE INTO run VALUES (?, ?)", row)
 
     def steps(self, where: str = "1") -> list[RecordedStep]:
-        """Return the steps in the record, in the order in which they came; `where` is a condition in SQL."""
+        """Return the steps in the record, in the order in which they began; `where` is a condition in SQL."""
         text = f"SELECT {', '.join(_FIELDS)} FROM step WHERE {where} ORDER BY number"  # noqa: S608 - our own
         with self._transaction() as execute:
             rows = execute(text).fetchall()
@@ -197,7 +197,7 @@ class RunRecord:
         ]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
-        """Write durably to the file that harmful steps are about to happen; if that fails, they must not."""
+        """Write durably to the file that harmful steps are about to happen; they must not if that fails."""
         rows: list[_Row] = []
         for step in steps:
             step.state = "sent"
@@ -213,8 +213,8 @@ class RunRecord:
     ) -> bool:
         """Record how a step ended and what it returned; if `soon`, a moment later, in one commit with others.
 
-        Return whether what it returned is large. Nothing is recorded of what JSON cannot represent exactly:
-        that is `NotKept`.
+        Return whether what it returned is large. If JSON cannot represent it exactly, nothing is recorded,
+        and `NotKept` is raised.
         """
         pieces, size = [], 0
         source = iter(()) if outputs is None else exact_pieces(dict(outputs), "an output")
@@ -244,7 +244,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Read from the record's file what a step returned; raise PflowError if that is lost."""
+        """Read from the record's file what a step returned; raise PflowError if it is lost."""
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
@@ -253,7 +253,7 @@ class RunRecord:
         except (OSError, TypeError, ValueError) as error:
             resume = f"pflow resume {self.path.stem}"
             raise PflowError(
-                f"{step.place} was done, and the record does not have what it returned",
+                f"{step.place} was done, but the record does not have its result",
                 details={"step": step.to_dict()},
                 suggestions=(
                     f"If you know it: {resume} --assume-done {quote(f'{step.place}=RESULT')}",
@@ -270,11 +270,11 @@ class RunRecord:
         return bool(found)
 
     def change(self, steps: Sequence[RecordedStep], state: State) -> None:
-        """Change the state of steps in the record, and nothing of what they returned.
+        """Change the state of steps in the record, but not what they returned.
 
-        What failed has no place in the run any more then.
+        Their failures no longer count as ones after which the run went on.
         """
-        if not steps:  # nearly always: no transaction for nothing
+        if not steps:  # the usual case: a transaction would be a waste
             return
         with self._transaction() as execute:
             for step in steps:
@@ -294,7 +294,7 @@ class RunRecord:
         return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]
 
     def begin_again(self, head: JSONObject) -> None:
-        """Record that a run is resumed: it has not failed yet, and its trace begins anew."""
+        """Record that a run is resumed: it has not failed yet, and its trace starts over."""
         self.note({**head, "error": None})
         with self._transaction() as execute:
             execute("DELETE FROM entry")
@@ -326,18 +326,19 @@ class RunRecord:
                 os.close(self._held.pop())
 
     def end(self, error: str) -> list[RecordedStep]:
-        """Close the record of a run that has ended, and return the steps that somebody has to decide about.
+        """Close the record of a run that has ended, and return the steps that the user has to decide about.
 
-        With such steps it stays among the open ones. Otherwise it is removed, unless the run failed, or items
-        of a batch did: those can be run again.
+        With such steps it stays among the open records. Otherwise it is removed, unless the run failed, or
+        items of a batch did: those can be run again.
         """
         left = self.steps(_OPEN)
         kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
         keep = bool(self.steps("1") if error else self.steps(kept))
-        if keep or left:  # else nothing says that it has ended: killed here, it is resumed, and ends again
+        if keep or left:  # otherwise nothing is noted: a run killed here is resumed, and ends again
             self.note({"error": error})
             self.summary()
-        # A file that lies there for long is read by whatever reads SQLite; one that goes need not be written.
+        # A file that is kept must be readable by any SQLite tool; one about to be removed need not reach the
+        # disk.
         last = "PRAGMA journal_mode = DELETE" if keep or left else "PRAGMA synchronous = OFF"
         with _explained(self.path), self._lock:
             self._connection.execute(last)
@@ -350,7 +351,7 @@ class RunRecord:
         return left
 
     def close_in(self, name: Literal["open", "ended"]) -> None:
-        """Close the record, and move it into the folder of those that are `open`, or have `ended`."""
+        """Close the record, and move it into the folder of `open` or `ended` records."""
         self.close()
         folder = self.path.parent.parent / name
         if self.path.parent == folder:
@@ -376,13 +377,13 @@ class RunRecord:
         return summary
 
     def changes(self) -> None:
-        """Remove the summary beside the record: what it says is going to be wrong."""
+        """Remove the summary beside the record: it is about to become wrong."""
         with _explained(self.path):
             self.path.with_suffix(_SUMMARY).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Write the steps that wait; then yield what executes a statement in a transaction of the record."""
+        """Write the waiting steps; then yield the function that executes a statement in a transaction."""
         with _explained(self.path), self._lock:
             self._write()
             execute = self._connection.execute
@@ -397,10 +398,10 @@ class RunRecord:
         self._commit()
 
     def _write(self, rows: Sequence[_Row] = ()) -> None:
-        """Write the rows of steps that wait, and some more; the caller holds the record's lock.
+        """Write the waiting steps' rows, and the given ones; the caller holds the record's lock.
 
-        As a rule that is one statement, which is a transaction by itself: for each statement SQLite lets
-        other threads go on, and is then one of many that want to.
+        Usually this takes one statement, which is a transaction by itself: at each statement `sqlite3` lets
+        other threads run, and must then compete with them.
         """
         waiting = self._waiting.copy()
         every = [*waiting, *rows]
@@ -412,7 +413,7 @@ class RunRecord:
                 self._waiting.popleft()
 
     def _commit(self) -> None:
-        # If another thread has the lock, that one calls this afterwards.
+        # If another thread has the lock, it calls this afterwards.
         while self._waiting and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):
@@ -421,14 +422,14 @@ class RunRecord:
                 self._lock.release()
 
     def _commit_later(self) -> None:
-        self._due = None  # first: what begins to wait from here on may be too late for this commit
-        with suppress(PflowError):  # what is not written goes on waiting, and the next commit says why
+        self._due = None  # first: a row that arrives from here on may be too late for this commit
+        with suppress(PflowError):  # unwritten rows keep waiting, and the next commit says why
             self._commit()
 
     def _sync(self) -> None:
         """Wait until what was committed to the record is on the disk.
 
-        SQLite itself would do so with `synchronous = FULL`, but then for every commit.
+        With `synchronous = FULL` SQLite itself would do so, but at every commit.
         """
         if self._log is None:
             # They stay open: closing any descriptor of a file gives up all locks of the process on it.
@@ -455,7 +456,7 @@ def _is_step(row: Mapping[str, Any]) -> bool:
 
 
 def levels(place: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the nodes around a step, the outermost first, and its own, by its place in a record.
+    """Yield the nodes around a step, the outermost first, then its own, from its place in a record.
 
     Each is the place around it, its id with those of the nodes around it, and its item and pass: `outer[1]/`,
     `outer/send` and `[3]#2`.
@@ -468,7 +469,7 @@ def levels(place: str) -> Iterator[tuple[str, str, str]]:
 
 
 def records(folder: Path) -> list[Path]:
-    """Return the files of the records in a folder, of the newest run first."""
+    """Return the files of the records in a folder, the newest run first."""
     found = [path for name in ("open", "ended") for path in (folder / name).glob(f"*{_SUFFIX}")]
     return sorted(found, key=lambda path: path.name, reverse=True)
 
@@ -485,7 +486,7 @@ def summary_of(path: Path) -> dict[str, Any] | None:
 
 
 def remove_record(path: Path) -> None:
-    """Remove the record of a run: its file, and what lies beside it."""
+    """Remove the record of a run: its file, and the files beside it."""
     values = path.with_suffix("")
     with suppress(OSError):
         path.unlink(missing_ok=True)  # first: without it, the rest is of no use
@@ -503,14 +504,14 @@ def _connected(
 ) -> sqlite3.Connection:
     """Return a connection that holds a record's file exclusively until it is closed, or its process ends.
 
-    What is there is checked before anything is written; a new one waits for those who look at it meanwhile.
+    An existing record is checked before anything is written; a new one waits for others that look at it.
     """
     # Used by many threads, one at a time: under the lock of the record.
     wait = 0.0 if check else _LONGEST_LOOK
-    uri = f"{path.absolute().as_uri()}?mode=rw"  # a record that was just removed is not made again
+    uri = f"{path.absolute().as_uri()}?mode=rw"  # a record that was just removed is not created again
     connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
     try:
-        # Alone, SQLite needs no shared memory for its log, which therefore works on network file systems.
+        # With exclusive locking, SQLite's log needs no shared memory, so it works on network file systems.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA synchronous = OFF")
         if check:
@@ -528,7 +529,7 @@ def _require_record(path: Path, connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if version < 1 or not {"run", "step", "entry"} <= found:
-        raise damaged(path, "it is no record of a run")
+        raise damaged(path, "it is not the record of a run")
     if version != _FORMAT:
         step = "Update pflow, or start the run again"
         raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")

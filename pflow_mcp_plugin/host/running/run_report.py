@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 _LAST_DONE = 5
-"""How many of the completed nodes the message names."""
+"""The maximum number of completed nodes that the message names."""
 _NAMED = 5
-"""How many failed items of a batch, or handled failures, a warning names."""
+"""The maximum number of failed items of a batch, or of handled failures, that a warning names."""
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
@@ -57,7 +57,7 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowE
 
 
 def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
-    """Return the error of a run with the nodes added that succeeded before it."""
+    """Add to a run's error the nodes that succeeded before it, and return it."""
     if done and "loop" not in error.details:  # an endless loop names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
         some = f"{len(done):,} nodes, last " if len(done) > _LAST_DONE else ""
@@ -68,7 +68,7 @@ def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
 
 
 def redacted(error: PflowError, redactor: Redactor) -> PflowError:
-    """Return the error of a run as its user is shown it, with secrets redacted everywhere."""
+    """Return the error of a run as it is shown to its user, with secrets redacted everywhere."""
     error.message = redactor.text(error.message)
     error.args = (error.message,)
     error.details = redactor.value(error.details)
@@ -95,14 +95,14 @@ def endless(history: Sequence[str], bound: int) -> PflowError:
     return PflowError(
         f"The run was stopped after {bound:,} steps{where}",
         details={"steps": bound, "loop": loop[:-1]},
-        suggestions=("Make the loop end by an action that leaves it",),
+        suggestions=("End the loop with an action that leaves it",),
     )
 
 
 def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
     """Yield what a run's report warns of: each batch that went on although some items failed.
 
-    `run_id` is that of the run if it has a trace, else empty.
+    `run_id` is the id of the run if it has a trace, else empty.
     """
     for name, batch in dict(_partly_failed(steps, "")).items():  # the latest, where a batch ran several times
         errors = [it for it in batch.get("errors", ()) if isinstance(it, Mapping) and "index" in it]
@@ -119,7 +119,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def must_succeed(run: CurrentRun) -> PflowError | None:
-    """Return the error that a run's report has if any item failed, though all must succeed; else None."""
+    """Return the error of a run in which an item failed although all must succeed; else None."""
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
@@ -132,7 +132,7 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
 
 
 def again(run: CurrentRun) -> tuple[str, ...]:
-    """Return what a run suggests to its user when items failed: to resume it; none if it is not recorded."""
+    """Return what a run suggests to its user when items failed: to resume it; nothing if not recorded."""
     is_kept = run.record is not None and run.record.kept
     return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if is_kept else ()
 
@@ -161,16 +161,16 @@ def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Map
 
 
 Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextManager[None]]
-"""Lets what the host reports meanwhile be written inside the context that it is given."""
+"""Makes the host write what it reports meanwhile inside the given context."""
 
 
 @contextmanager
 def shown_run(
     names: Sequence[str], detail: Detail | None, around: Around
 ) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
-    """Tell the user how a run goes and ends: on a terminal, elsewhere in plain lines, if `verbose`.
+    """Show the user how a run goes and ends: on a terminal, or elsewhere in plain lines if `verbose`.
 
-    Yields what follows the run, and what to call with its outcome. `detail` is None for nothing, and
+    Yields what watches the run, and what to call with its outcome. `detail` is None for nothing, and
     `around` coordinates warnings with what is shown.
     """
     terminal = is_terminal(sys.stderr)
@@ -228,7 +228,7 @@ def outputs_text(outcome: Outcome) -> str:
 
 
 UNDECIDED_CODE = 4
-"""The exit code of a run that somebody has to decide about."""
+"""The exit code of a run that the user has to decide about."""
 
 
 def interrupted(run: CurrentRun) -> PflowError:
@@ -247,7 +247,7 @@ def interrupted(run: CurrentRun) -> PflowError:
 
 
 def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bool) -> int:
-    """Return the exit code to report for a run: by its error, its steps, and whether any are left open."""
+    """Return the exit code to report for a run, from its error, its steps, and whether any are left open."""
     if error is None:
         return 0
     if is_open and error.kind != "interrupted":
@@ -258,7 +258,7 @@ def exit_code_of(error: PflowError | None, steps: Sequence[Step], *, is_open: bo
 
 
 def _has_run(steps: Sequence[Step]) -> bool:
-    """Return whether a failed run did anything to report besides: other steps, or items of the failed one."""
+    """Return whether a failed run did anything else to report: other steps, or items of the failed one."""
     if len(steps) != 1:
         return bool(steps)
     if steps[0].steps:

@@ -82,8 +82,8 @@ _Context = AbstractContextManager[object]
 class WorkflowRunner(Runner):
     """Checks, compiles and runs workflows, inside the contexts that plugins offer.
 
-    `place` is where the workflows are, so where those that they run are looked up, and `options` those of
-    each run and check.
+    `place` is where the workflows are, and where the workflows that they run are looked up; `options` apply
+    to each run and check.
     """
 
     _host: Host
@@ -138,7 +138,7 @@ class WorkflowRunner(Runner):
     ) -> Compiled:
         """Check and compile a workflow with the runner's options, for a run if it has inputs.
 
-        The error has every problem.
+        The error lists every problem.
         """
         compiled = compile_workflow(
             workflow,
@@ -184,7 +184,7 @@ class WorkflowRunner(Runner):
         with EarlierRun.opened(runs_folder(self._host), run_id, owner) as earlier:
             earlier.require_folder()
             earlier.decide((decisions or {}).items())
-            # A runner without options of its own takes those of the run, if that is the user's.
+            # A runner without options of its own takes those of the run, if the run is the user's.
             is_usual = origin is None and self._options == USUAL_OPTIONS
             options = earlier.options if is_usual else self._options
             runner = self.at(earlier.place).with_options(options)
@@ -208,8 +208,8 @@ class WorkflowRunner(Runner):
     ) -> Outcome:
         """Run a workflow compiled for these inputs, and write the trace.
 
-        An error is raised if the run would certainly come to a node that this machine lacks something for.
-        The run goes on where the `resumed` one has ended, and has its origin by default.
+        An error is raised if the run would certainly reach a node for which this machine lacks something.
+        With `resumed`, the run goes on where that one ended, and has its origin by default.
         """
         run, values = self._begun(compiled, inputs, origin, control, watcher, resumed, trace=trace)
         reuse = None
@@ -223,9 +223,11 @@ class WorkflowRunner(Runner):
             try:
                 run.check()
                 contexts = run_contexts(run, self._plugins)
-                # Twice: plugins must see an interruption of the nodes, and their clean-up may have one too.
+                # Twice: plugins must see an interruption of the nodes, and their clean-up may be interrupted
+                # too.
                 with interrupts_kept(), contexts, interrupts_kept(), run.cancellable():
-                    # Late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
+                    # Late: servers that plugins started boot during these imports, and pocketflow imports
+                    # asyncio.
                     from pflow_mcp_plugin.host.running.attempts import Attempts
                     from pflow_mcp_plugin.host.running.flow import build_flow, collect_outputs
                     from pflow_mcp_plugin.host.running.shared_store import Values
@@ -259,7 +261,7 @@ class WorkflowRunner(Runner):
         *,
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
-        """Let the runner begin a compiled workflow; return the run and its inputs' values, both recorded."""
+        """Begin the run of a compiled workflow; return the run and its inputs' values, both recorded."""
         self._report_findings(compiled)
         run = CurrentRun(
             self._host,
@@ -273,7 +275,7 @@ class WorkflowRunner(Runner):
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
         if not trace:
-            run.recorder.files = None  # nothing shows its values
+            run.recorder.files = None  # nothing shows the values
         run.recorder.given(values)
         run.record = self._recorded(run, compiled, values, resumed, trace=trace)
         run.recorder.enter = run.record.enter if run.record else None
@@ -343,8 +345,8 @@ class WorkflowRunner(Runner):
             error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
         elif error is not None and recorder.done and run.record and run.record.goes_on_after(error):
             go_on = f"To go on where it ended: {run.record.resuming}"
-            if "loop" in error.details:  # what was done counts among the steps again
-                go_on = f"To go on with the loop mended: {run.record.resuming} --workflow FILE"
+            if "loop" in error.details:  # completed steps count again
+                go_on = f"To go on with the loop fixed: {run.record.resuming} --workflow FILE"
             error.suggestions = (*error.suggestions, go_on)
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
@@ -387,7 +389,7 @@ class WorkflowRunner(Runner):
     ) -> NodeOutcome:
         """Check, compile and run a workflow of one node; with `allow_extra` it takes undeclared params.
 
-        `${...}` in its params is text, not a template. If they are invalid, the error has every problem.
+        `${...}` in its params is text, not a template. If they are invalid, the error lists every problem.
         """
         from pflow_mcp_plugin.contract import NodeOutcome
         from pflow_mcp_plugin.host.running.value_excerpt import LONGEST_TEXT, Excerpt, sampled
@@ -395,7 +397,7 @@ class WorkflowRunner(Runner):
         entry = self._host.registry.get(node_type)
         values = _checked_params(opened(entry) if allow_extra else entry, params)
         if entry.node == WORKFLOW_NODE and WORKFLOW_NODE in params:
-            values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # the templates in it are its own
+            values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # its templates are its own
         node: dict[str, JSON] = {"id": entry.node, "type": entry.node, "params": values}
         node |= {EXTRA: True} if allow_extra else {}
         control = control or RunControl()
@@ -492,8 +494,8 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
 def run_contexts(run: CurrentRun, plugins: Plugins) -> Iterator[None]:
     """Enter the contexts of plugins, inside which a workflow runs, in their order; leave them in reverse.
 
-    A plugin that fails to offer or to leave one is reported; the others are not affected. Ctrl-C cancels the
-    run before the contexts are left.
+    A plugin that fails to offer or leave its context is reported; the others are not affected. Ctrl-C cancels
+    the run before the contexts are left.
     """
     offers: list[tuple[Plugin, _Context]] = []
     entered: list[tuple[Plugin, _Context]] = []
@@ -525,7 +527,7 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowErr
     try:
         with foreign_code(partial(_failed, plugin, "failed to clean up after the run")):
             context.__exit__(type(failure) if failure else None, failure, None)
-    except PflowError as error:  # the outcome of the run is decided by now
+    except PflowError as error:  # the run's outcome is already decided
         if error.__cause__ is not failure:
             text = run.redactor.text(error.message)
             run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin.name))

@@ -15,26 +15,26 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 Fit = Callable[[str, Any], Any]
 """Converts a value read from the shared store to the type that the node expects under its name."""
 Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
-"""Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
+"""Sets the params of a new copy of a node; returns a function that runs it on a store, to its action."""
 
 
 @attrs.frozen(eq=False, repr=False)
 class StoredValue:
-    """A value of the shared store that is on the disk; `load` reads it, raising PflowError if it is gone."""
+    """A value of the shared store that is on disk; `load` reads it, raising PflowError if it is gone."""
 
     load: Callable[[], Any]
 
 
 class BatchOutputs(dict[str, Any]):
-    """What a run's values have of a batch: lists of `StoredValue`s, which are loaded when they are read."""
+    """The outputs of a batch among a run's values: lists of `StoredValue`s, loaded when they are read."""
 
     def loaded(self, *names: str) -> dict[str, Any]:
-        """Return the values with the stored results loaded: in those of these names, by default in all."""
+        """Return the values with their stored results loaded: only under these names, or by default all."""
         lists = {key for key in names or self if isinstance(self.get(key), list)}
         return {**self, **{key: [_loaded(it) for it in self[key]] for key in lists}}
 
     def read_by(self, node_id: str, text: str) -> dict[str, Any]:
-        """Return those values that an expression may read; stored results are loaded only if it needs any."""
+        """Return the values that an expression may read; stored results are loaded only if it needs any."""
         names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
         if all(names) and not _READS_MORE.search(text):
             return {key: it for key, it in self.items() if not isinstance(it, list) or key == "errors"}
@@ -51,7 +51,7 @@ class BatchOutputs(dict[str, Any]):
 
 
 _READS_MORE = re.compile(r"[@*\\]|\$(?!\.)")
-"""What may name a node without its id in an expression: the current value, all values, an escaped letter."""
+"""What may refer to a node in an expression without its id: the current value, all values, an escape."""
 
 
 def _loaded(value: Any) -> Any:
@@ -68,7 +68,7 @@ _NOTHING = object()
 class Values:
     """The values that one run has so far, as its templates read them.
 
-    `written` is what each node wrote when it last ran, by node id; that which ran last is the last. `skipped`
+    `written` is what each node wrote when it last ran, by node id; the last node to run comes last. `skipped`
     are the nodes that were skipped when it was last their turn.
     """
 
@@ -85,7 +85,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return what this run has at a template's place; `MissingValue` names what it has instead."""
+        """Return what this run has at a template's place; `MissingValue` says what is there instead."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -97,7 +97,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return a run's value at a key of the root, or at a path in it; raise LookupError without one."""
+        """Return a run's value at a key of the root, or at a path in it; raise LookupError if none."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)
@@ -106,7 +106,7 @@ class Values:
         return self.lookup(TemplateReference(name, path))
 
     def everything(self, text: str) -> dict[str, Any]:
-        """Return all values that the run has at this point, by name, as an expression sees them.
+        """Return all values that the run has now, by name, as an expression sees them.
 
         Results of a batch that are not in memory are among them only if the expression may read them.
         """
@@ -126,7 +126,7 @@ class Values:
         return reference.root in self.skipped and reference.root not in self.root
 
     def is_left_out(self, value: object) -> bool:
-        """Whether a param is nothing but one value, which this run does not have.
+        """Whether a param consists of one value only, which this run does not have.
 
         That is an optional input that was not given, or an output of a node that was skipped.
         """
@@ -141,10 +141,10 @@ class Values:
         return spec is not None and not spec.required and reference.root not in self.root
 
     def is_absent(self, reference: TemplateReference) -> bool:
-        """Whether the values of this run lack that of a template, as a successful run's may.
+        """Whether this run lacks a template's value for a reason that a successful run may have.
 
-        That is one of a node that the run did not reach, or that was skipped, or that failed and was
-        recovered from, or an optional input that was not given.
+        The value is that of a node that was not reached, was skipped, or failed and was recovered from, or of
+        an optional input that was not given.
         """
         name = reference.root
         if name in self.root:
@@ -234,7 +234,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])
-        # A mapped name exists only if its source does.
+        # A mapped name exists only if its source exists.
         return (name for name in names if name not in self._inputs or name in self)
 
     def __len__(self) -> int:

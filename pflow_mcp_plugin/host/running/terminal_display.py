@@ -1,8 +1,8 @@
 """What a run shows on a terminal: a line for each step, and below them what happens now.
 
 Lines of steps that have ended stay. The lines below them are drawn again and again: what is being prepared,
-the running step with its time, a bar for a batch, and what its node says. They are erased before anything
-else is written, and at the end. Nothing is imported for this that a run does not need anyway.
+the running step with its time, a bar for a batch, and the messages of its node. They are erased before
+anything else is written, and at the end. Nothing is imported for this that a run does not need anyway.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 Detail = Literal["brief", "usual", "verbose"]
-"""How much is shown: only what happens now; lines for the steps too; or everything that nodes say."""
+"""How much is shown: only what happens now; lines for the steps too; or all that nodes say."""
 State = Literal["succeeded", "failed", "interrupted"]
 """How a run ended."""
 
@@ -42,7 +42,7 @@ class _Running:
     """A running step on the display, or one whose line is still to be written; times are in seconds.
 
     `waited` is how long it waited for what is prepared. Of a batch, `counts` has `count`, `succeeded` and
-    `failed`. `said` is what its node says. A step is `headed` if a line about it stands above those of the
+    `failed`. `said` is the message of its node. A step is `headed` if a line about it is above those of the
     steps inside it.
     """
 
@@ -71,7 +71,7 @@ class _Running:
         filled = width * self.done // total if total else width
         yield ("█" * filled, "good")
         yield ("░" * (width - filled), "dim")
-        yield (f" {self.done:>{len(str(total))}}/{total}", "")  # a width that stays
+        yield (f" {self.done:>{len(str(total))}}/{total}", "")  # a constant width
         if failed:
             yield (f" {failed} failed", "warn")
         yield _GAP
@@ -92,7 +92,7 @@ class TerminalDisplay(RunWatcher):
         self._lock = self._lines.lock
         self._began = time.monotonic()
         self._running: list[_Running] = []
-        self._waiting: dict[Preparation, float] = {}  # when each began that has not ended
+        self._waiting: dict[Preparation, float] = {}  # when each began, until it ends
         self._lost: list[Preparation] = []
         self._failed: list[_Running] = []
         self._ended = 0
@@ -117,7 +117,7 @@ class TerminalDisplay(RunWatcher):
             self._running.append(_Running(step, time.monotonic()))
 
     def step_ended(self, step: Step) -> None:
-        """Write the line of a step that has ended; for a failure later, when it is known what came of it."""
+        """Write the line of a step that has ended; for a failure, later, when it is known what came of it."""
         with self._lock:
             running = next(it for it in self._running if it.step is step)
             self._running = [it for it in self._running if it is not running]
@@ -148,12 +148,12 @@ class TerminalDisplay(RunWatcher):
             self._waiting[preparation] = time.monotonic()
 
     def prepared(self, preparation: Preparation) -> None:
-        """Write a line for what was prepared; for a failure later, when it is known what ended the run."""
+        """Write a line for what was prepared; for a failure, later, when it is known what ended the run."""
         now = time.monotonic()
         with self._lock:
             began = self._waiting.pop(preparation, now)
             for running in self._running:
-                # The time of what has waited for it, and that of its batch, begin now.
+                # The time of the step that waited for it, and of its batch, begins now.
                 if running.needs(preparation) and not running.done:
                     running.waited += now - max(began, running.began + running.waited)
                     running.remaining = RemainingTime(now)
@@ -285,8 +285,8 @@ def _shown_name(node_id: str) -> str:
 class RemainingTime:
     """Estimates for a batch's line on the terminal when all its items have ended, by their average time.
 
-    Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at when
-    the estimate is shown rather than when an item ends, and the estimate follows it slowly.
+    Parallel items end in bursts: so the average covers the time up to the last end of an item only, it is
+    read when the estimate is shown rather than when an item ends, and the estimate follows it slowly.
     """
 
     def __init__(self, began: float) -> None:
@@ -305,12 +305,12 @@ class RemainingTime:
         # Those items that end within a second of the first count too.
         if self._first is None or now < max(self._began + 2.0, self._first + 1.0):
             return ""
-        if now > self._expected + 2.0:  # no estimate any more, until a further item ends
+        if now > self._expected + 2.0:  # no estimate until another item ends
             self._end = None
             return ""
         if self._end is None:
             self._end = self._expected
-        # The seconds in which the estimate follows a change by two thirds; fewer in the beginning.
+        # The seconds in which the estimate follows a change by two thirds; fewer at the beginning.
         pace = min(4.0, (now - self._began) / 3)
         self._end += (1 - math.exp((self._at - now) / pace)) * (self._expected - self._end)
         self._at = now

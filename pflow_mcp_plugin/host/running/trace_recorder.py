@@ -29,17 +29,17 @@ from pflow_mcp_plugin.terminal.printable_text import printable
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
 LARGEST_ITEM = 4_000
-"""The same for an item of a batch, whose result is among the outputs of its step, too."""
+"""The same for an item of a batch, whose result is also among the outputs of its step."""
 LARGEST_CHECKPOINT = 200_000
 """Characters that a checkpoint keeps of what all nodes wrote; approximate."""
 LARGEST_SHOWN = 256 << 10
-"""Characters up to which a value is shown whole to those who asked for the run."""
+"""A value of up to this many characters is shown whole to whoever asked for the run."""
 MOST_STEPS = 100_000
-"""The steps that the trace keeps, with those inside others; a run that takes more is in a loop of loops."""
+"""The steps that the trace keeps, including those inside others; a run with more is in a loop of loops."""
 MOST_IN_ITEM = 1_000
 """The same for one item of a batch."""
 ITEMS_KEPT = 10
-"""How many items of a batch the trace keeps by themselves, of those that succeeded and that failed."""
+"""How many items of a batch the trace keeps separately: of successful ones, and of failed ones."""
 ITEMS_INSIDE = 2
 """The same for a batch inside an item of another."""
 MOST_TIMES = 250
@@ -48,19 +48,19 @@ ItemTime = tuple[int, float, float, bool]
 """An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
 _SHOWN = 32_000
 """Characters that are shown of a larger value; approximate."""
-_one_at_a_time = threading.Lock()  # steps in parallel may ask, too
+_one_at_a_time = threading.Lock()  # parallel steps may ask, too
 _LONGEST_NOTE = 1_000
 """Characters that the path of a file may add to a string that was shortened."""
 
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """What is noted of a step for the trace of the run, from its begin to its end; times are in milliseconds.
+    """What is noted of a step for the trace of the run, from its start to its end; times are in milliseconds.
 
-    `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
-    step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
-    the workflow that the node ran, and `items` some of those that its batch ran it for, by index. `number` is
-    that of its entry in the record of the run, and `around` the step inside which it runs.
+    `offset` is the time from the start of the run to the start of the step, and `waited` the part of the step
+    in which its node waited for a preparation, such as the start of a program. `steps` are those of the
+    workflow that the node ran, and `items` some of the items of its batch, by index. `number` is the number
+    of its entry in the run's record, and `around` the step inside which it runs.
     """
 
     node: NodeRef
@@ -80,7 +80,7 @@ class Step:
 
     @property
     def innermost(self) -> Step:
-        """The step of the trace that the run has come to: this one, or the last inside it."""
+        """The step that the run has reached: this one, or the last inside it."""
         return self.steps[-1].innermost if self.steps else self
 
     @property
@@ -125,7 +125,7 @@ class Step:
 
 @attrs.define(eq=False, repr=False)
 class Preparation:
-    """What `nodes` wait for, as the recorder traces it, such as a program's start; times in milliseconds.
+    """Something that `nodes` wait for, such as the start of a program, as traced; times in milliseconds.
 
     `offset` is the time from the start of the run to its beginning, and `milliseconds` how long it took, None
     until it has ended.
@@ -160,9 +160,9 @@ class RunWatcher:
     """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask the user who is shown what the recorder tells; return one of `choices` if any, or None.
+        """Ask the user to whom the run is shown; return one of `choices` if there are any, or None.
 
-        The answer can be left open with Ctrl-C or Ctrl-D.
+        Ctrl-C or Ctrl-D leaves the answer open.
         """
         if not self.asks:
             return None
@@ -198,8 +198,8 @@ class RunWatcher:
 class Recorder:
     """Records the trace of one run, and tells the `watcher`.
 
-    `files` hold what is left out where a value is shortened, unless they are None. The `owner` is empty for
-    the user. `enter` puts what is recorded into the record of the run, too, if it has one.
+    `files`, if not None, hold what is left out where a value is shortened. The `owner` is empty for the user.
+    `enter` also puts what is traced into the record of the run, if it has one.
     """
 
     enter: Callable[..., int | None] | None = None
@@ -238,7 +238,7 @@ class Recorder:
         inner.is_item = True
         inner.steps = []
         inner._watcher = RunWatcher()  # noqa: SLF001 - a copy of this object; items show as a count
-        if not self.is_item:  # what runs inside an item shares its room
+        if not self.is_item:  # steps inside an item share its quota
             inner._room = iter(range(MOST_IN_ITEM))  # noqa: SLF001 - the same
         return inner, inner.begin(node)
 
@@ -268,7 +268,7 @@ class Recorder:
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
-        """The nodes that the recorder saw succeed, in the order in which they last did."""
+        """The nodes that the recorder saw succeed, in the order in which they last succeeded."""
         distinct: dict[str, NodeRef] = {}
         for node in _ended(self.steps):
             distinct.setdefault(node.id, node)
@@ -296,7 +296,7 @@ class Recorder:
         return step
 
     def prepare(self, label: str, node_ids: Iterable[str]) -> Callable[[str], None]:
-        """Record in the trace that what nodes wait for begins; call what is returned once it has ended."""
+        """Record that a preparation for nodes begins; call the returned function once it has ended."""
         begun = Preparation(
             self.redactor.text(label)[:LONGEST_NAME], frozenset(node_ids), _since(self._began)
         )
@@ -319,7 +319,7 @@ class Recorder:
         if self.is_item:
             return
         step.params = self.excerpt(step.params)
-        # A batch has each result twice, with its item and without.
+        # A batch has each result twice: with its item, and without.
         repeated = "items" if "batch" in step.details else ""
         step.outputs = self.excerpt(step.outputs, repeated=repeated)
         step.error = self.redactor.text(step.error) if step.error else step.error
@@ -333,14 +333,14 @@ class Recorder:
             step.number = self.enter(content, parent=parent, number=step.number)
 
     def end_item(self, step: Step) -> None:
-        """Take the times of an item's step for the recorder's trace, where `keep` may put it."""
+        """Note the times of an item's step for the recorder's trace, in which `keep` may put it."""
         step.milliseconds = _since(step.began)
         step.waited = round(step.waited_inside, 3)
 
     def times_of(self, items: Sequence[ItemTime]) -> list[JSON]:
         """Return the times that the recorder traces of items: `[index, offset, milliseconds, succeeded]`.
 
-        Of many items those that failed are kept, and of the others as many as there is room for.
+        Of many items, the failed ones are kept, and as many of the others as there is room for.
         """
         lost = _some([it for it in items if not it[3]], MOST_TIMES // 2)
         chosen = sorted([*lost, *_some([it for it in items if it[3]], MOST_TIMES - len(lost))])
@@ -361,7 +361,7 @@ class Recorder:
     def _latest(self, node_id: str) -> Step | None:
         steps = self.steps
         while True:
-            # A node inside another has an id that begins with the id of that one.
+            # The id of a node inside another begins with the id of the outer one.
             found = (it for it in reversed(steps) if f"{node_id}/".startswith(f"{it.node.id}/"))
             step = next(found, None)
             if step is None or step.node.id == node_id:
@@ -371,7 +371,7 @@ class Recorder:
     def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
         """Return `value` as the recorder traces it: JSON of about `most` characters, redacted, with files.
 
-        What is under the key `repeated` has no file, as it repeats what others hold.
+        The member under the key `repeated` has no file, as it repeats others.
         """
         return Excerpt(self.redactor, most, self.files, repeated=repeated).of(value)
 
@@ -380,7 +380,7 @@ class Recorder:
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Let the recorder shorten a value's large members as in its trace, for whoever asked for the run.
+        """Shorten a value's large members as in the trace, for whoever asked for the run.
 
         Those are lists and objects, and the strings for which nodes have named files.
         """
@@ -396,7 +396,7 @@ class Recorder:
         return value if whole else Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return what the recorder has last of each node's outputs, by node id, shortened and redacted."""
+        """Return the last outputs of each node, by node id, shortened and redacted."""
         written = {step.node.id: step.outputs for step in self.steps if step.outputs}
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.
@@ -426,7 +426,7 @@ class Recorder:
         return path
 
     def head(self) -> dict[str, Any]:
-        # It stands first, so that `trace_files` finds the owner without reading the rest.
+        # It comes first, so that `trace_files` finds the owner without reading the rest.
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
             "run_id": self.run_id,

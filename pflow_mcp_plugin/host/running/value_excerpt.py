@@ -38,11 +38,11 @@ _NAMES = {"NoneType": "None", "tuple": "list"}
 
 @attrs.define(eq=False, repr=False)
 class ValueFiles:
-    """The files of a run that hold whole what excerpts of its values leave out.
+    """The files of a run that hold in full what excerpts of its values shorten.
 
-    Those that nodes have named hold their results as they are. The others are written to the run's folder of
-    artefacts, with the secrets redacted as in the excerpt; they are named after their content, unless
-    that is the results of a batch.
+    Files that nodes have named hold their results as they are. The others are written to the run's folder of
+    artefacts, with the secrets redacted as in the excerpt; they are named after their content, unless they
+    hold the results of a batch.
     """
 
     _folder: Path
@@ -71,7 +71,7 @@ class ValueFiles:
             except (TypeError, ValueError, RecursionError):
                 text, suffix = to_json(value), ".json"
         known = self._redactor.known
-        # `surrogatepass`: a lone surrogate is kept, for those who read the file in the same way.
+        # `surrogatepass`: a lone surrogate is kept for readers that decode the file in the same way.
         content = self._redactor.text(text).encode("utf-8", "surrogatepass")
         path = self._folder / f"{sha256(content).hexdigest()[:24]}{suffix}"
         try:
@@ -103,7 +103,7 @@ class ValueFiles:
         return path
 
     def redact_again(self) -> None:
-        """Rewrite files of values that were left out, where something has become known as a secret since."""
+        """Rewrite the files of shortened values in which something has become known as a secret since."""
         for path, known in self._written.items():
             if known == self._redactor.known:
                 continue
@@ -117,11 +117,11 @@ class ValueFiles:
 
 @attrs.define(eq=False, repr=False)
 class Excerpt:
-    """Makes one excerpt of a value: copies it until a budget of about so many characters is used up.
+    """Makes one excerpt of a value: copies it until about `budget` characters are used up.
 
-    Where something is left out, it says how much, and which file holds the whole: that of a long string, or
-    of the member of the value in which it is. A member under the key `repeated` has none, as it repeats what
-    others hold.
+    Where something is left out, it says how much, and which file holds the whole: the long string, or the
+    member of the value that it is in. A member under the key `repeated` has none, as it repeats what others
+    hold.
     """
 
     _redactor: Redactor
@@ -192,7 +192,7 @@ class Excerpt:
         return copy
 
     def _visible(self, value: Iterable[object]) -> Iterator[object]:
-        """Yield the items of a list that the excerpt's budget allows, and the next one."""
+        """Yield the items of a list that the excerpt's budget allows, and one more."""
         left = self._left
         for item in value:
             yield item
@@ -209,7 +209,7 @@ class Excerpt:
 
 
 def is_larger(value: object, most: int) -> bool:
-    """Return whether an excerpt of a value of so many characters would leave something out; approximate."""
+    """Return whether an excerpt of about `most` characters would leave out some of the value."""
     left, waiting = most, [value]
     while waiting:
         item = waiting.pop()
@@ -229,14 +229,14 @@ def _key(text: str) -> tuple[int, int]:
 
 
 _Place = tuple[str, str, object]
-"""A path inside a value, the type there, and the value; None in place of a container."""
+"""A path inside a value, the type there, and the value (None for a container)."""
 
 
 def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
     """Return the paths in a value, each with its type and an excerpt as a sample, outermost first.
 
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
-    own index: `[0]`, and `[3]` if that is the next one with another shape.
+    own index: `[0]`, and `[3]` if that is the next one with a new shape.
     """
     paths = []
     for path, kind, found in _shape(value, DEEPEST)[1:]:
@@ -248,7 +248,7 @@ def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]
 
 
 def _shape(value: object, depth: int) -> list[_Place]:
-    """Return the paths in a value to take excerpts at, with the types there; the value itself comes first."""
+    """Return the paths in a value to take excerpts at, with the types there; the value itself first."""
     kind = type(value).__name__
     own = None if isinstance(value, dict | list | tuple) else value
     found: list[_Place] = [("", _NAMES.get(kind, kind), own)]

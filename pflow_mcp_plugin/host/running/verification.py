@@ -1,7 +1,7 @@
-"""Recipes: what is recorded of a step to find out later whether it happened, and how that is tried.
+"""Recipes: what is recorded of a step to find out later whether it happened, and how they are tried.
 
-A recipe runs a node that only reads on arguments of the step, and judges what it returns. What it needs is in
-the record, as a run that is resumed has not come to the step yet.
+A recipe runs a read-only node on arguments of the step, and judges what it returns. What it needs is in the
+record, as a resumed run has not reached the step yet.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.run_record import RecordedStep
 
 _LARGEST = 1 << 20
-"""Bytes of a step's arguments that are recorded for its recipe; with more, the user is asked."""
+"""The most bytes of a step's arguments that are recorded for its recipe; with more, the user is asked."""
 
 
 def recorded_recipe(recipe: Recipe, given: Mapping[str, Any], redacted: Callable[[Any], Any]) -> str:
     """Return a step's recipe as JSON text, with the arguments that it needs, for the record of the run.
 
-    It is empty if the step has arguments that cannot be kept: secret, large, or no JSON.
+    It is empty if the step has arguments that cannot be kept: secret, large, or not JSON.
     """
     arguments = {name: it for name, it in given.items() if not is_reserved(name)}
     try:
@@ -47,11 +47,11 @@ def try_recipes(
     options: RunOptions,
     origin: RunOrigin = THE_USER,
 ) -> None:
-    """Find out by their recipes whether open steps happened, and decide about those of which one says it.
+    """Find out by their recipes whether open steps happened, and decide about those that this settles.
 
-    The error of another step says why its recipe does not.
+    The `error` of any other step says why its recipe cannot.
     """
-    # No lock file and no limit of the run is about this node.
+    # Neither the lock file nor the run's limits apply to this node.
     runner = runner.with_options(RunOptions(trust_readonly=options.trust_readonly))
     for step in steps:
         if not step.recipe:
@@ -79,14 +79,14 @@ def _tried(
     from pflow_mcp_plugin.host.workflow.expressions import parsed
 
     if entry.purity != "flow_safe":
-        raise PflowError(f"{recipe.node} is not trusted to only read")
+        raise PflowError(f"{recipe.node} is not trusted to be read-only")
     seen: dict[str, Any] = {"arguments": arguments}
     params = {name: parsed(text).value(seen, seen) for name, text in recipe.params.items()}
     given = {name: it for name, it in params.items() if it is not None}
     outcome = runner.run_node(recipe.node, given, origin=origin).outcome
     happened = parsed(recipe.happened)
     failure = outcome.error
-    # Only an answer of the other side says something, and only to whoever asks for it.
+    # Only an answer of the other side is evidence, and only to a recipe that asks for it.
     if failure is not None and not (failure.ran == "ran" and "error" in happened.positions):
         raise failure
     seen |= {"result": outcome.outputs.get("result"), "error": failure and failure.message}
