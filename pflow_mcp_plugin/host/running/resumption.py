@@ -131,7 +131,7 @@ class EarlierRun:
         now = folder_now()
         if folder and Path(folder).is_dir() and not (now and Path(folder).samefile(now)):
             raise PflowError(
-                f"Run {self.run_id} was started in another folder, and files in its params are relative to it",
+                f"Run {self.run_id} was started in another folder, to which paths in its params are relative",
                 suggestions=(f"Resume it with: pflow resume {self.run_id}", f"Or start in {folder}"),
                 kind="usage",
             )

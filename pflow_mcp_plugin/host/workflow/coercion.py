@@ -22,7 +22,7 @@ from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.storage.json_files import Lossy, distinct, finite_number
 
 _LONGEST_SCALAR = 4_000
-"""Characters of a string, or a number, that is parsed on its own."""
+"""The most characters of a JSON string or number that is parsed on its own."""
 _BLANKS = " \t\n\r"
 """The whitespace that JSON allows around a value; `str.strip` removes more."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
@@ -49,7 +49,7 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
 
 
 def any_json_in(text: str) -> JSON:
-    """Return what a string of JSON is coerced to, be it a number or a string; None if it is no JSON."""
+    """Return the value that a string of JSON is coerced to, scalars included; None if it is not JSON."""
     found = json_in(text)
     if found is not None or len(text) > _LONGEST_SCALAR:
         return found
@@ -61,9 +61,9 @@ def any_json_in(text: str) -> JSON:
 
 
 def lines_of(text: str) -> list[str]:
-    """Coerce a text to the list of its lines, without their ends; an empty last line does not count.
+    """Coerce a text to the list of its lines, without line ends; an empty last line does not count.
 
-    Unlike `str.splitlines`, it takes only what ends the lines of files, and no further separators.
+    Unlike `str.splitlines`, it splits only at the line ends of files, not at further separators.
     """
     found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return found[:-1] if found[-1] == "" else found
@@ -99,13 +99,13 @@ _READER = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_numb
 _LOSSLESS = json.JSONDecoder(
     object_pairs_hook=distinct, parse_float=exact_float, parse_constant=finite_number
 )
-"""Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""
+"""Rejects what is lost in Python values: duplicate keys, and numbers that are not exact as a float."""
 
 
 class TypeMismatch(PortableError, ValueError):
     """A value does not fit the declared type and cannot be coerced to it without loss.
 
-    `expected` is the declared type, or the allowed values; `given` the value's type, the value, shortened,
+    `expected` is the declared type, or the allowed values; `given` is the value's type, the value, shortened,
     and what of it would be lost.
     """
 
@@ -154,7 +154,7 @@ def coerce(value: object, field: Field) -> Any:
     alternatives = [type_name(name) for name in field.types]
     if value is None and "None" in alternatives:
         return None  # even if the choices do not list it
-    if field.choices and "any" not in alternatives:  # else they are those of some calls only
+    if field.choices and "any" not in alternatives:  # else the choices are those of some calls only
         candidates = [value] + [_converted(value, name) for name in alternatives]
         for candidate in candidates:
             # 1 == True in Python, not in JSON.
@@ -179,7 +179,7 @@ def coerce(value: object, field: Field) -> Any:
 def require_within(value: object, field: Field) -> None:
     """Raise `TypeMismatch` if a coerced value is beyond the bounds in the schema of its field.
 
-    Those are `minimum`, `maximum` and a linear `pattern`, whose classes of characters are those of ASCII.
+    Those are `minimum`, `maximum` and a linear `pattern`, whose character classes are ASCII.
     """
     schema: Mapping[str, Any] = field.schema if isinstance(field.schema, Mapping) else {}
     lowest, highest, pattern = map(schema.get, ("minimum", "maximum", "pattern"))
@@ -198,8 +198,8 @@ def require_within(value: object, field: Field) -> None:
 def passed_on(value: object, field: Field) -> Any:
     """Return a value that one node passes on to another, coerced to the type that `field` declares.
 
-    Unlike a value that somebody wrote, a list or an object becomes its JSON where only text fits: that is
-    what it becomes inside other text, too. Raise `TypeMismatch` if it does not fit.
+    Unlike in a value that somebody wrote, a list or an object becomes JSON text where only text fits, as it
+    also does inside other text. Raise `TypeMismatch` if it does not fit.
     """
     try:
         return coerce(value, field)
@@ -209,7 +209,7 @@ def passed_on(value: object, field: Field) -> Any:
             raise
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):  # no JSON: it holds other objects, or itself
+        except (TypeError, ValueError, RecursionError):  # not JSON: it contains other objects, or itself
             pass
         raise
 
@@ -251,7 +251,7 @@ def typed(text: str, field: Field) -> object:
 def _fits(value: object, name: str) -> bool:
     kind = _TYPES.get(name)
     if kind is None:
-        return True  # "any" and unknown names: the node itself decides
+        return True  # "any" and unknown names: the node decides
     # In Python, a bool is an int too.
     if isinstance(value, bool):
         return kind is bool
@@ -275,7 +275,7 @@ def _to_float(value: object) -> object:
     if not isinstance(value, str) or len(value) > 400 or not _NUMBER.fullmatch(value):
         return _MISFIT
     try:
-        # A whole number stays one: it is a number too, and looks as it was written.
+        # A whole number stays an int: it is a number too, and looks as it was written.
         return int(value) if _is_canonical(value) else exact_float(value)
     except ValueError:
         return _MISFIT

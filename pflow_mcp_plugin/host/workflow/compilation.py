@@ -38,10 +38,10 @@ _DOING = "could not compare the workflow with its lock file"
 class PlannedNode:
     """A node of a compiled workflow.
 
-    `mapping` are its names at the root of the shared store, `successors` the next nodes by the `route` of the
+    `mapping` has its names at the root of the shared store, `successors` the next nodes by the `route` of the
     edge: its action, and its condition if any. For `ttl` seconds the result of an earlier run stands in for
-    it; with None it always runs and its results are not kept. `sub` is the plan of the workflow that it runs,
-    if it runs one. `use` is what the check knows of it.
+    it; if that is None, it always runs and its results are not kept. `sub` is the plan of the workflow that
+    it runs, if it runs one. `use` is what the check knows about it.
     """
 
     ref: NodeRef
@@ -70,7 +70,7 @@ class PlannedNode:
         if ttl is None or (caching and caching.never):
             return attrs.evolve(self, ttl=None, sub=self.sub.cached(None) if self.sub else None)
         if not is_cacheable(self.ref.entry):
-            # Of a workflow that is not only read, parts may be.
+            # If a workflow is not read-only, parts of it may be.
             return attrs.evolve(self, sub=self.sub.cached(ttl)) if self.sub else self
         return attrs.evolve(self, ttl=min(ttl, caching.ttl) if caching else ttl)
 
@@ -105,7 +105,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the compiled nodes sure to run, none from a kept result, if all take their default action."""
+        """Yield the nodes that certainly run, not from a kept result, if all take their default action."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -114,10 +114,10 @@ class Compiled:
                     yield from node.sub.certain()
 
     def required(self) -> Iterator[NodeUse]:
-        """Yield the uses of the compiled nodes that surely run, and whose failure no edge handles."""
+        """Yield the uses of the compiled nodes that certainly run, and whose failure no edge handles."""
         certain = {node.ref.id for node in self.certain()}
         for node in self.nodes:
-            # A list of a batch may be empty, or its other items go on.
+            # The list of a batch may be empty, or its other items may go on.
             if node.ref.id in certain and not node.constructs.repeats and "error" not in node.routed:
                 yield node.use
                 if node.sub:
@@ -131,12 +131,12 @@ class Compiled:
     def cached(self, ttl: float | None) -> Compiled:
         """Return this compiled plan with `ttl`, in seconds, at each node that may have one.
 
-        With None, no node has one, whatever is written.
+        With None, no node has one, whatever the workflow says.
         """
         return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
 
-def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
+def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what is asked of the run
     workflow: JSON,
     name: str,
     types: NodeTypes,
@@ -147,11 +147,11 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     locked: bool = False,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Compile a workflow into the plan of a run, after all checks; the error has every problem.
+    """Compile a workflow into the plan of a run, after all checks; the error lists every problem.
 
     Without `inputs` there is no run yet. With `locked`, its nodes must be what the lock files say. `place` is
-    where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
-    `config` if a plugin fails to return its parameters, or the policy on data flows has mistakes.
+    where the workflows that it runs are looked up, by default among the saved ones of the host. The error is
+    of kind `config` if a plugin fails to return its parameters, or the policy on data flows is invalid.
     """
     given = None if inputs is None else frozenset(inputs)
     place = place or WorkflowPlace(library=host)
@@ -192,9 +192,9 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return why a policy forbids that a checked workflow is compiled: errors about its data flows."""
+    """Return why a policy forbids compiling a checked workflow: errors about its data flows."""
     policy = read_policy(config)
-    if policy is None:  # as most users have none, the search is loaded late
+    if policy is None:  # most users have none, so the search is loaded late
         return ()
     from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -265,7 +265,7 @@ def check_lock(
             if not isinstance(error, PluginFailed):
                 message = f"Plugin {plugin.label} {_DOING}: {message}"
             found.append(problem_of(error, message=message, kind="validation", source=plugin.name))
-            if len(error.problems) > 1:  # a single one is part of the message
+            if len(error.problems) > 1:  # a single one is in the message already
                 found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found
     owners = {node.entry.node: types.plugin_of(node.entry.node) for node in nodes}

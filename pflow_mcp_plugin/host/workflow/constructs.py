@@ -7,10 +7,10 @@
     "verify": {"node": "find", "params": {"id": "arguments.id"}, "happened": "result != null"}
     "keep": false
 
-`Constructs` says what they read, which names their node sees, what they make of its outputs, what is wrong
-with them, and how they are drawn. The reader, the checks, the data flows, the drawings and the export ask it
-and need not know which there are. A new one takes a field of `Constructs`, what it answers in the methods
-there, its place in `workflow.schema.json`, and what `running.steps` does with it.
+`Constructs` says what they read, which names their node sees, how they change its outputs, what is wrong with
+them, and how they are drawn. The reader, the checks, the data flows, the drawings and the export ask it and
+need not know which there are. A new one needs a field of `Constructs`, its answers in the methods there, its
+place in `workflow.schema.json`, and its effect in the room `running`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pflow_mcp_plugin.schemas.schema_document import placed_at
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_ITEMS = 1_000
-"""How many items of a batch are looked at before it runs."""
+"""The most items of a batch that are looked at before it runs."""
 IF_SKIPPED = 'Give this node a "when" too, or provide a value for that case with a transform'
 """The next step for a node that needs a value of a skipped one."""
 ITEMS = Field(key="items", type="list")
@@ -43,12 +43,12 @@ MOST_RETRIES = 100
 LONGEST_WAIT = 3_600
 """Seconds of the longest wait between two attempts."""
 LONGEST_TTL = 31_536_000
-"""Seconds, a year: older results are never used."""
+"""Seconds in a year: older results are never used."""
 _NAME = re.compile(r"(?!__)[^\W\d][\w-]*")
 
 Path = tuple[str | int, ...]
 Declared = Callable[[TemplateReference], Field | None]
-"""Returns the declaration of what a template names, None if it is unknown."""
+"""Returns the declaration of the value that a template names, None if it is unknown."""
 Known = Callable[[JSON], object]
 """Returns a value with its templates filled in, as far as it is known before a run."""
 
@@ -57,8 +57,8 @@ Known = Callable[[JSON], object]
 class ExpressionPlace:
     """Where a construct such as `when` has an expression; also in a node's parameter or an edge's condition.
 
-    Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
-    false. With `on_data`, names in it are looked up in the parameter `data` of its node.
+    In a `transform`, `output` is the output that its value becomes. The value of a condition counts only as
+    true or false. With `on_data`, names in it are looked up in the parameter `data` of its node.
     """
 
     text: str
@@ -81,9 +81,9 @@ class TemplatePlace:
 
 @attrs.frozen(kw_only=True)
 class KnownRun:
-    """A run that a node's constructs are known to make, such as for one item; `values` are what only it sees.
+    """A run that a node's constructs are known to make, such as for one item; only it sees `values`.
 
-    `words` says which run it is; a `lenient` one may fail without harm to the others.
+    `words` says which run it is; a `lenient` one may fail without affecting the others.
     """
 
     values: Mapping[str, object]
@@ -104,8 +104,8 @@ def condition_at(value: object, path: str, findings: Findings) -> ExpressionPlac
 class Retry:
     """The construct `retry` of a node: how often and after how many seconds a failure is retried.
 
-    Only what is safe to repeat is, see `running.attempts`. `max` attempts may follow the first one, the wait
-    grows by the factor `backoff`, and `path` is where `max` is set.
+    Only what is safe to repeat is retried, see `running.attempts`. `max` attempts may follow the first one,
+    the wait grows by the factor `backoff`, and `path` is where `max` is set.
     """
 
     max: int = attrs.field(default=0, converter=int)
@@ -131,9 +131,9 @@ class Retry:
 class Batch:
     """The construct `batch` of a node, which runs once for each item of a list.
 
-    `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
-    `fail_fast` the first failed item ends the batch; else the rest go on, and with `must_succeed` the node
-    fails after them. `retry` is for each item.
+    `items` is the list, or a template of one. `name` is the item's name in templates of the node. With
+    `fail_fast` the first failed item ends the batch; otherwise the rest go on, and with `must_succeed` the
+    node fails after them. `retry` applies to each item.
     """
 
     items: JSON
@@ -149,7 +149,8 @@ class Batch:
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:
         """Read the construct `batch`; None if there is none.
 
-        An invalid one still returns a batch, so that references to its outputs are not reported too.
+        If it is invalid, a batch is returned all the same, so that references to its outputs are not reported
+        too.
         """
         if value is None:
             return None
@@ -173,7 +174,7 @@ class Batch:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the construct `batch` lets the run go on without the items that failed."""
+        """Whether the construct `batch` lets the run go on without the failed items."""
         return not (self.fail_fast or self.must_succeed)
 
     def count(self, known: Known) -> int | None:
@@ -239,7 +240,7 @@ def _keep(value: object, path: str, findings: Findings) -> bool:
 
 
 def is_cacheable(entry: Entry) -> bool:
-    """Return whether a node may have the construct `cache`: its entry has to allow that."""
+    """Return whether a node may have the construct `cache`: its entry must allow that."""
     return entry.purity == "flow_safe" and entry.cacheable
 
 
@@ -247,8 +248,8 @@ def is_cacheable(entry: Entry) -> bool:
 class Constructs:
     """The constructs of a node: `when`, `batch`, `retry`, `cache`, `verify` and `keep`.
 
-    `path` is the JSON path of the node. `verify` says how to find out whether it did what it was to do, when
-    nobody knows. Without `keep`, the record of a run does not keep what the node returns.
+    `path` is the JSON path of the node. `verify` says how to find out whether it did its work, when nobody
+    knows. Without `keep`, the record of a run does not keep what the node returns.
     """
 
     path: str = ""
@@ -287,7 +288,7 @@ class Constructs:
 
     @property
     def repeated_outputs(self) -> frozenset[str]:
-        """The outputs of a construct, such as a batch's `items`, that only say again what others say."""
+        """The outputs of a construct, such as a batch's `items`, that only repeat others."""
         return frozenset({"items"} if self.batch else ())  # has each result again, with its item
 
     @property
@@ -341,9 +342,9 @@ class Constructs:
         return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> list[Path]:
-        """Return which paths into a single run's outputs are read by one into what `batch` makes of them.
+        """Return which paths into a single run's outputs a path into the outputs of the whole `batch` reads.
 
-        Of a batch, `results[0].title` reads `title` of an item.
+        In a batch, `results[0].title` reads `title` of an item.
         """
         if self.batch is None:
             return [path]
@@ -363,7 +364,7 @@ class Constructs:
             yield KnownRun(values={batch.name: item}, words=words, lenient=batch.goes_on)
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
-        """Report which constructs do not fit the entry of the node, which messages call `user`."""
+        """Report which constructs do not fit the entry of the node, called `user` in messages."""
         if self.batch:
             self.batch.retry.check(user, entry, findings, "Remove it")
         if self.retry:
@@ -372,11 +373,11 @@ class Constructs:
         if self.cache:
             self.cache.check(user, entry, findings)
         if not self.keep and entry.node.partition(":")[0] == "workflow":
-            message = f"{user} returns what its steps return, which are kept"
+            message = f"{user} returns the results of its steps, which are kept"
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return what the constructs make of a node, in words: `if n > 3`, or `for each of 5 items`."""
+        """Return in words what the constructs do with a node: `if n > 3`, or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:
@@ -392,7 +393,7 @@ class Constructs:
 
 
 CONSTRUCT_KEYS = tuple(key for key in attrs.fields_dict(Constructs) if key != "path")
-"""The keys of a node under which its constructs stand."""
+"""The keys of a node that hold its constructs."""
 
 
 @attrs.frozen
@@ -406,9 +407,9 @@ class Rule:
 def valid_members(
     value: object, rules: Mapping[str, Rule], path: str, findings: Findings, needed: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the members of a construct that keep the rules; report the others, and any `needed` that lack.
+    """Return the members of a construct that follow the rules; report the others, and missing `needed` ones.
 
-    Each of these has the next step of its finding.
+    `needed` has the next step for each of its findings.
     """
     if not isinstance(value, dict):
         members = ", ".join(f'"{key}": ...' for key in needed)
@@ -419,7 +420,7 @@ def valid_members(
             findings.error(path, f"{key} is missing", step)
     kept = {}
     for key, member in value.items():
-        if member is None:  # null counts as absent, as everywhere in a workflow
+        if member is None:  # null counts as absent, as it does everywhere in a workflow
             continue
         rule = rules.get(key)
         if rule is None:

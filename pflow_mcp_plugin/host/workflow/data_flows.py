@@ -1,6 +1,6 @@
 """Finds data flows through a checked workflow, such as from a web page to a node that sends messages.
 
-How data moves follows what a run does, and where a run may do several things all of them are assumed: every
+Data is taken to move as in a run, and where a run may do several things, all of them are assumed: every
 node that may have run before another may have written what that one reads, and every output of a node may
 contain what the node was given.
 """
@@ -32,15 +32,15 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
 )
 
 WHOLE = "*"
-"""Stands for a key where data moves as a whole, or under a key that is known only when it runs."""
+"""Stands for the key where data moves as a whole, or under a key known only at run time."""
 _OUTPUTS = "outputs"
-"""Stands for the parameter that takes what moves out of a workflow."""
+"""Stands for the parameter that takes the data that leaves a workflow."""
 MOST_FLOWS = 100
-"""The data flows that are listed; nobody reads more, and each takes a search."""
+"""The most data flows that are listed; nobody reads more, and each takes a search."""
 MOST_STEPS = 10_000
-"""The nodes in all paths together after which no further data flow is listed."""
+"""After this many nodes, in all paths together, no further data flow is listed."""
 _ENDS = 8
-"""The nodes that are shown at each end of a long path."""
+"""The number of nodes shown at each end of a long path."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Read:
     """A place where a data flow enters a node: the parameter that takes it, and the path that it reads.
 
     `root` is a key at the root of the shared store or, if it `may_be_node`, a node's id. `key` is the name
-    after that, empty if the whole is read.
+    after that, empty if the root is read as a whole.
     """
 
     param: str
@@ -87,7 +87,7 @@ def _moving(
     writes = set(root_names(document, spec.id, entry).values())
     if not document.namespaced:  # every node may fail
         writes.add(document.mapping(spec.id).outputs.get("error", "error"))
-    # Strangers do not keep to a schema.
+    # Outsiders do not keep to a schema.
     writes_undeclared = entry is None or (
         not spec.constructs.repeats
         and (entry.interface.open_outputs is not False or "untrusted_output" in entry.effects)
@@ -110,7 +110,7 @@ def _reads(
     """Yield where data flows into a node; `careful` if it may read from the store what its params contain."""
     for place in spec.constructs.templates:
         yield from (_read(place.name, reference.path) for reference in named(place.value))
-    # What only the node sees hides what has the same name, and comes from its constructs.
+    # Names that only the node sees hide others of the same name, and come from its constructs.
     own = spec.constructs.names
     given = [
         _read(str(key), reference.path)
@@ -133,13 +133,13 @@ def _reads(
                 yield _read(key, path)
     for key in natural:
         if key in open_keys and key not in mapped and key not in own:
-            # A parameter that is hidden has no name to show.
+            # A hidden parameter has no name to show.
             param = key if entry and key in entry.interface.inputs else WHOLE
             yield Read(param, key, may_be_node=False)
             if not spec.constructs.repeats:
-                yield Read(param, spec.id, param)  # what it wrote itself when it last ran, in a loop
+                yield Read(param, spec.id, param)  # in a loop: what it wrote itself when it last ran
     if careful and not spec.constructs.repeats:
-        yield Read(WHOLE, spec.id)  # the same
+        yield Read(WHOLE, spec.id)  # likewise
 
 
 def _read(param: str, path: Path) -> Read:
@@ -169,7 +169,7 @@ class _Level:
 
     def __init__(self, checked: Checked, given: Iterable[str], first: int, place: str) -> None:
         document = checked.document
-        # Of two nodes with the same id the first counts.
+        # If two nodes have the same id, the first counts.
         specs = {node.id: node for node in reversed(document.nodes)}
         self.ids = tuple(checked.graph.positions)
         self.nodes = [_moving(document, specs[node_id], checked.entries, place) for node_id in self.ids]
@@ -209,7 +209,7 @@ class _Level:
                 return read.key or WHOLE, read.param
             if read.root in keys:
                 return read.root, read.param
-        # A key that is not declared, or a node that does not say what it reads.
+        # An undeclared key, or a node that does not say what it reads.
         shown = next((read for read in reads if read.param != WHOLE), None)
         return (shown.root, shown.param) if shown else (min(keys, default=WHOLE), WHOLE)
 
@@ -218,8 +218,8 @@ class DataMovement:
     """How data flows from node to node, through a workflow and those that it runs.
 
     Nodes are numbered in order, and the inputs of a run count as a node after the last. A node that runs a
-    workflow stands for what moves into that one. What moves out of it is a node of its own after those
-    inside, with the same id.
+    workflow stands for the data that moves into that workflow. The data that moves out of it is a node of its
+    own after those inside, with the same id.
 
     Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
     """
@@ -235,7 +235,7 @@ class DataMovement:
         self.ids.append(INPUTS)
 
     def _add(self, checked: Checked, given: Iterable[str], above: str, place: str) -> _Level:
-        """Add the nodes of a workflow, and of those that it runs, to those that data flows through.
+        """Add the nodes of a workflow, and of the workflows that it runs, to those that data flows through.
 
         `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
         nodes get, empty for their own.
@@ -257,7 +257,7 @@ class DataMovement:
         return level
 
     def readers(self, place: int) -> int:
-        """Return the nodes that data may flow to from a node, or from the inputs, in one step."""
+        """Return the nodes to which data may flow from a node, or from the inputs, in one step."""
         if place == len(self.nodes):
             return self._top.readers(len(self._top.nodes))
         level, number = self._levels[place], place - self._levels[place].first
@@ -302,7 +302,7 @@ def _leaving(document: WorkflowDocument, inner: _Level, outer: _Level, node: Mov
 class PathNode:
     """A node that data moves through on its way, or `inputs`, which have no type.
 
-    `param` takes the data, except at the first; by `key` the data moves on, except at the last.
+    `param` takes the data, except at the first node; the data moves on by `key`, except at the last.
     """
 
     node: str
@@ -313,7 +313,7 @@ class PathNode:
 
 @attrs.frozen(kw_only=True)
 class DataFlow:
-    """A data flow that was found in a workflow: a shortest way from one node to another.
+    """A data flow found in a workflow: a shortest way from one node to another.
 
     `effects` are those of its first and its last node, and `place` is the JSON path of the last. `rule` is
     the rule of the policy that denies it, such as `flows.deny[0]`, or empty.
@@ -336,7 +336,8 @@ class DataFlow:
         return {**data, "denied_by": self.rule} if self.rule else data
 
     def __str__(self) -> str:
-        # At both ends its effects say what makes the flow dangerous, between them what takes the data.
+        # At both ends a node's effects say what makes the flow dangerous; in between, its param takes the
+        # data.
         ends = [", ".join(effect.replace("_", " ") for effect in effects) for effects in self.effects]
         abouts = [ends[0], *(step.param for step in self.path[1:-1]), ends[1]]
         joined = []
@@ -352,7 +353,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """How data was found to flow through a workflow, one way for each pair of ends; `more` if not all."""
+    """The data flows found in a workflow, one for each pair of ends; `more` if they are not all."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False
@@ -380,9 +381,9 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Find how data moves through a checked workflow, from node to node, in ways that are denied.
+    """Find the denied ways in which data moves through a checked workflow, from node to node.
 
-    With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
+    With `every`, also find those that no rule is about, from untrusted outputs to nodes that are destructive
     or send data. `given` names the inputs of a run.
     """
     search = FlowSearch(DataMovement(checked, given), policy)
@@ -397,8 +398,8 @@ class FlowSearch:
     """The search for how data moves through a workflow, breadth first from each node where it may begin.
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
-    limit on what is found, that makes the search proportional to the size of the workflow. `denied` has, for
-    the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
+    limit on the flows found, this keeps the search proportional to the size of the workflow. `denied` has,
+    for the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
     same for flows from untrusted outputs to harmful nodes that no rule is about. `steps` counts the nodes
     looked at.
     """
@@ -467,7 +468,7 @@ class FlowSearch:
                 yield path[::-1]
             layer = following
         if not reached:
-            # It may itself be an end that others lead to.
+            # The beginning may itself be an end that others lead to.
             self._dead[ends] = seen | 1 << begin & ~ends
 
     def _flow(self, places: list[int]) -> DataFlow:
@@ -476,7 +477,7 @@ class FlowSearch:
         nodes = self._movement.nodes
         begin = nodes[places[0]] if places[0] < len(nodes) else None
         end = nodes[places[-1]]
-        ends = self.denied.get(places[0], 0)  # without those that another rule allows
+        ends = self.denied.get(places[0], 0)  # except those that another rule allows
         denying = (
             rule.path
             for rule in self._policy.deny

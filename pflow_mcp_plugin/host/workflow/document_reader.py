@@ -47,25 +47,25 @@ NODE_KEYS = frozenset({"id", "type", "params", "purpose", "version", EXTRA, *CON
 EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
 BOUNDS: Mapping[str, type] = {"enum": list, "minimum": float, "maximum": float, "pattern": str}
-"""What bounds the values of an input, and what each is."""
+"""The bounds on the values of an input, and the type of each bound."""
 _NUMBERS = frozenset({"int", "float"})
 _BOUNDED: Mapping[str, frozenset[str]] = {
     "minimum": _NUMBERS,
     "maximum": _NUMBERS,
     "pattern": frozenset({"str"}),
 }
-"""The types that each applies to."""
+"""The types that each bound applies to."""
 INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret", *BOUNDS})
 _TYPES = ("any", *FRIENDLY_NAMES.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
 _LONGEST_PATTERN = 200
 MOST_NODES = 10_000
-"""The nodes that a workflow may have."""
+"""The most nodes that a workflow may have."""
 MOST_EDGES = 50_000
-"""The edges that a workflow may have."""
+"""The most edges that a workflow may have."""
 _CLOSE = 0.75
-"""The similarity to a known key from which the reader takes a node's key for a misspelling."""
+"""From this similarity to a known key on, a node's key counts as misspelled."""
 _WORDS: Mapping[type, tuple[str, str]] = {
     dict: ("an object", "Write {...}"),
     list: ("a list", "Write [...]"),
@@ -115,7 +115,7 @@ def _why_not_linear(pattern: str) -> str:
 
 
 def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
-    """Return why the reader refuses a value in an input's `enum`, after those `before`; else empty."""
+    """Return why the reader refuses a value in an input's `enum`, after others `before`; else empty."""
     if isinstance(choice, list | dict):
         return "must be a single value"
     try:
@@ -151,7 +151,7 @@ class _Reader:
 
     def check_keys(self, workflow: JSONObject) -> None:
         for key in workflow:
-            # JSON has no such key, but a workflow may also be a Python object.
+            # JSON has string keys only, but a workflow may also be a Python object.
             if not isinstance(key, str):
                 self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
             elif key not in _KEYS:
@@ -165,7 +165,7 @@ class _Reader:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_spelling(self, node: JSONObject, path: str) -> None:
-        """Warn where the document misspells a node's key; others, such as `types`, are the user's own."""
+        """Warn where the document misspells a node's key; any other, such as `types`, is the user's own."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
             hint = did_you_mean(str(key), known, cutoff=_CLOSE)
@@ -175,9 +175,9 @@ class _Reader:
     def check_version(self, workflow: JSONObject) -> None:
         version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
         major = version.partition(".")[0]
-        # Cut to nine digits, as `int` refuses thousands of them.
+        # Cut to nine digits, as `int` refuses thousands of digits.
         if not (major.isdecimal() and int(major[:9]) <= int(IR_VERSION.partition(".")[0])):
-            message = f"ir_version {version} is not supported, {IR_VERSION} is"
+            message = f"ir_version {version} is not supported; {IR_VERSION} is"
             self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")
 
     def permissive(self, workflow: JSONObject) -> bool:
@@ -191,7 +191,7 @@ class _Reader:
     def each(
         self, workflow: JSONObject, key: str, most: int, read: Callable[[int, JSON], T | None]
     ) -> tuple[T, ...]:
-        """Read each item of a list in the document, none if it is longer than allowed; report that."""
+        """Read each item of a list in the document, none if the list is longer than allowed; report that."""
         items: list[JSON] = self.get(workflow, key, list, "$", [])
         if len(items) > most:
             message = f"The workflow has {len(items):,} {key}, more than the {most:,} allowed"
@@ -206,7 +206,7 @@ class _Reader:
             return None
         self.check_spelling(item, path)
         named = self.name_at(item, "id", path)
-        # Without an id, the normal form had none to use as the type: one problem is enough.
+        # Without an id, the normal form had no id to use as the type: one problem is enough.
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
         constructs = Constructs.read(item, path, self.findings)
@@ -218,7 +218,7 @@ class _Reader:
         if not isinstance(runs, str | dict):
             runs = None
         else:
-            # The templates in the workflow that it runs are not its own.
+            # The templates in a workflow that it runs are not its own.
             params = {key: value for key, value in params.items() if key != WORKFLOW_NODE}
             typed = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
         return NodeSpec(
@@ -313,7 +313,7 @@ class _Reader:
         return spec
 
     def check_bounds(self, bounds: dict[str, Any], kind: str, path: str) -> None:
-        """Report the bounds of an input that the document gets wrong, and leave them out."""
+        """Report the wrong bounds of an input in the document, and leave them out."""
 
         def refuse(word: str, message: str, step: str) -> None:
             self.findings.error(f"{path}.{word}", message, step)

@@ -1,4 +1,4 @@
-"""Problems found in a workflow, the errors that reject it, and the words of such messages."""
+"""Problems found in a workflow, the errors that reject it, and the wording of both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pflow_mcp_plugin.contract.problems import described, refused
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
-"""Characters of a value that a message shows."""
+"""The most characters of a value that a message shows."""
 
 
 MOST_PROBLEMS = 10_000
-"""The findings after which a check stops: nobody reads more, and each takes time and memory."""
+"""A check stops after this many findings: nobody reads more, and each takes time and memory."""
 
 
 TYPE_WORDS: Mapping[str, str] = {
@@ -38,7 +38,7 @@ class TooManyProblems(PflowError):
 
 
 class Findings:
-    """Collects the findings of a workflow's check, so that it reports all of them.
+    """Collects the findings of a workflow's check, so that all of them are reported.
 
     Each method raises `TooManyProblems` if there are `MOST_PROBLEMS` already.
     """
@@ -66,7 +66,7 @@ def at(path: str, key: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the words with which a finding names the type of a value, such as `a string` or `a list`."""
+    """Return the words for the type of a value in a finding, such as `a string` or `a list`."""
     kind = NAMES_OF_PYTHON.get(type(value))
     return TYPE_WORDS[kind] if kind else f"a {type(value).__name__}"
 
@@ -94,12 +94,12 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Raise the error that rejects a workflow which nobody wrote without the places of its problems."""
+    """Remove the places of problems from the error that rejects a workflow that nobody wrote."""
     try:
         yield
     except PflowError as error:
         if error.problems:
-            # A place stays if it is in a workflow that somebody did write.
+            # A place in a workflow that somebody did write is kept.
             unplaced = (
                 it if it.source or ".params.workflow" in it.path else attrs.evolve(it, path="")
                 for it in error.problems

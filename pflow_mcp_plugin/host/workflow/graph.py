@@ -16,12 +16,12 @@ from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _CLOSE = 0.75
-"""The similarity to a known action from which an edge's action counts as misspelt."""
+"""From this similarity to a known action on, an edge's action counts as misspelt."""
 
 
 @attrs.frozen(eq=False, repr=False)
 class NodeSet(AbstractSet[str]):
-    """Some nodes of a graph, as the bits of an integer: a set for each of thousands of nodes is cheap.
+    """A set of a graph's nodes, as the bits of an integer: even one for each of thousands of nodes is cheap.
 
     Bit n is set if the node at place n, by `positions`, is in the set.
     """
@@ -74,7 +74,7 @@ class Graph:
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:
             if edge.source in successors and edge.target in successors:
-                # Of two equal edges the first counts; the route check reports the second.
+                # If two edges are equal, the first counts; the route check reports the second.
                 successors[edge.source].setdefault(edge.route, edge.target)
         start = document.start or next(iter(successors), "")
         return cls(start=start if start in successors else "", successors=successors)
@@ -91,11 +91,11 @@ class Graph:
         return NodeSet(self.positions, bits_of(self.positions[node_id] for node_id in node_ids))
 
     def before(self, node_id: str) -> NodeSet:
-        """Return the nodes that lead to `node_id` in the graph; in a loop, itself among them."""
+        """Return the nodes that lead to `node_id` in the graph; in a loop, including itself."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
     def after(self, node_id: str) -> NodeSet:
-        """Return the nodes that `node_id` leads to in the graph; in a loop, itself among them."""
+        """Return the nodes that `node_id` leads to in the graph; in a loop, including itself."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
     def default_loops(self) -> list[tuple[str, ...]]:
@@ -107,7 +107,7 @@ class Graph:
         trapped = set(self._order) - _spread(ends, self._sources)
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
-        for node_id in sorted(trapped):  # a set has no order of its own to report them in
+        for node_id in sorted(trapped):  # sorted, as a set has no order of its own
             walked = self._walk(node_id, known)
             following = self.successors[walked[-1]].get("default") if walked else None
             if following in walked:
@@ -172,7 +172,7 @@ class Graph:
 
     @cached_property
     def _loops(self) -> list[set[str]]:
-        """The nodes in the graph's topological order, those that lead to each other as one set (Kosaraju)."""
+        """The nodes in topological order; those that lead to each other are one set (Kosaraju)."""
         joined: list[set[str]] = []
         placed: set[str] = set()
         for node_id in self._order:
@@ -245,7 +245,7 @@ class RouteCheck:
                 message = f"Node {node.id} is never reached from {self.graph.start}"
                 self.findings.warning(node.path, message, "Add an edge to it, or remove it")
         for loop in self.graph.default_loops():
-            # A node may end the flow by an action of its own that no edge takes. The default action has an
+            # A node may end the flow with an action that no edge takes. In a loop, the default action has an
             # edge in a loop, and a failure that no edge takes fails the run.
             may_end = any(
                 entry is None
@@ -289,7 +289,7 @@ class RouteCheck:
         if declared or hint:
             message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"
             step = hint or f"It takes {listing(entry.interface.actions)}"
-            # One that declares none may yet return it.
+            # A node that declares no actions may still return it.
             report = self.findings.error if declared else self.findings.warning
             report(f"{edge.path}.action", message, step)
 

@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _FIELD = re.compile(r"""\s*[-*+]\s+(?:[\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s|$)""")
 _CODE = re.compile(r"\s*(```|~~~)")
 _SCALAR = re.compile(r"(^|\s)[|>][-+0-9]*\s*(#.*)?$")
-"""The end of the line before a text of several lines in YAML."""
+"""How the line before a text of several lines ends in YAML."""
 _BULLET = re.compile(r"(\s*)[-*+](?:\s|$)")
 _CLOSE = 0.75
 _DATA = frozenset({"json", "yaml", "yml"})
@@ -35,13 +35,13 @@ _LANGUAGES = _DATA | {
     *("bash", "css", "csv", "html", "javascript", "js", "markdown", "md", "py", "python", "sh", "shell"),
     *("sql", "text", "toml", "ts", "txt", "typescript", "xml", "zsh"),
 }
-"""What stands alone in an info string without being the name of a field."""
+"""Words that may be alone in an info string without naming a field."""
 _TEXTS = frozenset({"code", "command", "content", "input", "message", "prompt", "stdin", "system"})
-"""Fields that are text, also in a block of data."""
+"""Fields that are text, even in a block of data."""
 
 
 class PlacedFindings(Findings):
-    """Collects findings that stand at a line and column of Markdown, and not at the path of a value."""
+    """Collects findings at a line and column of Markdown, instead of at the path of a value."""
 
     def found(
         self, place: Place, message: str, step: str = "", severity: Literal["error", "warning"] = "error"
@@ -53,7 +53,7 @@ class PlacedFindings(Findings):
 
 @attrs.define(kw_only=True)
 class MarkdownEntry:
-    """What stands in a section of Markdown under a `###` heading; `places` has those of its fields, by path.
+    """An entry of a section, under its `###` heading; `places` has the places of its fields, by path.
 
     It is not whole if a field of it could not be read.
     """
@@ -66,13 +66,13 @@ class MarkdownEntry:
     is_whole: bool = True
 
     def place_of(self, key: str) -> Place:
-        """Return where a field of the section's entry stands, or its `###` heading if there is none."""
+        """Return the place of the entry's field, or of its `###` heading if it does not have the field."""
         return self.places.get(at("$", key), self.place)
 
 
 @attrs.define(kw_only=True)
 class MarkdownParts:
-    """The parts of a Markdown file: `sections` has the place and the entries of each section there is."""
+    """The parts of a Markdown file: `sections` has the place and the entries of each section."""
 
     title: str = ""
     prose: list[str] = attrs.field(factory=list)
@@ -100,7 +100,7 @@ class _Reader:
         self._lines = lines
         self._origin = origin
         self._findings = findings
-        self._section: str | None = None  # empty in one that is not known
+        self._section: str | None = None  # empty in an unknown section
         self._entry: MarkdownEntry | None = None
 
     def read(self, tokens: Sequence[Token]) -> None:
@@ -115,7 +115,7 @@ class _Reader:
             elif "<!--" in rest:
                 self._findings.found((first + 1, 1), "The comment does not end", "Write --> after it")
             elif not rest.strip() and all(part.lstrip().startswith("<!--") for part in closed):
-                continue  # there is nothing but comments
+                continue  # there are only comments
             elif token.type != "hr":
                 raw = "\n".join(self._lines[first:end]).strip("\n")
                 if self._entry:
@@ -160,7 +160,7 @@ class _Reader:
             self._findings.found(place, message, hint, "warning")
 
     def _stray(self, token: Token, raw: str) -> None:
-        """Report what stands in a Markdown section before its first entry."""
+        """Report text in a Markdown section before its first entry."""
         place = _start(token)
         section = (self._section or "").capitalize()
         if token.type == "fence" or _FIELD.match(raw):
@@ -204,7 +204,7 @@ class _Reader:
             return
         value = read.value[0] if isinstance(read.value, list) and len(read.value) == 1 else None
         if not isinstance(value, Mapping):
-            message = f"{cut(lines[0].strip())} is no field"
+            message = f"{cut(lines[0].strip())} is not a field"
             self._findings.found((first + 1, 1), message, "Write - key: value")
             return
         keys = {at("$[0]", key): key for key in value}

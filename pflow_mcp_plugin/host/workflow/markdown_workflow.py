@@ -1,4 +1,4 @@
-"""Workflows in Markdown, as pflow-cli has them, become documents; what has no equivalent is reported.
+"""Converts pflow-cli's Markdown workflows to documents; what has no equivalent is reported.
 
 A finding of the conversion has the line and column in the Markdown; one of a later check of the document gets
 them from `Converted.places`.
@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE
 from pflow_mcp_plugin.host.workflow.workflow_text import Place
 
 MOST_MARKDOWN = 1 << 19
-"""Characters of a workflow in Markdown, whose parser takes seconds for as many."""
+"""The most characters of a workflow in Markdown; the parser takes seconds for that many."""
 _KEY = re.compile(r"""\$(?:\.[\w-]+|\["[^"]*"\])""")
 _REFERENCE = re.compile(
     r"(?<!\$)(\$\{\s*)([\w-]+)((?:\.(?:results|items)\[-?\d+\](?:\.result)?)?)(\.[\w-]+)?"
@@ -41,7 +41,7 @@ _MARKDOWN = (".pflow.md", ".md", ".markdown")
 class _NodeType:
     """What a node type of pflow-cli's Markdown is called here, and its params and outputs that differ.
 
-    The `unneeded` params say what is so here in any case. A param inside another one has a dot in its name.
+    The `unneeded` params say what is always the case here. A param inside another one has a dot in its name.
     """
 
     name: str
@@ -69,7 +69,7 @@ _TYPES = {
     "move-file": _NodeType(name="move-file", params=_ENDS),
     "workflow": _NodeType(name=WORKFLOW_NODE, params={"workflow_ref": WORKFLOW_NODE}),
 }
-"""The node types that differ; any other is called the same here and there."""
+"""The node types that differ; all others have the same name here and there."""
 _MISSING = {
     "claude-code": "Ask a model with llm, or run the program with shell: command: claude -p ...",
 }
@@ -78,9 +78,9 @@ _MISSING = {
 
 @attrs.frozen(kw_only=True)
 class Converted:
-    """The document that a workflow in Markdown was converted to, and where in the Markdown its parts stand.
+    """The document that a workflow in Markdown was converted to, and where in the Markdown its parts are.
 
-    `problems` are what has no equivalent, or is malformed.
+    `problems` are about what has no equivalent or is malformed.
     """
 
     workflow: dict[str, JSON]
@@ -108,7 +108,7 @@ class _Conversion:
     def __init__(self, findings: PlacedFindings) -> None:
         self.places: dict[str, Place] = {"$": (1, 1)}
         self._findings = findings
-        # By the id of a step: theirs to ours for its outputs.
+        # By the id of a step: their names of its outputs to ours.
         self._outputs: dict[str, Mapping[str, str]] = {}
         # Names that steps gave to the outputs of workflows, each with what it stands for here.
         self._names: dict[str, str] = {}
@@ -240,7 +240,7 @@ class _Conversion:
         return mapped if isinstance(mapped, Mapping) else {}
 
     def _workflow_name(self, entry: MarkdownEntry, name: JSON) -> JSON:
-        """Return what names the workflow of a Markdown step: the converted file for one in Markdown."""
+        """Return the name of a Markdown step's workflow: for one in Markdown, the converted file."""
         suffix = next((it for it in _MARKDOWN if isinstance(name, str) and name.endswith(it)), "")
         if not suffix or not isinstance(name, str):
             return name
@@ -251,7 +251,7 @@ class _Conversion:
         return ours
 
     def _keep_places(self, entry: MarkdownEntry, targets: Mapping[str, str], path: str) -> None:
-        """Note where in the Markdown an entry's fields stand, by the target that each was converted to."""
+        """Note where in the Markdown an entry's fields are, by the target that each was converted to."""
         for where, place in entry.places.items():
             key = _KEY.match(where)
             if key:
@@ -263,7 +263,7 @@ class _Conversion:
         return renamed
 
     def _ours(self, match: re.Match[str]) -> str:
-        """Return a template of the Markdown workflow with what it names called as here."""
+        """Return a template of the Markdown workflow with our names in it."""
         begin, root, item, output = match.groups()
         if root in self._names:
             return f"{begin}{self._names[root]}{item}{output or ''}"

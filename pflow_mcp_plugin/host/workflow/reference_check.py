@@ -1,4 +1,4 @@
-"""The scope of each place of a workflow, and the check that templates and expressions name values in it."""
+"""The scope of each place in a workflow, and the check that templates and expressions name values in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 _SLIP = 0.85
-"""The similarity from which a reference counts as a misspelt declared name where others may exist too."""
+"""From this similarity on, a reference counts as a misspelt declared name where others may exist too."""
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
@@ -81,7 +81,7 @@ class Scopes:
         entries: Mapping[str, Entry | None],
         names: frozenset[str],
     ) -> None:
-        # By id, as later nodes see them.
+        # By id, as later nodes see the entries.
         self.entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
         self.given = {name: Field(key=name) for name in names}
         self.given |= {name: spec.field for name, spec in document.inputs.items()}
@@ -91,8 +91,8 @@ class Scopes:
             for key, name in root_names(document, node_id, entry).items():
                 found = output_field(entry, key) if entry else None
                 self.writers.setdefault(name, {})[place] = found or Field(key=key)
-        # With namespacing, a node writes to the root only what is mapped there, which is known. Without, one
-        # of unknown type may write anything, others more than they declare, and some do not say.
+        # With namespacing, a node writes to the root only what is mapped there, which is known. Without, a
+        # node of unknown type may write anything, others more than they declare, and some do not say.
         exposed = () if document.namespaced else tuple(enumerate(self.entries.values()))
         says = [(place, entry.interface.open_outputs) for place, entry in exposed if entry]
         self.uncertain = bits_of(place for place, entry in exposed if entry is None)
@@ -134,7 +134,7 @@ class Scope:
         return list(dict.fromkeys((*self.shared.given, *written, *self.item, *self.nodes)))
 
     def root(self, name: str) -> Field | None:
-        """Return what is known of a value at the root of the scope, None if there is none of this name."""
+        """Return what is known of the value of a name at the root of the scope, None if there is none."""
         if name in self.item:
             return self.item[name]
         written = self.shared.written(name, self.nodes)
@@ -193,13 +193,13 @@ class ReferenceCheck:
         elif root in self.node_ids:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
             self._add(path, message, "Refer to an earlier node, or add an edge")
-        elif not scope.uncertain:  # else an unknown node type may have written it
+        elif not scope.uncertain:  # otherwise an unknown node type may have written it
             message = f"{reference.text} in {self.user} names an unknown value"
             known = scope.names
             in_template = reference.text.startswith("${")
             entries = ((node_id, scope.shared.entries[node_id]) for node_id in scope.nodes)
             holders = [node_id for node_id, entry in entries if entry and output_field(entry, root)]
-            if holders:  # only the node's name was left out
+            if holders:  # only the node's name is missing
                 meant = f"{holders[-1]}.{root}"
                 hint = f"Did you mean {f'${{{meant}}}' if in_template else meant}?"
             else:
@@ -260,7 +260,7 @@ class ReferenceCheck:
         scope = self.scope
         current = None
         if place.on_data:
-            # The parameter has been checked as any other.
+            # The parameter has been checked like any other.
             reference = lone(data)
             known = reference is not None and scope.declared(reference) is not None
             current = Shape(path=reference.path) if reference and known else Shape()
@@ -299,8 +299,8 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about each reference of a node that has no value if another one of `nodes` is skipped."""
-    if node.constructs.may_skip:  # its condition may well be the same
+    """Warn about each reference of a node that has no value if another of `nodes` is skipped."""
+    if node.constructs.may_skip:  # its condition may be the same
         return
     fields = entry.interface.fields if entry else {}
     needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates]
@@ -318,7 +318,7 @@ def check_skipped(
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:
-    """Check a branch's cases in all but the references of their conditions, which need the scope of each."""
+    """Check a branch's cases, except the references of their conditions, which need the scope of each."""
     path = f"{node.path}.params.{CASES}"
     if node.constructs.batch:
         step = "Filter the items with a transform, and give several nodes a batch each"
@@ -336,7 +336,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
         when = table_of(case).get("when")
         if not isinstance(when, str):
             continue
-        # A case must not stand behind one that is always true, or has the same condition.
+        # A case must not come after one that is always true, or has the same condition.
         before = known.get(when.strip(), known.get("true"))
         if before is not None:
             message = f"The case is never taken: cases[{before}] holds wherever it does"

@@ -10,9 +10,9 @@ A shell does not parse the result of a quoted expansion again, whatever characte
 it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in comments templates
 are rejected, and in what evaluates a value again, such as `eval ${a}` and `let ${a}`: `let "$x"` runs `touch
 owned` if the value of x is `a[$(touch owned)]`, as arithmetic evaluates the subscripts in it, and so do the
-builtins that take the name of a variable. What holds a value is followed through the variables of the line,
-from `n=${template}` to `((n > 3))`; what does not, such as a counter of the line's own, may stay. How other
-programs interpret their arguments is outside of this: `sh -c ${a}` runs the value of `a`.
+builtins that take the name of a variable. A value is followed through the variables of the line, from
+`n=${template}` to `((n > 3))`; variables without one, such as a counter, are allowed. How other programs
+interpret their arguments is not covered: `sh -c ${a}` runs the value of `a`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, pa
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
 _ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
-"""The ends of those places of a shell line in which no other character is special."""
+"""How the places of a shell line end in which no other character is special."""
 _NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
 _REFUSED = frozenset({"((", "[[", "$[", "<<"})
 _WORD_ENDS = frozenset(" \t\n;&|(")
 
 MARK = "\0"
-"""What stands in a line for a template."""
+"""Stands in a line for a template."""
 
 _RUNNING = frozenset(["eval", "trap"])
 """Builtins whose arguments are a line of their own."""
@@ -45,7 +45,7 @@ _READING = frozenset(["read", "mapfile", "readarray", "getopts"])
 _OTHERS = frozenset(["let", "source", ".", "alias", "unset", "enable", "wait"])
 _COMPLETING = frozenset(["compgen", "complete", "fc", "bind"])
 _EVALUATING = _RUNNING | _READING | _COMPLETING | _OTHERS
-"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
+"""Builtins that run an argument, or take it as the name of a variable and evaluate its subscript."""
 _DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
 _STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
 _RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
@@ -58,7 +58,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
 _DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
 _COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
 _INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
-"""The beginning of an assignment to an element of an array, also in a list of its values."""
+"""The beginning of an assignment to an array element, also in a list of values."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANSION = re.compile(r"\$(\w+|[@*])")
 _DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
@@ -66,7 +66,7 @@ _DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
 _REDIRECTED = re.compile(r"\d+|\{\w+\}")
 _ARITHMETIC_TEST = re.compile(r"-(eq|ne|lt|le|gt|ge|v|R)")
 _RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
-"""What evaluates the variables in `${...}`: a subscript, a substring, a prompt, arithmetic."""
+"""The parts of `${...}` whose variables are evaluated: a subscript, a substring, a prompt, arithmetic."""
 
 
 def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
@@ -75,10 +75,10 @@ def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
 
 
 def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
-    """Return a shell `line`, and the `variables` for its values; one without templates as a string.
+    """Return a shell `line`, and the `variables` for its values; a line without templates stays a string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program. A template in
-    a place that cannot be quoted is an error.
+    a place where it cannot be quoted is an error.
     """
     if lone(text):
         value = resolve(text, lookup)
@@ -111,8 +111,8 @@ def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
 class _Scanner:
     """Copies a shell line and keeps track of the quotes that are open.
 
-    An odd line may mislead it, so that a value is quoted wrongly; the value still cannot become part of
-    the line, since it is the result of an expansion.
+    An odd line may mislead it into quoting a value wrongly; the value still cannot become part of the line,
+    since it is the result of an expansion.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class _Scanner:
         self.line.append(text)
 
     def expand(self, name: str, template: str) -> None:
-        """Add a shell variable in place of a template, unless it would not be safe, or plain text, there."""
+        """Add a shell variable in place of a template, unless it would be unsafe or plain text there."""
         inside = self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
@@ -184,21 +184,21 @@ class _Word:
     names: set[str] = attrs.field(factory=set)
     evaluated: set[str] = attrs.field(factory=set)
     split: set[str] = attrs.field(factory=set)
-    """Of `names` those outside of quotes: what they hold may become several words."""
+    """The `names` outside of quotes: their values may become several words."""
     defaults: set[str] = attrs.field(factory=set)
     """The variables that `${name:=value}` sets."""
 
 
 def evaluated_value(line: str) -> str:
-    """Return what evaluates a value in a shell line with `MARK` for each template, such as `let`, or ""."""
+    """Return what evaluates a value, such as `let`, in a shell line with `MARK` for templates, or ""."""
     try:
         commands = list(_Reader(line).commands())
-        for words in commands:  # it grows
+        for words in commands:  # the list grows meanwhile
             texts = [word.text for word in _command(words)[0]]
             if texts and texts[0] in _RUNNING:
                 commands += _Reader(" ".join(texts[1:])).commands()
     except RecursionError:
-        return "a bracket in many others"
+        return "a bracket inside many others"
     tainted = _tainted(commands, line.count(MARK))
     evaluated = set(_EVALUATED_NAMES)
     for texts in ([word.text for word in words] for words in commands):
@@ -217,10 +217,10 @@ def evaluated_value(line: str) -> str:
 
 
 def _evaluations(words: Sequence[_Word], tainted: set[str], *, computes: bool) -> Iterator[str]:
-    """Yield what in a simple command of a shell line evaluates a value.
+    """Yield what evaluates a value in a simple command of a shell line.
 
-    `tainted` are the variables that may hold one; with `computes`, something in the line may be the name of a
-    builtin that a variable holds.
+    `tainted` are the variables that may hold a value; with `computes`, a variable may hold the name of a
+    builtin.
     """
     if any(word.evaluated & tainted for word in words):
         yield "arithmetic"
@@ -251,7 +251,7 @@ def _indexes_by_value(word: _Word, tainted: set[str]) -> bool:
 
 
 def _evaluates_names(name: str, arguments: Sequence[_Word], tainted: set[str]) -> bool:
-    """Return whether a shell builtin evaluates what it is given a name of: a variable, or a stream."""
+    """Return whether a shell builtin evaluates a thing that it is given by name: a variable or a stream."""
     texts = [word.text for word in arguments]
     if name in ("mapfile", "readarray") and "-C" in texts:
         return True
@@ -297,7 +297,7 @@ def _command(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
 
 
 def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
-    while words and (words[0].text in _RESERVED or words[0].text == "-p"):  # of `time`
+    while words and (words[0].text in _RESERVED or words[0].text == "-p"):  # an option of `time`
         words = words[1:]
     texts = [word.text for word in words]
     if texts[:1] == ["for"] and texts[2:3] == ["do"]:
@@ -312,11 +312,11 @@ def _is_dirty(word: _Word, tainted: set[str]) -> bool:
 
 
 def _tainted(commands: Sequence[Sequence[_Word]], templates: int) -> set[str]:
-    """Return the variables of a shell line that may hold a value of a template, or a part of one."""
+    """Return the variables of a shell line that may hold a template's value, or a part of one."""
     tainted = {*"123456789@*_", "REPLY", "MAPFILE", "OPTARG"}
     tainted.update(f"PFLOW_{index + 1}" for index in range(templates))
     before = 0
-    while len(tainted) > before:  # until nothing is added: a variable may get the value of another
+    while len(tainted) > before:  # until none is added: a variable may get the value of another
         before = len(tainted)
         for words in commands:
             tainted.update(_tainted_by(words, tainted))
@@ -327,7 +327,7 @@ def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
     """Yield the variables to which a simple command of a shell line gives a tainted value."""
     for word in words:
         found, is_dirty = _ASSIGNMENT.match(word.text), _is_dirty(word, tainted)
-        # A name is enough: arithmetic follows it.
+        # A variable's name is enough: arithmetic follows it.
         if found and (is_dirty or tainted.intersection(_NAME.findall(word.text[found.end() :]))):
             yield found[1]
         if is_dirty:
@@ -359,7 +359,7 @@ class _Reader:
         yield from self._found
 
     def _read(self, end: str) -> _Word:
-        """Read a shell line up to an end; return a word with all that is expanded on the way."""
+        """Read a shell line up to an end; return a word with everything that is expanded on the way."""
         words: list[_Word] = []
         word: _Word | None = None
         whole = _Word()
@@ -405,7 +405,7 @@ class _Reader:
         elif char in "<>":
             if word is not None and _REDIRECTED.fullmatch(word.text):
                 words.pop()
-            word = self._begun(words)  # where it leads is no argument, but a name that is expanded
+            word = self._begun(words)  # its target is not an argument, but is expanded as a name
             word.text = char
         elif char == "&" and (line[at - 1 : at] in (">", "<") or line[at + 1 : at + 2] == ">"):
             return word
@@ -414,7 +414,7 @@ class _Reader:
         return None
 
     def _opened(self, char: str, word: _Word | None, words: list[_Word]) -> _Word | None:
-        """Read what begins with a bracket outside of a shell's quotes, behind its first character."""
+        """Read what begins with a bracket outside of a shell's quotes, from after its first character."""
         if char in "<>":
             word = self._begun(words)
             word.text = "<("

@@ -1,4 +1,4 @@
-"""Workflows that run as nodes of others: their check, their interface, and how to write them inside."""
+"""Workflows that run as nodes of others: their check, their interface, and how to embed them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
 from pflow_mcp_plugin.schemas.schema_document import table_of
 
 _ORDINARY = FAILURES | {"default"}
-"""Actions after which a workflow goes on along its default edges, or fails."""
+"""Actions after which a workflow either goes on along its default edges or fails."""
 DEEPEST = 16
-"""How many workflows may run one in another."""
+"""How deep workflows may be nested."""
 _UNKNOWN = Interface(open=True, open_outputs=True)
-"""The interface of a workflow that cannot be found: nothing is said about it twice."""
+"""The interface of a workflow that cannot be found: nothing about it is reported twice."""
 
 
 def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
     """Return the interface that a checked workflow has as a node of others.
 
-    An output has the type that is declared for what its template names, with None added where a successful
-    run may lack it.
+    An output has the declared type of what its template names, with None added where a successful run may
+    lack the value.
     """
     document = checked.document
     outputs = _Outputs(checked, workflow.get("outputs"))
@@ -78,7 +78,7 @@ class _Outputs:
         entries = filter(None, shared.entries.values())
         actions = {action for entry in entries for action in entry.interface.actions}
         is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
-        # Where a failure may be recovered from, or another way taken, no node's outputs are certain.
+        # Where a failure may be recovered from, or another path taken, no node's outputs are certain.
         always = frozenset(node.id for node in document.nodes if not node.constructs.may_skip)
         self._certain = graph.certain() & always if is_straight else frozenset[str]()
 
@@ -106,7 +106,7 @@ class _Outputs:
         if found is None:
             return Field(key="")
         node = self._nodes.get(reference.root)
-        # The items of a batch are described for templates only: the one of a failed item is None.
+        # The items of a batch are described for templates only: that of a failed item is None.
         is_hidden = reference.root in self._inputs or (node is not None and node.constructs.repeats)
         schema = found.schema if isinstance(found.schema, dict) and not is_hidden else None
         return attrs.evolve(found, required=False, shell_line=False, source_code=False, schema=schema)
@@ -126,9 +126,9 @@ def _friendly(kind: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class WorkflowPlace:
-    """Where a workflow is, which decides where the workflows that it runs as nodes are looked up.
+    """Where a workflow is: this decides where the workflows that it runs as nodes are looked up.
 
-    `library` has the saved workflows, if there are any. A workflow without a `file`, as one that is saved,
+    `library` has the saved workflows, if there are any. A workflow without a `file`, such as a saved one,
     cannot name files. `name` is that of a saved workflow, or of its file as it was named.
     """
 
@@ -138,11 +138,11 @@ class WorkflowPlace:
 
     @property
     def identity(self) -> str:
-        """What tells a workflow that others run from any other; empty for one written inside another."""
+        """What distinguishes a workflow that others run; empty for one written inside another."""
         return str(self.file.absolute().resolve()) if self.file else self.name
 
     def of(self, name: str) -> WorkflowPlace:
-        """Return where a workflow is that the one here runs by name; only a file can name files."""
+        """Return the place of a workflow that the one here runs by name; only a file can name files."""
         if not names_file(name):
             return attrs.evolve(self, file=None, name=name)
         if self.file is None:
@@ -182,10 +182,11 @@ def check_workflow(
     """Check the workflows that run as nodes of one, at any depth, together with it: every problem.
 
     `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
-    values are not known. `place` is where the workflow is, so where those that it runs are looked up.
+    values are not known. `place` is where the workflow is, and so where those that it runs are looked up.
     """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
-    # One of the older shape names no inputs: a run brings them. Any other that lacks them has a mistake.
+    # A workflow of the older shape names no inputs: a run brings them. In any other, missing inputs are a
+    # mistake.
     if given is None and isinstance(workflow, Mapping) and "enable_namespacing" in workflow:
         given = frozenset()
     checked = check_one(workflow, types, given, calls, inputs)
@@ -306,9 +307,9 @@ class _SubWorkflows:
         )
 
     def _moved(self, called: CalledWorkflow, place: WorkflowPlace, path: str) -> Iterator[Problem]:
-        """Yield the problems of a workflow as those of the one that runs it as a node.
+        """Yield the problems of a workflow as problems of the workflow that runs it as a node.
 
-        Those of one that is written inside another have their path there; others name their workflow.
+        If it is written inside that one, they have their path there; otherwise they name their workflow.
         """
         problems = called.checked.problems if called.checked else ()
         source = place.source if place.name and problems else ""
@@ -329,7 +330,7 @@ class _SubWorkflows:
 
 
 def _asks_the_time(document: WorkflowDocument) -> bool:
-    # Results of a workflow that calls `now()` are not to be kept.
+    # Results of a workflow that calls `now()` must not be kept.
     places = [place for edge in document.edges for place in edge.conditions]
     places += [place for node in document.nodes for place in node.constructs.conditions]
     return any("now(" in "".join(place.text.split()) for place in places)
@@ -344,7 +345,8 @@ def _require_passable(called: CalledWorkflow) -> None:
 def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: Upgrade) -> JSONObject:
     """Return a workflow with the files that its nodes name written in it; those that are saved stay names.
 
-    `checked` is the same workflow, checked where it is. If a file cannot be run, the error has every problem.
+    `checked` is the same workflow, checked where it is. If a file cannot be run, the error lists every
+    problem.
     """
     if not any(_runs_files(node, checked) for node in checked.document.nodes):
         return workflow

@@ -1,4 +1,4 @@
-"""Templates such as `${path.to[0].value}` in params and outputs, and what is declared along their paths.
+"""Templates such as `${path.to[0].value}` in params and outputs, and the declarations along their paths.
 
 A string that consists of one template is replaced by the value, with its type; a template inside other
 text is replaced by text. `$${` stands for a literal `${`. A path is a name, then `.name`, `[0]` or
@@ -21,17 +21,17 @@ from pflow_mcp_plugin.host.workflow.coercion import json_in, type_names, type_of
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
 from pflow_mcp_plugin.schemas.schema_document import resolved_value
 
-# Each "${" reaches at most to the next brace, so the scan is linear in the text.
+# Each "${" extends at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _HEAD = re.compile(r"[\w-]+")
-# An index has nine digits at most, as `int` refuses thousands of them.
+# An index has nine digits at most, as `int` refuses thousands of digits.
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 
 
 _FOREIGN = re.compile(r"\{\{\s*([\w-]+)([^{}\s]*)\s*\}\}|(?<![\w$\\])\$([A-Za-z_]\w*)")
-"""What other programs write in place of `${name}`: `{{name.key}}` and `$name`."""
+"""What other programs write instead of `${name}`: `{{name.key}}` and `$name`."""
 _SHOWN = 12
-"""For a longer list a template's error names only the first and the last index."""
+"""For a list longer than this, a template's error names only the first and the last index."""
 _EMPTY = frozenset({"int", "float", "bool", "None"})
 """Types of values without members; a string is not one, as it may hold JSON."""
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
@@ -60,7 +60,7 @@ class Malformed:
 class MissingValue(PortableError, LookupError):
     """The path of a template such as `${a.b}` leads nowhere.
 
-    `reached` is the part of the path that is there, and `available` what could have followed it. `leaf` is
+    `reached` is the part of the path that is there, and `available` is what could have followed it. `leaf` is
     the value at `reached`, in words, if it is of a type without members.
     """
 
@@ -79,7 +79,7 @@ class MissingValue(PortableError, LookupError):
 
 @attrs.frozen
 class Absent:
-    """Stands for the value of a template that has none in this run: null, but nothing inside other text."""
+    """Stands for the value of a template that has none in this run: null, but empty inside other text."""
 
     error: PflowError
 
@@ -89,8 +89,8 @@ IN_CODE = "Pass the value in another parameter, such as inputs, and use its name
 
 
 def in_code(template: str, where: str = "") -> str:
-    """Return the message that a template such as `${name}` is in code, where none may be, at `where`."""
-    return f"{template} is in code{where}: no value becomes a part of code"
+    """Return the message that a template such as `${name}` is in code at `where`, where none may be."""
+    return f"{template} is in code{where}: no value may become part of code"
 
 
 Lookup = Callable[[TemplateReference], Any]
@@ -134,7 +134,7 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
 
 
 def foreign_templates(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what looks like a template of another program: as written, its first name, and as `${...}`."""
+    """Yield what looks like another program's template: as written, its first name, and as `${...}`."""
     for match in _FOREIGN.finditer(text):
         name, rest, plain = match.groups()
         yield match[0], name or plain, f"${{{plain or name + rest}}}"
@@ -211,7 +211,7 @@ def literal(value: Any) -> Any:
 
 
 def with_strings(value: object, change: Callable[[str], Any]) -> Any:
-    """Return a value that may hold templates with each of its strings changed, keys of objects not."""
+    """Return a value that may hold templates with each of its strings changed, except keys of objects."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -269,7 +269,7 @@ def _step(value: object, step: str | int) -> tuple[bool, object]:
 
 
 def as_text(value: object) -> str:
-    """Return a value as the text that replaces its `${...}` in a string: what is no string as JSON."""
+    """Return a value as the text that replaces its `${...}` in a string: any value but a string as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -283,7 +283,7 @@ class Misstep:
     """The step of a template such as `${path.to[0]}` that the declaration `within` does not have.
 
     `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
-    the declaration excludes it; else it only does not name it.
+    the declaration excludes it, and not just fails to name it.
     """
 
     step: str
@@ -333,7 +333,7 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return what is declared inside the template `${name}` that stands for each item of a list."""
+    """Return the declaration behind the template `${name}` that stands for each item of a list."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 

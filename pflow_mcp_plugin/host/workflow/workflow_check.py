@@ -72,7 +72,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return the source of one of a workflow's mappings as a template, so that both are checked alike."""
+    """Return the source of a workflow's mapping as a template, so that both are checked alike."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
@@ -97,7 +97,7 @@ class NodeTypes(Protocol):
 
 @attrs.define(eq=False)
 class ChangedEntries:
-    """The node types for the check of a workflow, their entries changed; anything else is as in `types`."""
+    """The node types for the check of a workflow with changed entries; anything else is as in `types`."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
@@ -111,19 +111,19 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry by which the check of a whole workflow takes a node as flow-safe if it says it is."""
+    """Return an entry by which the check treats a node as flow-safe if it claims to be."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry by which the check of a whole workflow accepts parameters that are not declared."""
+    """Return an entry by which the check accepts undeclared parameters."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
     """Return the entry by which a whole workflow is checked: an `http` that only fetches may be repeated.
 
-    Its result is kept for later runs only without `auth`, which may name another account then.
+    Its result is kept for later runs only without `auth`, which may name another account by then.
     """
     if entry.source != OWN or not only_fetches(node.params):
         return entry
@@ -135,7 +135,7 @@ def fetching(entry: Entry, node: NodeSpec) -> Entry:
 class Checked:
     """What the check of a workflow found: its well-formed parts, in normal form, and every problem.
 
-    `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one, and
+    `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one,
     `called` the workflows that its nodes run, and `uses` what is known of the use of each node, by its id.
     `unmet` warns about what nodes need and this machine lacks.
     """
@@ -151,11 +151,11 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """The outcome of the check of another workflow, which a node of the one that is checked now runs.
+    """The outcome of the check of another workflow, which a node of the one being checked runs.
 
     `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
     the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
-    how many workflows run one in another, and `size` how many nodes it has, both with those that it runs.
+    how deep workflows are nested, and `size` how many nodes it has, both including those that it runs.
     """
 
     name: str
@@ -177,7 +177,7 @@ def check_one(
     calls: Calls,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check one workflow, those that it runs aside: read it and collect every problem.
+    """Check one workflow, without those that it runs: read it and collect every problem.
 
     `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
     values are not known. `calls` finds the workflows that it runs.
@@ -206,7 +206,7 @@ def check_one(
         _Check(document, Graph.of(document), assumed, types, given, findings, missing, inputs, uses).run()
     except TooManyProblems as error:
         excess = (Problem(message=error.message, path="$"),)
-    # A template that stands twice in a string is one problem, not two.
+    # A template that occurs twice in a string is one problem, not two.
     problems = (*dict.fromkeys(findings.problems), *excess)
     return Checked(
         document=document,
@@ -234,7 +234,7 @@ class _Check:
     routes: RouteCheck = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Of two nodes with the same id the first counts; the second is reported.
+        # If two nodes have the same id, the first counts; the second is reported.
         for node in self.document.nodes:
             self.nodes.setdefault(node.id, node)
         extra = frozenset() if self.document.namespaced else self.given or frozenset()
@@ -344,10 +344,10 @@ class _Check:
             missing = self.types.missing(recipe.node)
             self.findings.problems.append(attrs.evolve(missing, path=f"{path}.node"))
         elif entry.purity != "flow_safe":
-            step = "Name one that only reads"
+            step = "Name a read-only one"
             if entry.claimed_purity:
                 step = "It claims to be read-only: if you trust that, set trust_readonly"
-            message = f"{entry.node} is not known to only read, so it must not verify"
+            message = f"{entry.node} is not known to be read-only, so it cannot verify"
             self.findings.error(f"{path}.node", message, step)
         texts = {at(f"{path}.params", name): text for name, text in recipe.params.items()}
         texts |= {f"{path}.happened": recipe.happened, f"{path}.result": recipe.result or "null"}
@@ -420,7 +420,7 @@ class _Check:
         if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
-        # Not where the template goes inside the input, or a node has overwritten it.
+        # Not if the template leads inside the input, or a node has overwritten it.
         step = f"Declare the input {spec.name} as {wanted.type}" if spec and spec.field == given else ""
         self.check_fit(node, given, wanted, reference.text, path, step)
 
@@ -458,7 +458,7 @@ class _Check:
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
-                # Who runs it may give more than is declared, or an earlier node may write it.
+                # A run may be given more than is declared, or an earlier node may write it.
                 severity="warning" if self.lenient or scope.open is not False else "error",
             )
 
@@ -478,7 +478,7 @@ class _Check:
             entry = self.entries[node.entry_key]
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
                 continue  # reported already
-            # What guards a node may depend on the inputs, so only of one that runs anyway are they known.
+            # The guard of a node may depend on the inputs, so they are known only for nodes that run anyway.
             runs = bool(bound) and node.id in certain and not node.constructs.may_skip
             values = self.input_values(node, entry, bound) if runs else {}
             self.check_use(node, entry, values, read.of(node))
@@ -491,7 +491,7 @@ class _Check:
         return {
             spec.name: value
             for spec in specs
-            # Problems show values, so those of secrets are left to the run.
+            # Problems show values, so problems of secret values are left to the run.
             if spec and not spec.secret and scope.root(spec.name) == spec.field
             if (value := bound.get(spec.name, STILL_TO_COME)) is not STILL_TO_COME
         }
@@ -499,7 +499,7 @@ class _Check:
     def check_use(
         self, node: NodeSpec, entry: Entry, values: Mapping[str, object], read: frozenset[Path]
     ) -> None:
-        """Let a node's source judge its use in the workflow, with known input values and each known item."""
+        """Have a node's source judge its use in the workflow, with known input values and each known item."""
         fields, mapped = entry.interface.fields, self.document.mapping(node.id).inputs
         taken = (key for key in entry.interface.reads if key not in mapped and values.get(key) is not None)
         natural = {key: fitting(values[key], fields[key]) for key in taken}
@@ -521,11 +521,11 @@ class _Check:
                 self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
-        """Return the keys that the workflow may supply beside a node's params; None if any may."""
+        """Return the keys that the workflow may supply besides a node's params; None if it may supply any."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open is not False or self.lenient:
             return None
-        # In a loop a node finds what it wrote itself when it last ran.
+        # In a loop a node finds what it wrote when it last ran.
         own = {field.key for field in entry.interface.outputs} if node.id in scope.nodes else set()
         taken = {key for key in reads(entry) if key in own or scope.root(key)}
         return frozenset({*taken, *self.document.mapping(node.id).inputs})
@@ -534,7 +534,7 @@ class _Check:
         for problem in problems:
             dot = "" if problem.path.startswith("[") else "."
             path = f"{node.path}.params{dot}{problem.path}" if problem.path else node.path
-            # A source would be taken for the file that the path is in.
+            # A source would be taken as the file that the path is in.
             moved = attrs.evolve(problem, path=path, source="")
             if run:
                 severity = "warning" if run.lenient else problem.severity

@@ -28,9 +28,9 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 IR_VERSION = "1.0"
 EXTRA = "extra"
-"""The member of a node that lets it take parameters beyond those that are declared."""
+"""The member of a node that lets it take undeclared parameters."""
 WORKFLOW_NODE = "workflow"
-"""The type of a node that runs another workflow; in a document the name of that workflow follows it."""
+"""The type of a node that runs another workflow; in a document, the name of that workflow follows it."""
 _IF = " if "
 STILL_TO_COME = object()
 """A placeholder for an input that has not been read yet, so it is not checked."""
@@ -45,7 +45,7 @@ Upgrade = Callable[[JSONObject], JSONObject | None]
 
 HTTP = "http"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""The methods that change nothing (RFC 9110, section 9.2.1)."""
+"""The safe methods, which change nothing (RFC 9110, section 9.2.1)."""
 
 
 def split_route(route: str) -> tuple[str, str]:
@@ -61,12 +61,11 @@ def only_fetches(params: Mapping[str, object]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node of a workflow document; `raw` keeps every key, also unknown ones. A malformed type is empty.
+    """A node of a workflow document; `raw` keeps every key, unknown ones too. A malformed type is empty.
 
     A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
-    says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
-    are those of that workflow.
-    With `extra` it takes parameters beyond those that its entry declares.
+    says which it runs: `workflow:NAME`, or `workflow` for one written in it; parameters and outputs are those
+    of that workflow. With `extra` it takes parameters beyond those that its entry declares.
     """
 
     index: int
@@ -86,8 +85,8 @@ class NodeSpec:
     def entry_key(self) -> str:
         """The key of the entry for this node of the document: its type, with its id if a workflow is in it.
 
-        Nodes that take other parameters than those declared, and requests that only fetch something, have an
-        entry of their own.
+        Nodes that take undeclared parameters, and requests that only fetch something, have an entry of their
+        own.
         """
         key = f"{self.type}:{{{self.id}}}" if isinstance(self.runs, Mapping) else self.type
         if key == HTTP and only_fetches(self.params):
@@ -115,7 +114,7 @@ class EdgeSpec:
 
     @property
     def route(self) -> str:
-        """The document's edge among others of its node: by its action, and by its condition if it has one."""
+        """What distinguishes the edge at its node: its action, and its condition if it has one."""
         return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
@@ -123,7 +122,7 @@ class EdgeSpec:
 class InputSpec:
     """An input that the workflow document declares, required unless it has a default or says otherwise.
 
-    `bounds` are what JSON Schema says of its value beside the type: `enum`, `minimum`, `maximum`, `pattern`.
+    `bounds` are what JSON Schema says of its value besides the type: `enum`, `minimum`, `maximum`, `pattern`.
     `stdin` takes it from what is piped in, and `setting` names a setting that has its value; a `secret` is
     redacted from traces.
     """
@@ -155,19 +154,19 @@ class InputSpec:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What people are told of the values of a document's input: `one of "a", "b"`, `at least 3`."""
+        """What people are told about the values of an input: `one of "a", "b"`, `at least 3`."""
         return tuple(limits(SchemaDocument(self.bounds), self.bounds))
 
     @property
     def about(self) -> str:
-        """What people are told of a document's input: its description, type, limits and default."""
+        """What people are told about an input: its description, type, limits and default."""
         notes = [self.description, self.type, *self.limits]
         notes += [] if self.required or self.has_default else ["optional"]
         notes += [f"default {json.dumps(self.default)}"] if self.has_default and not self.secret else []
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Return a value, or text for one, in the type that the document gives it; raise `TypeMismatch`."""
+        """Return a value, or its text, in the declared type; raise `TypeMismatch` if it does not fit."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()
@@ -246,7 +245,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
         normal["nodes"] = nodes
         if normal.get("edges") in (None, []):
             ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
-            # A repeated id is reported by the check; here it must not chain a node to itself.
+            # The check reports a repeated id; here it must not chain a node to itself.
             distinct = list(dict.fromkeys(ids))
             normal["edges"] = [{"from": one, "to": other} for one, other in pairwise(distinct)]
     return normal
@@ -255,7 +254,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
 def bind_inputs(
     document: WorkflowDocument, given: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Problem]]:
-    """Bind the document's inputs for a run: return the values it starts with, and problems of those given.
+    """Bind the document's inputs for a run: return its first values, and problems with the given ones.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,
@@ -274,7 +273,7 @@ def bind_inputs(
     for name, spec in declared.items():
         if spec.has_default and not _is_left_out(spec.default, spec):
             defaults[name] = spec.default
-            with suppress(TypeMismatch):  # an invalid one has been reported
+            with suppress(TypeMismatch):  # an invalid value has been reported
                 defaults[name] = coerce(spec.default, spec.field)
         elif spec.required and name not in given and not spec.has_default:
             about = f" ({spec.description})" if spec.description else ""
@@ -301,9 +300,9 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return the values that a run has for inputs that the document declares as secret, as texts.
+    """Return a run's values of inputs that the document declares as secret, as texts.
 
-    Of a list or an object those are the texts and numbers in it.
+    Of a list or an object, these are the texts and numbers in it.
     """
     left = [values.get(name) for name, spec in document.inputs.items() if spec.secret]
     found = []

@@ -45,17 +45,17 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of our nodes, by which it is known where it has expressions; else nothing."""
+    """Return the type of one of our own nodes, which tells where it has expressions; empty for any other."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return the parameters of a node that have expressions of what it reads, and so no templates."""
+    """Return the parameters of a node that hold expressions, and so no templates."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
-    """Yield the expressions in a node's params, by which it reads values; malformed ones are left out."""
+    """Yield the expressions in a node's params; malformed ones are left out."""
     path, on_data = f"{node.path}.params", DATA in node.params
     if own_type(entry) == "branch":
         for number, case in enumerate(cases_of(node.params)):
@@ -75,12 +75,12 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a `branch`, which have the expressions that it reads by; empty if it has none."""
+    """Return the cases of a `branch`, whose conditions are expressions; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the expressions by which a workflow's `transform` reads values, by the names of its outputs."""
+    """Return the expressions of a `transform`, by the names of its outputs."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -113,7 +113,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return what others may read of a `transform`: its outputs, typed by what its expressions read."""
+    """Return the outputs of a `transform`, typed by what its expressions read."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -129,9 +129,9 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return what is known of a node's params before a run; `UNKNOWN` where it reads what is not there yet.
+    """Return what is known of a node's params before a run; `UNKNOWN` where a value is not there yet.
 
-    So is a value of the wrong type; only in the use of an item of a batch such a value stays as it is.
+    A value of the wrong type is `UNKNOWN` too; only in the use of an item of a batch it stays as it is.
     """
     fields = entry.interface.fields
     params: dict[str, object] = {}
@@ -145,7 +145,7 @@ def known_params(
 
 
 def fitting(value: object, field: Field) -> object:
-    """Return a value known before a run in the declared type in which a node reads it; else `UNKNOWN`."""
+    """Return a value known before a run in its declared type; `UNKNOWN` if it does not fit."""
     try:
         return value if value is UNKNOWN else coerce(value, field)
     except TypeMismatch:
@@ -153,7 +153,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return a look-up of what is known, before a run, of the values that a workflow reads."""
+    """Return a look-up of the values that are known before a run."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
@@ -162,7 +162,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return what a workflow reads by the templates in a value before a run; `UNKNOWN` if not there yet."""
+    """Return a value with templates filled in before a run; `UNKNOWN` for values not there yet."""
 
     def known(text: str) -> Any:
         if "${" not in text:
@@ -208,7 +208,7 @@ class WorkflowReads:
             entry = entries.get(node.entry_key)
             for key, name in root_names(document, node.id, entry).items():
                 writers[name].append((node.id, key))
-            # Names that it takes from the root because nothing else gives them.
+            # Names that nodes read from the root because nothing else gives them.
             taken = reads(entry) - {*node.params, *document.mapping(node.id).inputs} if entry else ()
             natural |= {(key,) for key in taken}
         for path in by_name:
@@ -234,7 +234,7 @@ def reads(entry: Entry) -> set[str]:
 
 
 def root_names(document: WorkflowDocument, node_id: str, entry: Entry | None) -> dict[str, str]:
-    """Return the names at the root of the store by which others read what a node writes, by its own names."""
+    """Return the names at the store's root by which others read a node's outputs, by its own names."""
     mapped = document.mapping(node_id).outputs
     declared = () if document.namespaced or entry is None else entry.interface.outputs
     return {field.key: field.key for field in declared} | dict(mapped)

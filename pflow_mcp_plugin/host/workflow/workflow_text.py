@@ -1,4 +1,4 @@
-"""The text of workflows: their files, JSON and YAML, and where in them the problems are.
+"""The text of workflows: their files, JSON and YAML, and where in the text problems are.
 
 YAML gives the same values as JSON, by the rules of YAML 1.2: `true`, `false` and `null` are words, numbers
 are decimal, and everything else is a string: `yes`, `2024-01-31` and `007` too. There are no tags and no
@@ -29,16 +29,16 @@ from pflow_mcp_plugin.storage.file_errors import json_hint
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
-"""What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
+"""Files that the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
 MOST_TEXT = 8 << 20
-"""Characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
+"""The most characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
 _LONGEST = 4_000
-"""Digits of a whole number that is loaded; Python's own limit is 4,300."""
+"""The most digits of a whole number that is loaded; Python's own limit is 4,300."""
 _TOKEN = re.compile(r'[\s\ufeff]*([{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+)')
 DEEPEST = 100
-"""Levels of lists and objects that are loaded."""
+"""The most levels of lists and objects that are loaded."""
 MOST_VALUES = 500_000
-"""Values that are loaded, those that aliases repeat included."""
+"""The most values that are loaded, including those that aliases repeat."""
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -100,7 +100,7 @@ def similar_files(path: Path) -> tuple[str, ...]:
 
 
 def is_yaml(origin: str, text: str) -> bool:
-    """Return whether a workflow's text is YAML: by its file's suffix, else unless it begins as JSON does.
+    """Return whether a workflow's text is YAML: by its file's suffix, or if it does not begin like JSON.
 
     JSON has a quote after the first `{`; YAML may have a name there.
     """
@@ -111,7 +111,7 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load a workflow from JSON or YAML text, or another object, which messages call `what`.
+    """Load a workflow, or another object that messages call `what`, from JSON or YAML text.
 
     `origin` is the name of its file; `is_yaml` goes by the suffix. An error names line and column, or each
     duplicate key.
@@ -141,11 +141,11 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
 
 
 def to_yaml(value: JSON) -> str:
-    """Return a workflow as text in YAML, from which `YamlText` reads the same values."""
+    """Return a workflow as YAML, from which `YamlText` reads the same values."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types
-        """Writes YAML text of several lines as such, and quotes what YAML 1.2 takes for numbers."""
+        """Writes text of several lines as a block, and quotes what YAML 1.2 takes for numbers."""
 
     Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_NUMBER.pattern})$"), None)
 
@@ -167,7 +167,7 @@ def _refused(origin: str, message: str, place: Place | None = None, step: str = 
 
 
 def _read_json(text: str) -> tuple[JSON, Findings]:
-    """Read a workflow's JSON text; its duplicate keys, of which all but one would be lost, are findings."""
+    """Read a workflow's JSON text and report duplicate keys, of which all but one would be lost."""
     repeated: list[tuple[dict[str, JSON], list[str]]] = []
 
     def joined(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -177,12 +177,12 @@ def _read_json(text: str) -> tuple[JSON, Findings]:
             repeated.append((members, [key for key, count in counts.items() if count > 1]))
         return members
 
-    # `parse_constant` gets NaN and Infinity, which Python's decoder accepts.
+    # `parse_constant` is called for NaN and Infinity, which Python's decoder accepts.
     value = json.loads(
         text, parse_constant=_number, parse_float=_number, parse_int=_whole, object_pairs_hook=joined
     )
     findings = Findings()
-    # By identity, as the decoder does not say where in the text an object is.
+    # By identity, as the decoder does not tell where in the text an object is.
     places = {id(item): path for path, item in _objects(value, "$")} if repeated else {}
     for members, keys in repeated:
         path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
@@ -218,9 +218,9 @@ def _number(text: str) -> float:
 
 
 def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
-    """Return problems with the line and column at which each stands in the text of the workflow's file.
+    """Return problems with their line and column in the text of the workflow's file.
 
-    A place that is not there, such as a parameter that is missing, is that of what it is missing from. The
+    If the place does not exist, such as that of a missing parameter, it is the place of what lacks it. The
     problems of the workflow in `file` have no source.
     """
     known: dict[str, Mapping[str, Place]] = {}
@@ -237,7 +237,7 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
 
 
 def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
-    """Return a problem with the line and column of its path in the workflow's text, or of what holds it."""
+    """Return a problem with the line and column of its path in the workflow, or of what contains it."""
     path = problem.path
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
@@ -256,7 +256,7 @@ def locate(error: PflowError, file: Path | None) -> None:
 
 
 def json_places(text: str) -> dict[str, Place]:
-    """Return where each part of a workflow's JSON text is, by path: line and column; of a member its key."""
+    """Return line and column of each part of a workflow's JSON, by path; of a member, those of its key."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     places: dict[str, Place] = {}
     for path, offset in _paths(text):
@@ -310,9 +310,9 @@ class _Container:
 class YamlText:
     """The value in a YAML text, with line and column of each part by its JSON path.
 
-    Of a member, the place is that of its key. `findings` has duplicate keys, of which all but one value would
-    be lost. A text that is not YAML, has what JSON has no form for, or too much, is an error that names line
-    and column. `before` is how many lines of the file stand before the text.
+    The place of a member is that of its key. `findings` has duplicate keys, of which all but one value would
+    be lost. A text that is not YAML, is too large, or has something that JSON cannot represent, is an error
+    that names line and column. `before` is how many lines of the file come before the text.
     """
 
     def __init__(self, text: str, origin: str, before: int = 0) -> None:

@@ -155,7 +155,7 @@ def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(f
 @pytest.mark.parametrize(
     ("params", "path", "message"),
     [
-        ({"code": "x = 1\ny = '${item}'"}, "code", "(line 2): no value becomes a part of code"),
+        ({"code": "x = 1\ny = '${item}'"}, "code", "(line 2): no value may become part of code"),
         ({"code": "\n\nf'${a:.2f}'"}, "code", "${a:.2f} is in code (line 3)"),
         ({"code": "${text}"}, "code", "${text} is in code (line 1)"),
         ({"code": "x", "requirements": ["six", "${text}"]}, "requirements[1]", "${text} is in code (line 1)"),
@@ -191,7 +191,7 @@ def test_no_way_makes_a_value_a_part_of_the_code(bench, tmp_path, how):
         workflow["nodes"][0] |= {"batch": {"items": [evil], "as": "each"}, "params": {"code": "${each}"}}
     else:
         workflow["nodes"] = [step("sub", "workflow", {"workflow": workflow.copy(), "evil": evil})]
-    with pytest.raises(PflowError, match="no value becomes a part of code"):
+    with pytest.raises(PflowError, match="no value may become part of code"):
         bench.run(workflow, evil=evil)
     assert not owned.exists()
 

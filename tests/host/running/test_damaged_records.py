@@ -45,9 +45,9 @@ def folder(path):
 
 
 BAD = {
-    "foreign": (foreign, "it is no record of a run"),
+    "foreign": (foreign, "it is not the record of a run"),
     "text": (lambda path: path.write_text("dear Ann, " * 500), "file is not a database"),
-    "empty": (lambda path: path.write_bytes(b""), "it is no record of a run"),
+    "empty": (lambda path: path.write_bytes(b""), "it is not the record of a run"),
     "halved": (lambda path: os.truncate(path, path.stat().st_size // 2), "malformed"),
     "newer": (lambda path: change(path, ("PRAGMA user_version = 99",)), "is the record of a newer pflow"),
     "linked": (linked, "it is not a regular file"),
@@ -137,7 +137,7 @@ def test_a_lost_result_ends_the_run_before_anything_is_sent(path, sent, resumed,
         path.with_suffix("").mkdir()
         (path.with_suffix("") / "77.json").write_bytes(content)
     report = resumed(path.stem)
-    assert "a was done, and the record does not have what it returned" in report.error.message
+    assert "a was done, but the record does not have its result" in report.error.message
     assert sent == ["a"]
     assert resumed(path.stem, "--assume-done", "a={}").error is None
     assert sent == ["a", "b"]

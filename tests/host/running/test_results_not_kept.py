@@ -37,7 +37,7 @@ def test_a_run_is_not_resumed_past_what_may_have_done_harm_without_its_result(
     assert fails().exit_code == 1
     refused = resumed()
     assert (refused.exit_code, sent) == (1, ["token"])
-    assert refused.error.message.startswith("log-in was done, and the record does not have what it returned")
+    assert refused.error.message.startswith("log-in was done, but the record does not have its result")
     options = ("--assume-done log-in=RESULT", "--rerun log-in")
     assert all(one in shown for one, shown in zip(options, refused.error.suggestions, strict=True))
     assert resumed(*words).error is None

@@ -229,7 +229,7 @@ def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, r
     bench.acts("t-object", (), ["made"])(lambda shared, params: shared.update(made=object()))
     bench.run_failing({"b": NO}, flow(step("o", "t-object"), *sending("b")["nodes"]))
     assert any("cannot be resumed past o" in it.message for it in bench.warnings)
-    with pytest.raises(PflowError, match="o was done, and the record does not have what it returned"):
+    with pytest.raises(PflowError, match="o was done, but the record does not have its result"):
         raise resumed().error
 
 

@@ -189,12 +189,12 @@ TEXT, NUMBER = {"type": "str"}, {"type": "int"}
 @pytest.mark.parametrize(
     ("expression", "message", "step"),
     [
-        ("'x' + 1", "+ takes numbers, and is given a string", "join('', [one, other])"),
-        ("word * 2", "* takes numbers, and is given a string", "to_number(value)"),
-        ("count - `[]`", "- takes numbers, and is given a list", "map("),
-        ("-null", "- takes numbers, and is given null", "not_null(value, 0)"),
-        ("lines(word) + 1", "+ takes numbers, and is given a list", "[one, other][]"),
-        ("!count + 1", "+ takes numbers, and is given true or false", "Take a number"),
+        ("'x' + 1", "+ takes numbers, not a string", "join('', [one, other])"),
+        ("word * 2", "* takes numbers, not a string", "to_number(value)"),
+        ("count - `[]`", "- takes numbers, not a list", "map("),
+        ("-null", "- takes numbers, not null", "not_null(value, 0)"),
+        ("lines(word) + 1", "+ takes numbers, not a list", "[one, other][]"),
+        ("!count + 1", "+ takes numbers, not true or false", "Take a number"),
         ("count % 0", "% divides by zero", "another number"),
         ("count + 1 == 'x'", "a number is compared with a string", ""),
     ],

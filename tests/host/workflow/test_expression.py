@@ -149,7 +149,7 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("from_json('[1e999]')", "from_json() was given a string that is not JSON"),
         (
             """from_json('{"a": 1, "a": 2}')""",
-            "from_json() was given a string that is not JSON: a key stands twice",
+            "from_json() was given a string that is not JSON: a key occurs twice",
         ),
         ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
         ("to_csv([`1`])", "to_csv() takes a list of objects, or a list of lists"),

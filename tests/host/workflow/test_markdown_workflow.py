@@ -183,7 +183,7 @@ def test_a_section_may_be_there_twice():
         (f"{SAY}- env: &a\n    b: *c\n", 9, "*c refers to no earlier anchor"),
         (f"{SAY}- env: !x\n    b: 1\n", 8, "Tags such as !x are not supported"),
         (f"{SAY}- stdin: a\x1bb\n", 8, "Not valid YAML"),
-        (f"{SAY}- and text\n", 8, "- and text is no field"),
+        (f"{SAY}- and text\n", 8, "- and text is not a field"),
         (f"{SAY}more\n", 8, "This line belongs to the list item above it"),
         (f"{SAY}  ```sh stdin\n  1\n  ```\n", 8, "This code block is inside a list item"),
         (f"{STEP}\n    - type: shell\n\n- type: shell\n", 7, "An indented list is text, not a field"),

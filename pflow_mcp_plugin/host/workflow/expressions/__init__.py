@@ -7,7 +7,7 @@ expression.
 - `arithmetic`, `dates`: operators between numbers; texts that are dates.
 - `expression`: text to a syntax tree, where mistakes have a position, and its evaluation within limits on
   work and size. It reads values and nothing else. Start reading here.
-- `shapes`: what is known of values before a run: which an expression reads, and what type it has.
+- `shapes`: what is known before a run: which values an expression reads, and what type it has.
 """
 
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Secrets, is_true, parsed

@@ -1,7 +1,7 @@
-"""The arithmetic of expressions: which tokens are operators, and what they make of numbers.
+"""The arithmetic of expressions: which tokens are operators, and what they compute.
 
-`*` is JMESPath's wildcard, and `-` begins its negative numbers, wherever a value may begin; after a value
-both are operators.
+`*` is JMESPath's wildcard, and `-` begins its negative numbers, where a value may begin; after a value both
+are operators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod,
 }
 BINDING_POWER: Mapping[str, int] = {"+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7}
-"""More than comparisons, and less than what ends a projection, `[]` among it."""
+"""More than that of comparisons, and less than that of whatever ends a projection, such as `[]`."""
 UNARY = 8
 """The binding power of a minus before a value."""
 _VALUE_ENDS = frozenset(
@@ -37,11 +37,11 @@ _VALUE_ENDS = frozenset(
 )
 _HYPHENATED = re.compile(r"(\.?)(?<!\w)([a-z_]\w*(?:-\w+)+)", re.ASCII | re.IGNORECASE)
 _BITS = 1024
-"""Of a whole number; those of more are beyond the range of a float."""
+"""The most digits of a whole number; longer ones are beyond the range of a float."""
 
 
 def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens of an expression, with arithmetic told from wildcards and the signs of numbers."""
+    """Yield the tokens of an expression, with arithmetic told apart from wildcards and signs."""
     held: Token = {"type": ""}
     for token in tokens:
         kind, is_adjacent = token["type"], held.get("end") == token["start"]
@@ -63,7 +63,7 @@ def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def hyphenated(text: str) -> Mapping[str, str]:
-    """Return where `-` is read as an operator but may be meant as a hyphen: each text, by each name in it.
+    """Return where `-` is read as an operator but may be meant as a hyphen: each text, by its names.
 
     `read-file.content` is `read` minus the `content` of `file`, unless the name is in double quotes.
     """
@@ -71,7 +71,7 @@ def hyphenated(text: str) -> Mapping[str, str]:
 
 
 def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | float:
-    """Return what an arithmetic operator, or a minus, makes of values; `names` are how they are written."""
+    """Return the result of an arithmetic operator or a minus; `names` are the operands as written."""
     for value, name in zip(values, names, strict=True):
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{name} is {shown(value)}" if name else f"it was given {shown(value)}"
@@ -81,7 +81,7 @@ def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | 
         result = OPERATORS[sign](*values) if len(values) == 2 else -values[0]
     except ZeroDivisionError:
         about = f": {names[1]} is 0" if names[1] else ""
-        step = "Leave it out where that is 0: with a condition, or with a filter, as in [?count != 0]"
+        step = "Skip it where that is 0: with a condition, or with a filter, as in [?count != 0]"
         raise PflowError(f"{sign} divides by zero{about}", suggestions=(step,)) from None
     except OverflowError:
         result = math.inf
@@ -92,7 +92,7 @@ def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | 
 
 
 def steps(sign: str, values: Iterable[object]) -> Iterator[str]:
-    """Yield what to write in place of arithmetic with values that are no numbers."""
+    """Yield what to write instead of arithmetic with values that are not numbers."""
     for value in values:
         if value is None:
             yield "Take a default: not_null(value, 0)"

@@ -20,7 +20,7 @@ _MONTHS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DATE_ONLY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST = 100
-"""Characters of a text that is a date."""
+"""The most characters of a text that is a date."""
 
 
 def _names(names: Sequence[str], length: int = 10) -> str:
@@ -46,11 +46,11 @@ _DIRECTIVES: Mapping[str, tuple[str, Callable[[datetime], str]]] = {
     "z": (r"Z|[+-]\d\d:?\d\d", lambda it: re.sub(r"(?<=\d\d):", "", it.isoformat()[-6:])),
     "%": ("%", lambda _: "%"),
 }
-"""What each directive matches, and what it writes."""
+"""The pattern that each directive matches, and the text that it writes."""
 
 
 def problem(message: str, step: str = "") -> PflowError:
-    """Return an error about a date, or a form of dates, that contains no data; other functions use it too."""
+    """Return an error about a date, or a date form, that contains no data; other functions use it too."""
     return PflowError(message, suggestions=(step,) if step else ())
 
 
@@ -60,7 +60,7 @@ def this_moment() -> str:
 
 
 def read_date(function: str, text: str) -> datetime:
-    """Return the date that a text is, in ISO 8601 or as in mail headers; without an offset it is UTC."""
+    """Read a date from text in ISO 8601 or as in mail headers; without an offset it is UTC."""
     from email.utils import parsedate_to_datetime
 
     for read in (datetime.fromisoformat, parsedate_to_datetime):
@@ -68,9 +68,9 @@ def read_date(function: str, text: str) -> datetime:
             found = read(text.strip()) if len(text) <= _LONGEST else None
         except (ValueError, TypeError, OverflowError):
             continue
-        # In mail headers Python skips a word that it takes for an unknown time zone, such as PM.
+        # In mail headers Python skips a word such as PM, as an unknown time zone.
         if found is not None and not (found.tzinfo is None and text.strip()[-1:].isalpha()):
-            # Python reads offsets with seconds, which ISO 8601 does not have.
+            # Python accepts offsets with seconds, which ISO 8601 does not have.
             minutes = (found.utcoffset() or timedelta()) // timedelta(minutes=1)
             return found.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     raise problem(
@@ -79,7 +79,7 @@ def read_date(function: str, text: str) -> datetime:
 
 
 def parsed_date(text: str, form: str) -> datetime:
-    """Return the date that a text in a form of `strptime` is; without an offset it is UTC."""
+    """Read a date from text in a `strptime` form; without an offset it is UTC."""
     given: list[str] = []
 
     def pattern(name: str) -> str:
@@ -100,7 +100,7 @@ def parsed_date(text: str, form: str) -> datetime:
         return _date_of(parts)
     except (ValueError, OverflowError) as error:
         message = "parse_date() was given text of this form that is not a date"
-        raise problem(message, "No month has a day 32, no day an hour 25") from error
+        raise problem(message, "No month has a day 32, and no day an hour 25") from error
 
 
 def _date_of(parts: Mapping[str, str]) -> datetime:
@@ -131,7 +131,7 @@ _MONTHS_BY_NAME = {name[:3].lower(): number for number, name in enumerate(_MONTH
 
 
 def formatted_date(text: str, form: str) -> str:
-    """Return a date in a form of `strftime`, with the directives that every system has."""
+    """Return a date in a `strftime` form, with the directives that every system has."""
     moment = read_date("format_date", text)
     return _filled(form, "format_date", lambda name: _DIRECTIVES[name][1](moment), str)
 

@@ -1,4 +1,4 @@
-"""Expressions: their syntax, and their evaluation with limits on work and on the size of what is made.
+"""Expressions: their syntax, and their evaluation with limits on work and on the size of results.
 
 The syntax is JMESPath, where numbers, `true`, `false` and `null` need no backticks. `$` stands for all values
 in scope, also within a filter, and numbers can be added, subtracted, multiplied and divided. All are
@@ -49,11 +49,11 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 __all__ = ["Expression", "Secrets", "is_true", "parsed"]
 
 LONGEST = 4_000
-"""Characters of an expression."""
+"""The most characters of an expression."""
 _PROJECTIONS = frozenset({"projection", "filter_projection", "value_projection", "flatten"})
-"""Their first child, what they are made of, is parsed if it is a text that is JSON."""
+"""Their first child, whose items they take, is parsed if it is a text that is JSON."""
 DEEPEST = 60
-"""Levels of a syntax tree."""
+"""The most levels of a syntax tree."""
 
 Node = dict[str, Any]
 """A node of the syntax tree, as jmespath makes it."""
@@ -64,12 +64,12 @@ _AFTER_NUMBER = _COMPARATORS | {"comma", *OPERATORS}
 _MAKING = _PROJECTIONS | {"function_expression", "multi_select_dict", "multi_select_list", "slice"}
 _STEPS = frozenset({"field", "index", "slice"})
 _OF_ITEMS = _PROJECTIONS | {"pipe"}
-"""What takes something of each item of its first child, or of what that makes."""
+"""Nodes that take something from each item of their first child, or of its result."""
 
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> Expression:
-    """Parse an expression within the limits, the same text once; an error says where it is wrong."""
+    """Parse an expression within the limits, each text once; an error says where it is wrong."""
     if len(text) > LONGEST:
         raise _refused(text, f"it has {len(text):,} characters, more than {LONGEST:,}", "Split it up")
     if not text.strip():
@@ -99,7 +99,7 @@ def parsed(text: str) -> Expression:
 
 
 class _Lexer(lexer.Lexer):
-    """Splits an expression into tokens; beyond jmespath's, `$` and arithmetic, but only JSON in backticks."""
+    """Splits an expression into tokens; jmespath's, `$` and arithmetic; backticks only hold JSON."""
 
     SIMPLE_TOKENS = {  # noqa: RUF012 - as in the base class
         **lexer.Lexer.SIMPLE_TOKENS,
@@ -124,7 +124,7 @@ def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
     for token, following in pairwise([*found, {"type": ""}]):
         kind, before = token["type"], [it["type"] for it in tokens[-2:]]
-        # Not a member, a key or a function of that name.
+        # Unless it is a member, a key or a function of that name.
         is_value = before[-1:] != ["dot"] and following["type"] not in ("colon", "lparen")
         if kind == "unquoted_identifier" and token["value"] in _CONSTANTS and is_value:
             tokens.append({**token, "type": "literal", "value": _CONSTANTS[token["value"]]})
@@ -151,7 +151,7 @@ class _Parser(parser.Parser):
     def __init__(self, tokens: list[Token]) -> None:
         super().__init__()
         self._tokens = tokens
-        for sign in OPERATORS:  # it looks for a method by the type of a token
+        for sign in OPERATORS:  # jmespath finds the method by the type of a token
             setattr(self, f"_token_led_{sign}", partial(self._operation, sign))
         setattr(self, "_token_nud_-", self._negative)
 
@@ -177,7 +177,7 @@ class _Parser(parser.Parser):
 
 
 def path_text(node: Node) -> str:
-    """Return the syntax of a parsed expression that is a path; empty for any other expression."""
+    """Return a parsed expression as text if it is a path; empty for any other expression."""
     kind, value = node["type"], node.get("value")
     if kind == "field":
         name = str(value)
@@ -292,12 +292,12 @@ class Evaluation(visitor.TreeInterpreter):
             if not any(reasons):
                 raise
             message = f"{error.message}; {' and '.join(filter(None, reasons))}"
-            # A default in place of what has no items would only hide the mistake.
+            # A default instead of a value without items would only hide the mistake.
             is_missing = any(reason.endswith(" is null") for reason in reasons)
             raise (NullArgument(message) if is_missing else PflowError(message)) from error
 
     def _why_null(self, node: Node, value: Any, before: str = "") -> str:
-        """Return in words why a part of the expression is null; empty if that is not plain."""
+        """Return in words why a part of the expression is null; empty if the reason is not clear."""
         path = path_text(node)
         if path:
             found = self.visit(node, value)
@@ -346,7 +346,7 @@ class Evaluation(visitor.TreeInterpreter):
         return calculated(node["value"], values, [path_text(child) for child in node["children"]])
 
     def _opened(self, value: Any) -> Any:
-        """Return what a path in the expression continues in: a tuple as a list, text that is JSON parsed."""
+        """Return the value in which a path continues: a tuple as a list, text that is JSON as its value."""
         if isinstance(value, tuple):
             self._limits.spend(len(value))
             return list(value)
@@ -376,8 +376,8 @@ def _described(value: object) -> str:
 class Expression:
     """An expression as written, its syntax tree, and remarks for its author.
 
-    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
-    compared with, where a string may have been meant; see `arithmetic` for those that are `hyphenated`.
+    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes in
+    comparisons, where a string may have been meant; see `arithmetic` for the `hyphenated` ones.
     """
 
     text: str
@@ -396,8 +396,8 @@ class Expression:
     ) -> Any:
         """Evaluate the expression; it reads these values and nothing else, and changes none of them.
 
-        `now` is what `now()` returns, by default the time. It may fail, or take too much work or memory:
-        PflowError.
+        `now` is what `now()` returns, by default the time. Raises PflowError if it fails, or takes too much
+        work or memory.
         """
         evaluation = Evaluation(everything, Limits(secrets, now))
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
@@ -414,6 +414,6 @@ class Expression:
 def is_true(value: object) -> bool:
     """Return whether the value of an expression counts as true in a condition.
 
-    As in JMESPath, false are `false`, `null`, and an empty string, list or object; 0 is not.
+    As in JMESPath, `false`, `null`, and an empty string, list or object are false; 0 is not.
     """
     return value is not None and value is not False and value not in ("", [], {}, ())

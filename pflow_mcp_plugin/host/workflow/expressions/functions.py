@@ -1,6 +1,6 @@
-"""The functions of expressions: those of JMESPath, and these few more.
+"""The functions of expressions: those of JMESPath, and a few more.
 
-The names and arguments of those that JMESPath's community edition has are taken from there. The table in
+Those that JMESPath's community edition has too have the same names and arguments. The table in
 `docs/workflows.md` lists them all; a test compares the two.
 """
 
@@ -47,7 +47,7 @@ RETURNS: Mapping[str, str] = {
 _FREE = frozenset({"length", "type", "not_null", "to_array"})
 """Functions whose work does not grow with what they are given."""
 _WHOLE = frozenset({"to_string", "to_json", "to_csv", "to_markdown", "unique", "contains"})
-"""Functions that read all that is inside of what they are given."""
+"""Functions that read everything inside their arguments."""
 _CHANGE_TEXT = frozenset(
     {"lower", "upper", "reverse", "replace", "remove_prefix", "remove_suffix", "split", "lines", "words"}
 )
@@ -57,13 +57,13 @@ _WORDS: Mapping[str, str] = {
     "array-number": "a list of numbers",
     "array-string": "a list of strings",
 }
-"""The types of JMESPath in words."""
+"""JMESPath's types in words."""
 MOST_WORK = 2_000_000
-"""Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
+"""The most steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
 LARGEST = 2_000_000
-"""The values in anything that an expression makes; sixteen characters count as one."""
+"""The most values in any result of an expression; sixteen characters count as one."""
 _CALL = 2
-"""Steps that a call counts as, beside those of its arguments: it takes as long as a few visits of a node."""
+"""Steps that a call counts as, besides those of its arguments: it takes as long as a few visits of a node."""
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?\s*", re.ASCII)
 
@@ -81,7 +81,7 @@ _ANY: dict[str, Any] = {"types": []}
 
 @attrs.frozen
 class Secrets:
-    """The secrets of a run: a function of an expression that changes a text with one makes another."""
+    """The secrets of a run: a function that changes a text with a secret makes another secret."""
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
@@ -89,13 +89,13 @@ class Secrets:
 
 
 class Limits:
-    """What the functions of one evaluation may still do, and what they are told: `now`, and the secrets."""
+    """The work that the functions of one evaluation may still do, with `now` and the secrets."""
 
     def __init__(self, secrets: Secrets | None, now: str) -> None:
         self.now = now or this_moment()
         self._secrets = secrets
         self._left = MOST_WORK
-        # By identity; the values are kept, so that no other gets the same one.
+        # By identity; the values are kept, so that no other value gets the same identity.
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def spend(self, work: int) -> None:
@@ -105,7 +105,7 @@ class Limits:
             raise PflowError(f"it takes more than {MOST_WORK:,} steps", suggestions=(step,))
 
     def size(self, value: object) -> int:
-        """Return the size of what a function is given or returns, each item as often as it is in it."""
+        """Return the size of a function's argument or result, each item counted as often as it is there."""
         if isinstance(value, str):
             return 1 + len(value) // 16
         if not isinstance(value, list | dict | tuple):
@@ -126,7 +126,7 @@ class Limits:
         self.require_size(characters // 16)
 
     def derived(self, text: str, change: Callable[[str], object]) -> None:
-        """Before a function of an expression changes a text with secrets, add what they become to them."""
+        """Before a function changes a text with secrets, add what the secrets become to the known ones."""
         secrets = self._secrets
         if secrets is None or secrets.redact(text) == text:
             return
@@ -160,7 +160,7 @@ class Signature:
         return bool(self.parameters and self.parameters[-1].get("variadic"))
 
     def types_at(self, number: int) -> Sequence[str]:
-        """Return the types that a function's argument may have, by its place; empty if any."""
+        """Return the types that the argument at a place may have; empty if any."""
         if not self.parameters:
             return ()
         types: Sequence[str] = self.parameters[min(number, len(self.parameters) - 1)]["types"]
@@ -178,12 +178,12 @@ def signatures() -> dict[str, Signature]:
 
 
 class NullArgument(PflowError):
-    """A function of an expression got null, or a list with null in it, which it does not take."""
+    """A function of an expression got null, or a list with null in it, which it does not accept."""
 
     def __init__(self, message: str) -> None:
         steps = (
             "Take a default: not_null(value, '')",
-            "What the expression applies to, as a whole, is @",
+            "The whole value that the expression applies to is @",
             "Failed items of a batch are null: leave them out, as in read.items[?!error].result",
         )
         super().__init__(message, suggestions=steps)
@@ -222,7 +222,7 @@ class ExpressionFunctions(functions.Functions):
         given = [it for number, it in enumerate(signature) if number < len(args) or not it.get("optional")]
         return super()._validate_arguments(args, given, function_name)
 
-    # Those that are one step in Python; `call_function` counts their work.
+    # Functions that are one step in Python; `call_function` counts their work.
     _func_lower = functions.signature(_TEXT)(lambda _, text: text.lower())
     _func_upper = functions.signature(_TEXT)(lambda _, text: text.upper())
     _func_trim = functions.signature(_TEXT)(lambda _, text: text.strip())
@@ -240,7 +240,7 @@ class ExpressionFunctions(functions.Functions):
     def _func_contains(self, subject: Any, search: Any) -> bool:
         if isinstance(subject, str):
             return isinstance(search, str) and search in subject
-        # Not `in`: 1 equals true in Python, and deep values cost more than their number says.
+        # Not `in`: 1 equals true in Python, and deep values cost more work than their number.
         return any(self._equal(item, search) for item in subject)
 
     def _equal(self, one: Any, other: Any) -> bool:
@@ -270,16 +270,16 @@ class ExpressionFunctions(functions.Functions):
         try:
             return strict_json(text)
         except (ValueError, RecursionError) as error:
-            # Without the text: no data leave a condition, and an error is an output.
+            # Without the text: no data may leave a condition, and an error is an output.
             where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-            why = ": a key stands twice" if isinstance(error, Lossy) else where
+            why = ": a key occurs twice" if isinstance(error, Lossy) else where
             raise problem(f"from_json() was given a string that is not JSON{why}") from error
 
     @functions.signature(_TEXT)
     def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
         self._limits.spend(text.count(",") + text.count("\n"))
         text = text.removeprefix("\ufeff")
-        if csv.field_size_limit() < len(text):  # 128 KiB for a cell; the evaluation has its own limit
+        if csv.field_size_limit() < len(text):  # csv's limit is 128 KiB a cell; the evaluation has its own
             csv.field_size_limit(len(text))
         try:
             rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
@@ -317,7 +317,7 @@ class ExpressionFunctions(functions.Functions):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def _cells(self, name: str, rows: list[Any]) -> list[list[str]]:
-        """Return the cells of the table that a function makes; that of objects begins with their names."""
+        """Return the cells of the table that a function makes; a table of objects begins with their keys."""
         if all(isinstance(row, list) for row in rows):
             table = rows
         elif all(isinstance(row, dict) for row in rows):
@@ -404,7 +404,7 @@ class ExpressionFunctions(functions.Functions):
 
     @functions.signature(_LIST)
     def _func_unique(self, items: list[Any]) -> list[Any]:
-        self._limits.spend(2 * len(items))  # writing a value costs more than a visit
+        self._limits.spend(2 * len(items))  # writing a value costs more than visiting it
         found: dict[str, Any] = {}
         for item in items:
             found.setdefault(_json(item), item)

@@ -19,12 +19,12 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signat
 from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS
 
 Path = tuple[str | int, ...]
-"""Steps from the values in scope to one inside them."""
+"""Steps from the values in scope to a value inside them."""
 Declared = Callable[[Path], Field | None]
 """Returns the declaration of the value at a path, None if it is unknown."""
 
 _ANY: frozenset[str] = frozenset()
-"""Stands for a type of which nothing is known."""
+"""Stands for an unknown type."""
 _NUMBERS = frozenset({"int", "float"})
 _ARGUMENTS: Mapping[str, frozenset[str]] = {
     "string": frozenset({"str"}),
@@ -36,7 +36,7 @@ _ARGUMENTS: Mapping[str, frozenset[str]] = {
     "array-number": frozenset({"list"}),
 }
 _LARGEST = 5_000
-"""Parts of a value that are declared: more than an expression of the greatest length can write down."""
+"""The most parts of a value that are declared: more than the longest expression can write out."""
 _KEEP_ITEMS = frozenset({"reverse", "sort", "sort_by", "unique"})
 
 
@@ -44,9 +44,9 @@ _KEEP_ITEMS = frozenset({"reverse", "sort", "sort_by", "unique"})
 class Shape:
     """The shape of a value in an expression.
 
-    `types` are its possible types, empty if nothing is known. `path` is where it comes from, None if it is
-    made; `members` are those of an object that the expression makes. `size` is how many shapes are in it,
-    those that it has twice counted twice.
+    `types` are its possible types, empty if nothing is known. `path` is where the value comes from, None if
+    it is made; `members` are those of an object that the expression makes. `size` is how many shapes are in
+    it; a shape that occurs twice counts twice.
     """
 
     types: frozenset[str] = _ANY
@@ -63,7 +63,7 @@ class Shape:
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of a made value's shape, for templates that lead into it.
 
-        `{a: @, b: @} | {a: @, b: @} | ...` doubles with each step; what is that large is not described.
+        `{a: @, b: @} | {a: @, b: @} | ...` doubles with each step; a shape that large is not described.
         """
         schema: dict[str, JSON] = {"type": sorted(self.types)} if self.types else {}
         if self.size > _LARGEST:
@@ -84,9 +84,9 @@ class Shape:
 class Reading:
     """What is known of an expression from the shapes of its values.
 
-    `paths` are the values that it reads, in order. `compared` are names at the root that stand on one side of
-    a comparison. `everything` says whether all values in scope are read as a whole. Each of the `mistakes`
-    has a next step. `result_types` are the types that its value may have, empty if nothing is known.
+    `paths` are the values that it reads, in order. `compared` are the names at the root on one side of a
+    comparison. `everything` says whether all values in scope are read as a whole. Each of the `mistakes`
+    comes with a next step. `result_types` are the types that its value may have, empty if nothing is known.
     """
 
     paths: dict[Path, None] = attrs.field(factory=dict)
@@ -100,7 +100,7 @@ class Reading:
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
-        """Find the shapes in an expression; `current` is that of `@` at first, by default of all in scope."""
+        """Find the shapes in an expression; `@` begins as `current`, by default all values in scope."""
         reading = cls()
         tree = _TreeReader(reading, declared)
         reading.result = tree.used(expression.tree, current or Shape(path=()))
@@ -121,7 +121,7 @@ class _TreeReader:
         self.declared = declared
 
     def used(self, node: Node, current: Shape) -> Shape:
-        """Return the shape of a value that the expression uses as a whole, and note that it is read."""
+        """Return the shape of a value that the expression uses whole, and note that the value is read."""
         shape = self.shape(node, current)
         self.reading.everything = self.reading.everything or shape.path == ()
         return shape
@@ -215,7 +215,7 @@ class _TreeReader:
         item = self.item(base)
         types = self.types(item)
         if not types and not item.members:
-            # The items may be lists, which `[]` merges, so a path is a guess that only names values.
+            # The items may be lists, which `[]` merges, so the path is a guess, used only to name values.
             flat = Shape(path=item.path or None)
         else:
             flat = item if item.members is not None or "list" not in types else Shape()
@@ -247,7 +247,7 @@ class _TreeReader:
                 self.reading.compared.add(child["value"])
         one, other = (self.types(self.used(child, current)) for child in node["children"])
         if node["value"] in ("eq", "ne"):
-            # Null stands for what is not there, whatever is declared.
+            # Null stands for a missing value, whatever is declared.
             known = one and other and "None" not in one | other
             if known and _loose(one).isdisjoint(_loose(other)):
                 said = f"{_words(one)} is compared with {_words(other)}: they are never equal"
@@ -268,7 +268,7 @@ class _TreeReader:
             if types and types.isdisjoint(_NUMBERS):
                 samples: dict[str, object] = {"str": "", "list": [], "None": None}
                 step = next(filter(None, steps(sign, (samples.get(it, 0) for it in sorted(types)))), "")
-                self.mistake(f"{sign} takes numbers, and is given {_words(types)}", step or "Take a number")
+                self.mistake(f"{sign} takes numbers, not {_words(types)}", step or "Take a number")
         if sign in ("/", "//", "%") and children[1]["type"] == "literal" and children[1]["value"] == 0:
             self.mistake(f"{sign} divides by zero", "Divide by another number")
         if sign == "/" or any(types == {"float"} for types in given):
