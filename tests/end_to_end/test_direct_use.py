@@ -181,7 +181,7 @@ def test_a_chain_that_the_shell_took_for_a_redirection_does_not_run(terminal, li
     message, *steps = done.err.splitlines()
     assert message == f"Error: The shell took `>>` for itself: it appends the output to the file {made}"
     assert f"... then {made.name} ..., or quote it: '>>'" in steps[0]
-    assert steps[1] == f"  -> Remove the file that the shell made: rm {made}"
+    assert steps[1] == f"  -> Remove the file that the shell created: rm {made}"
 
 
 # Lines as people type them

@@ -1,4 +1,4 @@
-"""What may follow in a chain of nodes: node types, their flags, the values of these, `then`."""
+"""What may come next in a chain of nodes: node types, their flags and the flags' values, `then`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, node_type
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")
 _ABOUT = {
-    "--help": "Show the flags of the node and what comes out",
+    "--help": "Show the flags and outputs of the node",
     "--json": "Print one JSON object",
     "--print": "Print the nodes as a workflow; run nothing",
     "--save": "Save the nodes as a workflow under a name; run nothing",
@@ -57,7 +57,7 @@ def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: 
 
 
 def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str) -> Iterator[Suggestion]:
-    """Yield the completions after the words of a chain's last node, of which `last` is the last one typed."""
+    """Yield the completions after the words of a chain's last node; `last` is the last complete word."""
     find = partial(flag_field, entry.interface)
     flag, equals, value = incomplete.partition("=")
     named = find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
@@ -84,14 +84,14 @@ def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str)
 
 
 def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator[Suggestion]:
-    """Complete the flags of a chain's node, without those that are given and may not be repeated."""
+    """Complete the flags of a chain's node, except given ones that may not be repeated."""
     find = partial(flag_field, entry.interface)
     typed = (word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--"))
     found = (find(name) or find(name.removeprefix("no-")) for name in typed)
     given = {field.key for field in found if field is not None and not is_list(field)}
     for field in entry.interface.params:
         flag = f"--{field.key}" if underscores else flag_of(field)
-        if field.key in given or flag in OPTIONS:  # which win over flags of the same name
+        if field.key in given or flag in OPTIONS:  # pflow's own options win over flags of the same name
             continue
         about = f"Required. {field.description}" if field.required else field.description
         yield Suggestion(value=flag, help=about)

@@ -18,15 +18,15 @@ from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, IR_VERSION
 
 _STDIN = "stdin"
 _NAME = re.compile(r"(?!__)\w[\w-]*")
-"""What an input of a workflow, and the first part of a template, may be called."""
+"""A valid name of an input, and of the first part of a template."""
 
 
 @attrs.frozen(kw_only=True)
 class NodeLink:
-    """A link of a chain on its way to a workflow: its node type is known and its flags are read.
+    """A link of a chain that becomes a workflow: its node type is known and its flags are read.
 
     `given` has the values of its flags by the key of the parameter, and `asked` the keys of those that become
-    inputs of the workflow. Unless every flag could be read, and it `is_whole`, what it lacks is unknown.
+    inputs of the workflow. Unless every flag could be read (`is_whole`), it is unknown what it lacks.
     """
 
     entry: Entry
@@ -48,7 +48,7 @@ class NodeLink:
         return {field.key for field in self.interface.outputs}
 
     def result_for(self, wanted: Field) -> str:
-        """Return the output of this node that the workflow's next node gets: the result, or its only text."""
+        """Return the output that the next node gets from this one: the result, or its only text."""
         result = self.interface.result_key
         types = {field.key: {*field.types} for field in self.interface.outputs}
         texts = [key for key, found in types.items() if found == {"str"} and key not in (result, "error")]
@@ -66,14 +66,14 @@ class ChainWorkflow:
 
 
 def chain_workflow(links: Sequence[NodeLink], chain: Chain, *, has_stdin: bool) -> ChainWorkflow:
-    """Build the workflow that a chain of nodes stands for; one that is kept for later declares its output.
+    """Build the workflow that a chain of nodes stands for; one kept for later declares its output.
 
     `has_stdin` says whether something is piped into the first node.
     """
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}
     workflow |= {"description": chain.description} if chain.description else {}
-    # Each node finds what those before it wrote under the names that the user sees.
+    # Each node finds the outputs of earlier ones under the names that the user sees.
     workflow["enable_namespacing"] = False
     nodes = [node | ({EXTRA: True} if chain.allows_extra else {}) for node in builder.nodes()]
     workflow |= {"inputs": builder.inputs} if builder.inputs else {}
@@ -90,7 +90,7 @@ class _Builder:
         self._links = links
         self._has_stdin = has_stdin
         self._ids: list[str] = []
-        for link in links:  # its type is the id of a node, with a number if it is repeated
+        for link in links:  # the id of a node is its type, with a number if that is repeated
             base = _as_name(link.entry.node)
             names = (base, *(f"{base}-{number}" for number in range(2, len(links) + 2)))
             self._ids.append(next(name for name in names if name not in self._ids))
@@ -135,7 +135,7 @@ class _Builder:
         link = self._links[place]
         if given.is_template or key not in link.interface.inputs or not is_type(given.field.type):
             return False
-        if not _NAME.fullmatch(key):  # a tool may call its parameters anything
+        if not _NAME.fullmatch(key):  # a tool's parameters may have any name
             return False
         if given.field.has_default:  # it overrides a value of the node
             return False
@@ -161,7 +161,7 @@ class _Builder:
             is_piped = place == 0 and given is None and key == link.interface.piped_key(set(link.given))
             if is_stdin or is_piped:
                 self.inputs[name]["stdin"] = True
-            # Earlier nodes write elsewhere what would replace it.
+            # Outputs of earlier nodes that would replace it are written elsewhere.
             for node_id, link_before in zip(self._ids, self._links[:place], strict=False):
                 if name in link_before.outputs or link_before.interface.open_outputs is True:
                     mapping = self.mappings.setdefault(node_id, {"output_mappings": {}})
@@ -171,16 +171,16 @@ class _Builder:
         return params
 
     def _piped(self, place: int, params: Mapping[str, object]) -> dict[str, Any]:
-        """Return the param of a chain's node that takes what the node before it, or standard input, gives."""
+        """Return the param of a chain's node that takes the previous result, or standard input."""
         link = self._links[place]
-        # A parameter that the shared store holds is filled, unless it is the only one that can be piped.
+        # A parameter with a value in the shared store is filled, unless no other can take the pipe.
         key = link.interface.piped_key(link.valued) or link.interface.piped_key(
             {*link.valued, *self._known(place)}
         )
         if not key or key in params:
             return {}
         if place == 0:
-            is_taken = any(given.is_template for given in link.given.values())  # what is piped in, by a flag
+            is_taken = any(given.is_template for given in link.given.values())  # the piped input, by a flag
             return {key: STDIN} if self._has_stdin and not is_taken else {}
         before = self._links[place - 1]
         # An output of the same name fits better than the result.

@@ -84,7 +84,7 @@ class DirectRun:
         with unwritten("The command line"), shown_run(names, "brief", self.around) as (watcher, _):
             outcome = self.runner.run_compiled(compiled, inputs, watcher=watcher)
         outputs = dict(outcome.outputs)
-        # For people the result of the last node, which scripts can use.
+        # For people, the result of the last node, which scripts can use.
         result = outputs.get(links[-1].interface.result_key, outputs)
         return attrs.evolve(
             outcome_report(outcome),
@@ -103,7 +103,7 @@ class DirectRun:
         text = piped_text()
         if text:
             return plan, {"stdin": text}
-        # Nothing is piped in: the chain is another one, if it can do without.
+        # Nothing is piped in: build the chain without it, if it can do without.
         built = chain_workflow(links, chain, has_stdin=False)
         step = "Pipe something in, or write a value in place of -"
         nothing = (f"{user} is read from standard input, but nothing is piped in" for user in built.piped)
@@ -133,7 +133,7 @@ class DirectRun:
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
-    """Read the nodes to run or save as typed on the command line; one error has all that is wrong with it."""
+    """Read the nodes to run or save as typed on the command line; one error lists all mistakes."""
     problems = list(chain.problems)
     links: list[NodeLink] = []
     unknown = ""
@@ -142,11 +142,11 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
         if entry is None and link.node:
             problems.append(missing(link.node, place, registry, library))
             unknown = unknown if place else link.node
-            # The first word may be meant for a command; of another node the flags are checked, too.
+            # The first word may be meant as a command; the flags of other nodes are checked, too.
             entry = registry.find(first_meant(problems[-1].suggestion)) if place else None
         entry = opened(entry) if entry and chain.allows_extra else entry
         if entry is not None:
-            # The first node has nothing before it to refer to: `${` is text there.
+            # No node is before the first one to refer to: `${` is text there.
             reader = FlagReader(entry, templates=place > 0)
             given = reader.read(link.words)
             links.append(NodeLink(entry=entry, given=given, is_whole=not reader.problems))
@@ -170,7 +170,7 @@ def missing(node: str, place: int, registry: NodeRegistry, library: Library | No
     """Return the problem of a direct run with an unknown node type; the first may be meant as a workflow."""
     problem = registry.missing(node)
     is_file = False
-    with suppress(OSError, ValueError):  # no name for a file
+    with suppress(OSError, ValueError):  # not a valid file name
         is_file = Path(node).is_file()
     saved = library.names() if library else ()
     if place == 0 and (is_file or node in saved):
@@ -185,7 +185,7 @@ def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
 
 
 def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
-    """Return the error that refuses to run a chain; `unknown` is a first word that is no node type."""
+    """Return the error that refuses to run a chain; `unknown` is a first word that is not a node type."""
     if len(problems) > 1:
         message = f"The command line has {len(problems)} mistakes"
         return PflowError(message, problems=tuple(problems), kind="usage")
@@ -202,7 +202,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
 def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
     """Return the nodes of a direct run that is saved or shown, with the flags `--input` names, and problems.
 
-    `--input title` is the flag of the first node that was given a value for it, else of the first that
+    `--input title` is the flag of the first node that was given a value for it, else of the first node that
     has it; `--input NODE.title` names the node.
     """
     asked: list[dict[str, None]] = [{} for _ in links]
@@ -233,10 +233,10 @@ def refuse_redirection(
     is_node: Callable[[str], bool],
     nearest: Callable[[str], Sequence[str]],
 ) -> Problem | None:
-    """Refuse to run nodes as typed if the shell took `>>` for itself and a node's name for that of a file.
+    """Refuse to run nodes as typed if the shell took `>>` for itself and a node's name as that of a file.
 
-    A file that the shell made for it may also be named as one of the `nearest` nodes; else a note on it is
-    returned, unless its name has a suffix.
+    For a file that the shell just created, the node `nearest` to its name counts, too; without one, a note on
+    it is returned, unless its name has a suffix.
     """
     file = _appended_file()
     if file is None:
@@ -249,14 +249,14 @@ def refuse_redirection(
         node = next(iter(nearest(node)), "")
         if not node:
             message = f"The output is appended to the file {file}: `>>` is the shell's own"
-            step = "To pass it on to a node, write `then` in place of it"
+            step = "To pass it on to a node, write `then` instead of it"
             return Problem(message=message, suggestion=step, severity="warning", kind="usage")
     first = " ".join(map(quote, [program, *takewhile(lambda word: not word.startswith("-"), words)]))
     following = f" {node}" if node else ""
     steps = (
         f"Write: {first} ... then{following} ..., or quote it: '>>'",
-        *((f"Remove the file that the shell made: rm {quote(str(file))}",) if is_new else ()),
-        f"If the file is meant: ... | cat >> {quote(str(file))}",
+        *((f"Remove the file that the shell created: rm {quote(str(file))}",) if is_new else ()),
+        f"If you meant the file: ... | cat >> {quote(str(file))}",
     )
     message = f"The shell took `>>` for itself: it appends the output to the file {file}"
     raise PflowError(message, details={"file": str(file)}, suggestions=steps, kind="usage")
@@ -276,22 +276,22 @@ def _appended_file() -> Path | None:
         if sys.platform == "darwin":
             found = fcntl.fcntl(_STDOUT, fcntl.F_GETPATH, bytes(1024))
             return Path(os.fsdecode(found.partition(b"\0")[0]))
-    except OSError:  # it is closed, or the system does not tell
+    except OSError:  # it is closed, or the system cannot tell
         pass
     return None
 
 
 _WIDTH = 100
 _COLUMN = 30
-"""The widest form of a flag that its description stands beside."""
+"""The widest form of a flag that has its description beside it."""
 _OPTIONS = (
     ("--save NAME", "Save the nodes as a workflow and run nothing; pflow run NAME runs it"),
     ("--print", "Print the nodes as a workflow and run nothing"),
     ("--input FLAG", "Make a flag an input of that workflow; may be repeated"),
     ("--description TEXT", "What that workflow is for"),
-    ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
+    ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - have no special meaning in VALUE"),
     ("--params JSON|@FILE|-", "Set parameters by their exact names, from a JSON object"),
-    ("--allow-extra", "Let nodes take parameters that are not declared"),
+    ("--allow-extra", "Let nodes take undeclared parameters"),
     ("--cache[=TTL]", "Reuse results of read-only nodes, of the last hour by default; or --no-cache"),
     ("--locked", "Refuse nodes that differ from the lock file"),
     ("--trust-readonly", "Trust nodes that claim to be read-only"),
@@ -299,9 +299,9 @@ _OPTIONS = (
     ("-h, --help", "Show the flags of a node"),
 )
 _VALUES = """\
-The value of --FLAG is the next word; --FLAG=VALUE and FLAG=VALUE work too. Write lists and objects
-as JSON. @FILE is the content of a file, @@ a leading @, and - what is piped in. From the second node
-on, ${key} in a value is what an earlier node wrote."""
+The value of --FLAG is the next word; --FLAG=VALUE and FLAG=VALUE work too. Write lists and objects as JSON.
+@FILE is the content of a file, @@ a leading @, and - the piped input.
+From the second node on, ${key} in a value is an output of an earlier node."""
 _SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'", "dict": "'{...}'"}
 
 
@@ -314,7 +314,7 @@ def chain_help(prog_name: str) -> str:
 
 
 def node_help(entry: Entry, prog_name: str) -> str:
-    """Return what `pflow NODE --help` shows of a direct run: usage, flags, what is piped in, and outputs."""
+    """Return what `pflow NODE --help` shows: usage, flags, what is piped in, and outputs."""
     interface = entry.interface
     needed = [field for field in interface.params if field.needs_value]
     call = f"{prog_name} {entry.node}"
@@ -361,7 +361,7 @@ def _about(field: Field) -> str:
 
 
 def _piped(entry: Entry) -> str:
-    """Return what the help of a node that is run directly says of piped input; empty if it takes none."""
+    """Return what a node's help says about piped input; empty if it takes none."""
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:

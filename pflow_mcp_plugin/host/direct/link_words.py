@@ -19,7 +19,7 @@ SEPARATORS = ("then", ">>")
 """The words between two nodes; a shell takes an unquoted `>>` for itself."""
 
 PARAM = "--param"
-"""The option that sets a parameter by its exact name, to text as it stands; it stays among a link's words."""
+"""The option that sets a parameter by its exact name, to literal text; it stays among a link's words."""
 PARAMS = "--params"
 """The option that sets parameters by their exact names, to the values of a JSON object; it stays too."""
 _FORMS = {
@@ -29,13 +29,13 @@ _FORMS = {
     PARAM: "NAME=VALUE",
     PARAMS: "JSON|@FILE|-",
 }
-"""pflow's options that take a value, and how it is shown."""
+"""pflow's options that take a value, and how the value is shown."""
 _RUN_SWITCHES = {"--trust-readonly": "trust_readonly", "--locked": "locked", "--no-cache": "no_cache"}
 _CACHE = "--cache"
 """The option whose value follows only after `=`."""
 _SWITCHES = ("--print", "--allow-extra", "--json", "--help", *_RUN_SWITCHES)
 _SHORT_HELP = "-h"
-"""Asks for help where a flag may stand; as the value of a flag it is text."""
+"""Asks for help in the place of a flag; as the value of a flag it is text."""
 
 OPTIONS = frozenset((*_FORMS, *_SWITCHES, _CACHE))
 """pflow's options, which win over flags of the same name."""
@@ -43,7 +43,7 @@ OPTIONS = frozenset((*_FORMS, *_SWITCHES, _CACHE))
 
 @attrs.frozen
 class Link:
-    """The words of one link: a node type, and those that follow it."""
+    """The words of one link: a node type, and the words that follow it."""
 
     node: str
     words: tuple[str, ...]
@@ -51,11 +51,11 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class Chain:
-    """The words of a command line read as links, and pflow's own options, which may stand anywhere.
+    """The words of a command line read as links, and pflow's own options, which may be anywhere.
 
     It is saved under the name `save` if there is one, or only shown as a workflow, of which `inputs` are the
-    flags that become inputs; otherwise it runs with `options`. `help_of` is the place of the link whose help
-    is wanted. `problems` are those of the words, apart from flags of nodes.
+    flags that become inputs; otherwise it runs with `options`. `help_of` is the position of the link whose
+    help is wanted. `problems` are about the words, except flags of nodes.
     """
 
     links: tuple[Link, ...]
@@ -75,7 +75,7 @@ class Chain:
 
 
 def mistake(message: str, step: str = "") -> Problem:
-    """Return a problem of kind `usage`, about words that were typed wrong."""
+    """Return a problem of kind `usage`, about wrongly typed words."""
     return Problem(message=message, suggestion=step, kind="usage")
 
 
@@ -119,7 +119,7 @@ class _Reader:
         )
 
     def _read(self, place: int) -> int:
-        """Read the word at a place in a chain, with its value; return the place of the next."""
+        """Read the word at a place in a chain, with its value; return the position of the next."""
         word = self._words[place]
         before = self._words[place - 1] if place else ""
         name, equals, value = word.partition("=")
@@ -132,7 +132,7 @@ class _Reader:
         elif name in _SWITCHES:
             self._switch(name, word)
         elif word == _SHORT_HELP and not (
-            # The flag of a node before it may take it as its value.
+            # The flag of a node before it may take it as a value.
             before.startswith("--") and "=" not in before and before not in (*_SWITCHES, _CACHE)
         ):
             self._switch("--help", "--help")
@@ -141,7 +141,7 @@ class _Reader:
             following = self._words[place] if not equals and place < len(self._words) else ""
             if not equals:
                 value = "" if following in SEPARATORS or following.startswith("--") else following
-            if not value:  # an empty one too, as "$NAME" gives it: without its name the chain would run
+            if not value:  # an empty one too, as from "$NAME": without a name the chain would run
                 self._wrong(f"{name} needs a value", f"Write {name} {_FORMS[name]}")
                 is_empty_word = not equals and place < len(self._words) and not following
                 return place + (bool(equals) or is_empty_word)
@@ -207,7 +207,7 @@ def flag_with(field: Field, value: str) -> str:
 
 
 def shown_flag(field: Field) -> str:
-    """Return how the words of a link begin for a parameter: `--KEY`, `--param KEY` if pflow has `--KEY`."""
+    """Return how a link's words for a parameter begin: `--KEY`, or `--param KEY` if pflow has `--KEY`."""
     flag = flag_of(field)
     return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
@@ -216,7 +216,7 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether one word of a link sets a parameter, with no value after it, as it is true or false."""
+    """Return whether a single word, without a value, sets a parameter, as it is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
@@ -226,7 +226,7 @@ def is_list(field: Field) -> bool:
 
 
 def folded(name: str) -> str:
-    """Return a word of a link as it is compared: without case and separators."""
+    """Return a word of a link for comparison: without case and separators."""
     return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 

@@ -1,4 +1,4 @@
-"""The flags of a node on the command line: words to values, by the node's interface."""
+"""The flags of a node on the command line: from words to values, by the node's interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pflow_mcp_plugin.host.workflow.templates import item_of, lone
 from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
 STDIN = "${stdin}"
-"""The template of what is piped into the program."""
+"""The template of the program's piped input."""
 _DASHES = "-\u2013\u2014"
 
 
@@ -45,7 +45,7 @@ class Given:
 
 @attrs.frozen(kw_only=True)
 class _Typed:
-    """A node's flag as typed: its name, the parameter, and its text; None for a switch without one."""
+    """A node's flag as typed: its name, the parameter, and its text (None for a switch without a value)."""
 
     flag: str
     field: Field
@@ -57,7 +57,7 @@ class _Typed:
 class FlagReader:
     """Reads the flags of one node in a chain, and collects the `problems` with them.
 
-    With `templates`, `${...}` in a value refers to what an earlier node has written.
+    With `templates`, `${...}` in a value refers to an output of an earlier node.
     """
 
     def __init__(self, entry: Entry, *, templates: bool) -> None:
@@ -95,7 +95,7 @@ class FlagReader:
         return flag_field(self._entry.interface, name)
 
     def _field(self, key: str) -> Field | None:
-        """Return the parameter that a node's flag `--param` names exactly; report that there is none."""
+        """Return the parameter that a node's flag `--param` names exactly; report it if there is none."""
         interface = self._entry.interface
         field = interface.fields.get(key) or (Field(key=key) if interface.open else None)
         if field is None:
@@ -111,7 +111,7 @@ class FlagReader:
             word = words[place]
             if not _is_dashed(word):
                 end = next((at for at in range(place, len(words)) if _is_dashed(words[at])), len(words))
-                # Words of the form `NAME=VALUE` set parameters as `--NAME=VALUE` would.
+                # Words of the form `NAME=VALUE` set parameters like `--NAME=VALUE`.
                 pairs = [self._pair(word) for word in words[place:end]]
                 if all(pairs):
                     yield from filter(None, pairs)
@@ -156,7 +156,7 @@ class FlagReader:
             return self._param(text)
         name = flag.removeprefix("--")
         field = self._find(name)
-        if field is None and name.startswith("no-"):  # else its own name begins so
+        if field is None and name.startswith("no-"):  # otherwise its own name begins with `no-`
             negated = self._find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
@@ -166,7 +166,7 @@ class FlagReader:
         return None if field is None else _Typed(flag=flag, field=field, text=text if equals else None)
 
     def _param(self, pair: str) -> _Typed | None:
-        # A tool may call its parameters anything, also with an equals sign in it.
+        # A tool's parameters may have any name, even one with an equals sign.
         keys = [key for key in self._entry.interface.fields if pair.startswith(f"{key}=")]
         key, equals, text = pair.partition("=")
         if keys:
@@ -188,7 +188,7 @@ class FlagReader:
 
     def _meant(self, name: str) -> str:
         """Return the suggestion for an unknown flag: a node's closest ones, else all; "" if it takes any."""
-        # A node that takes any parameter may mean the name as it stands.
+        # For a node that takes any parameter, the name may be right.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
         for field in self._entry.interface.params:
@@ -201,7 +201,7 @@ class FlagReader:
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
-        """Report words that belong to no flag of the node, with the one they may have been meant for."""
+        """Report words that belong to no flag of the node, with the flag that they may be meant for."""
         names = [word.partition("=")[0] for word in words if "=" in word]
         unknown = [name for name in names if self._find(name) is None]
         # A single word may be a text with an equals sign, such as a URL.
@@ -225,7 +225,7 @@ class FlagReader:
         self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
     def _given(self, items: list[_Typed]) -> Given | None:
-        """Return the value that one or several flags of a node give by one name; None if it is invalid."""
+        """Return the value given by one or several flags of the same name; None if it is invalid."""
         field, first = items[0].field, items[0]
         try:
             if is_list(field):
@@ -255,13 +255,13 @@ class FlagReader:
         if self._templates and "${" in text:
             value = typed(text, item.field)
             structured = {*map(type_name, item.field.types)} - {"None"} <= {"list", "dict"}
-            if structured and isinstance(value, str) and not lone(text):  # a lone template may stand for any
+            if structured and isinstance(value, str) and not lone(text):  # a lone template may have any value
                 raise TypeMismatch(item.field.type, text)
             return Given(field=item.field, value=value, is_template=True)
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
-            # JSON has no plus before a number, and a digit before its point.
+            # In JSON a number has no leading plus, and has a digit before its point.
             text = re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text.strip()))
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
 
@@ -299,7 +299,7 @@ class FlagReader:
 
 
 def metavar(field: Field) -> str:
-    """Return what stands for the value of a node's flag where that is described."""
+    """Return the placeholder for the value of a node's flag in its description."""
     if field.choices and len(str([*field.choices])) <= 60:
         return "|".join(map(str, field.choices))
     kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]

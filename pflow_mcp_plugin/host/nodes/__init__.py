@@ -4,7 +4,7 @@
 - `value_nodes`, `file_content_nodes`, `file_system_nodes`, `shell`, `python_node`, `llm_node`,
   `ask_node`: the classes.
 - `child_processes`: what `shell` and `python` start.
-- `python_driver`: runs the code of a `python`, as a program of its own.
+- `python_driver`: runs the code of a node `python`, as a program of its own.
 - `http_node`: the params and outputs of `http`; `http_request`: its requests, retries, pages and downloads.
 """
 
@@ -31,7 +31,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Return what ends, with a run, the programs that the host's own nodes `shell` and `python` started."""
+    """Return the context that ends, with a run, the programs that `shell` and `python` nodes started."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

@@ -1,4 +1,4 @@
-"""The node `ask`, which goes on with the answer of a person."""
+"""The node `ask`, which returns the answer of a person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
 
 
 class Ask(OutputsNode):
-    """The node `ask` asks a question, and shows what will be done next."""
+    """The node `ask` asks a question, and shows the steps that follow."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> str:
         return str(argument(self.params, {}, "question"))

@@ -34,13 +34,13 @@ _NAP = 0.1
 whose pipes another one keeps open."""
 _CHUNK = 1 << 16
 _REDACTED = 1 << 16
-"""Characters at the end of an output in which secrets are looked for."""
+"""The number of characters at the end of an output that are searched for secrets."""
 _numbers = itertools.count(1)
 
 
 @attrs.define
 class CommandOutput:
-    """A stream of a node's child process, `stdout` or `stderr`, kept up to so many bytes."""
+    """The `stdout` or `stderr` of a node's child process, kept up to `most` bytes."""
 
     name: str
     most: int
@@ -48,7 +48,7 @@ class CommandOutput:
     _data: bytearray = attrs.field(init=False, factory=bytearray, repr=False)
 
     def add(self, data: bytes) -> None:
-        """Add what was read next from the child process; what is too much is dropped."""
+        """Add what was read next from the child process; drop what exceeds the limit."""
         left = self.most - len(self._data)
         self.exceeded = self.exceeded or len(data) > left
         self._data += data[:left]
@@ -66,8 +66,8 @@ class ChildCommand:
     """What a node starts as a child process: the program, its input and its limits.
 
     `arguments` are not interpreted by a shell, and `env` is its whole environment. The program is ended after
-    `timeout` seconds, and when it writes more than one of its outputs accepts. If there is a `channel`, it
-    gets a pipe for that, whose descriptor stands in its arguments in place of `CHANNEL`.
+    `timeout` seconds, or when it writes more than one of its outputs accepts. If there is a `channel`, it
+    gets a pipe for it, whose descriptor replaces `CHANNEL` in its arguments.
     """
 
     arguments: Sequence[str]
@@ -80,7 +80,7 @@ class ChildCommand:
     channel: CommandOutput | None = None
 
     def cut_short(self, what: str, *, in_time: bool) -> tuple[str, str, str]:
-        """Return why the child process was ended, the action, and the next step; else three empty words."""
+        """Return why the child process was ended, the action, and the next step; else three empty strings."""
         for output in (self.stdout, self.stderr, self.channel):
             if output and output.exceeded:
                 most = f"{output.most / (1 << 20):g} MiB"
@@ -101,8 +101,8 @@ class ChildCommand:
 class Processes:
     """Starts child processes; on exit ends those that still run, with all that they started.
 
-    What left its group, as `setsid` does, is found by a marker in its environment. If this process is killed,
-    the reaper ends all of it.
+    A process that left its group, as `setsid` does, is found by a marker in its environment. If this process
+    is killed, the reaper ends all of them.
     """
 
     def __init__(self) -> None:
@@ -130,12 +130,12 @@ class Processes:
             shared_reaper.release()
 
     def stop(self) -> None:
-        """Start no more child processes, and let those who wait for the others end them; returns at once."""
+        """Start no more child processes, and have the waiting threads end the others; returns at once."""
         with self._changed:
             self._closed = True
 
     def run(self, command: ChildCommand) -> tuple[int, bool]:
-        """Run a child process; return its exit code and whether it ended in time. What it leaves is ended."""
+        """Run a child process; return its exit code and whether it ended in time. End what it leaves."""
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
@@ -150,7 +150,7 @@ class Processes:
             with closing(_Pipes(process, command, channel)) as pipes:
                 in_time = pipes.serve(command.timeout, lambda: self._closed)
                 was_stopped = self._closed and (process.poll() is None or process.returncode < 0)
-                end_groups([process], _GRACE)  # also the processes that it left running
+                end_groups([process], _GRACE)  # and the processes that it left running
                 if not in_time:
                     pipes.drain()
             if was_stopped:
@@ -166,7 +166,7 @@ class Processes:
 
     def _start(self, command: ChildCommand) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
         """Start a child process; return it, and what reads its channel if it has one."""
-        with self._changed:  # so that `__exit__` misses no process that is being started
+        with self._changed:  # so that `__exit__` misses no process being started
             if self._closed:
                 raise OSError("the run has ended")
             if self._reaper is None:
@@ -174,7 +174,7 @@ class Processes:
                 self._marker = f"{self._reaper.marker}.shell-{next(_numbers)}."
             reading, writing = os.pipe() if command.channel else (None, None)
             try:
-                process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
+                process = subprocess.Popen(  # noqa: S603  # the workflow's author wrote it
                     [str(writing) if word is CHANNEL else word for word in command.arguments],
                     cwd=command.cwd,
                     env={**command.env, MARKER: self._marker},
@@ -220,7 +220,7 @@ class _Pipes:
             self._selector.register(pipe, event, pipe)
 
     def serve(self, timeout: float, stopped: Callable[[], bool]) -> bool:
-        """Return when the child process has exited, wrote too much or is to stop; False after `timeout`."""
+        """Return when the child process exits, writes too much or must stop; False after `timeout`."""
         end = time.monotonic() + timeout
         while self._process.poll() is None:
             left = end - time.monotonic()
@@ -249,7 +249,7 @@ class _Pipes:
         return any(output.exceeded for output in self._outputs.values())
 
     def _step(self, seconds: float) -> None:
-        if not self._selector.get_map():  # all are closed; the process may do something else first
+        if not self._selector.get_map():  # all are closed; the process may still be busy
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
             return
@@ -257,7 +257,7 @@ class _Pipes:
             if key.data is self._stdin:
                 try:
                     self._unsent = self._unsent[os.write(key.fd, self._unsent) :]
-                except BrokenPipeError:  # it does not read all of it
+                except BrokenPipeError:  # the process does not read all of it
                     self._unsent = self._unsent[:0]
                 if not self._unsent:
                     self._done(self._stdin)

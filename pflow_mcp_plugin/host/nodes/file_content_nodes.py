@@ -47,7 +47,7 @@ class _File:
         return read_special(self.path, most=most, seconds=self.seconds, stopped=self.stopped)
 
     def write(self, data: bytes, *, append: bool) -> tuple[int, str]:
-        """Write the file; return its length, or that of the data if it is special, and what to warn of."""
+        """Write the file; return its length, or that of the data if it is special, and a warning, if any."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if append:
@@ -77,7 +77,7 @@ class ReadFile(OutputsNode):
         except OSError as error:
             hints = _hints(error, file.path)
             if error.errno == errno.EFBIG:
-                hints = ("Raise max_mb if it is meant",)
+                hints = ("Raise max_mb if this is intended",)
             raise file_problem("read", file.path, error.strerror or str(error), *hints) from error
         except UnicodeError as error:
             raise file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
@@ -104,7 +104,7 @@ class WriteFile(OutputsNode):
             size, warning = file.write(text.encode(), append=append)
         except OSError as error:
             hints = _hints(error, file.path)
-            is_whole = not (append or file.special)  # else a part may have been written
+            is_whole = not (append or file.special)  # otherwise a part may have been written
             reason = error.strerror or str(error)
             raise file_problem("write", file.path, reason, *hints, retryable=is_whole) from error
         if warning and run is not None:
@@ -126,16 +126,17 @@ def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
 def _hints(error: OSError, path: Path) -> tuple[str, ...]:
     if isinstance(error, IsADirectoryError):
         return ("Name a file in it",)
-    if isinstance(error, NotRegular) and path.is_socket():  # which cannot be opened
+    if isinstance(error, NotRegular) and path.is_socket():  # a socket cannot be opened
         return ("Name a regular file",)
-    return ("Set special_files to true if it is meant",) if isinstance(error, NotRegular) else ()
+    return ("Set special_files to true if this is intended",) if isinstance(error, NotRegular) else ()
 
 
 def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) -> None:
     """Refuse to let a file node change pflow's own files; with `whole` also a folder that holds them."""
-    # A workflow must not change what decides what pflow runs and approves: an agent could write one.
+    # A workflow, which an agent may write, must not change the files that decide what pflow runs and
+    # approves.
     for folder in (run.host.paths.config, run.host.paths.data) if run else ():
-        # `Path.resolve` raises where links lead in a circle.
+        # `Path.resolve` raises if links form a loop.
         place, own = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
         if place.is_relative_to(own) or (whole and own.is_relative_to(place)):
             hint = "Use the command that changes it; `pflow config path` lists pflow's files"

@@ -1,6 +1,6 @@
 """The nodes `list-files`, `copy-file`, `move-file` and `delete-file`.
 
-A symbolic link is copied, moved and deleted itself, never what it leads to.
+A symbolic link itself is copied, moved or deleted, never its target.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pflow_mcp_plugin.storage import (
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_FILES = 100_000
-"""The files that one `list-files` may find."""
+"""The most files that one `list-files` may find."""
 _MAGIC = re.compile(r"[*?[]")
 _refusal = partial(file_problem, ran="not ran")
 
@@ -58,7 +58,7 @@ class ListFiles(OutputsNode):
         files: dict[str, dict[str, object]] = {}
         try:
             for path in _matching("" if folder == "." else folder, parts):
-                with suppress(FileNotFoundError):  # removed meanwhile, or a link that leads nowhere
+                with suppress(FileNotFoundError):  # removed meanwhile, or a dangling link
                     status = os.stat(path)
                     if stat.S_ISREG(status.st_mode):
                         files[path] = _description(path, status)
@@ -125,7 +125,7 @@ _OVERWRITE = "Set overwrite to true, or name another destination"
 
 
 class CopyFile(OutputsNode):
-    """The node `copy-file`, for folders too; copies a symbolic link itself. A copy is whole or not there."""
+    """The node `copy-file`, for folders too; copies a symbolic link itself. A copy is whole or absent."""
 
     doing = "copy"
 
@@ -147,7 +147,7 @@ class CopyFile(OutputsNode):
     def _conflict(
         self, source: Path, status: os.stat_result, target: Path, shared: MutableMapping[str, Any]
     ) -> tuple[str, str]:
-        """Return why a folder or file cannot be copied there, such as into itself, and what to do."""
+        """Return why a folder or file cannot be copied to its target, such as into itself, and what to do."""
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder and _real(target).is_relative_to(_real(source)):
             return f"{target} is inside of it", "Name a place outside of it"
@@ -155,7 +155,7 @@ class CopyFile(OutputsNode):
             return "", ""
         there = target.lstat()
         is_same = os.path.samestat(there, status)
-        with suppress(OSError):  # a link that leads nowhere
+        with suppress(OSError):  # a dangling link
             is_same = is_same or source.samefile(target)
         if is_same:
             return f"{target} is the same file", "Name another destination"
@@ -168,7 +168,7 @@ class CopyFile(OutputsNode):
 
     def refuse(self, source: Path, target: Path, run: Run | None) -> None:
         refuse_own("write", target, run, whole=True)
-        refuse_own("write", target.parent, run)  # the target may be a link, which is replaced itself
+        refuse_own("write", target.parent, run)  # the target may be a link, which itself is replaced
 
     def exec(self, prep_res: tuple[Path, Path, bool]) -> dict[str, Any]:
         source, target, overwrite = prep_res
@@ -177,7 +177,7 @@ class CopyFile(OutputsNode):
             size = self.transfer(source, target, overwrite=overwrite)
         except (OSError, ValueError) as error:
             taken = getattr(error, "errno", None) in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
-            if taken and os.path.lexists(target):  # an item of a batch, or another run, has made it since
+            if taken and os.path.lexists(target):  # an item of a batch, or another run, has created it since
                 raise _refusal(self.doing, source, f"{target} exists already", _OVERWRITE) from error
             raise _failure(self.doing, source, error, f" (to {target})") from error
         return {"file_path": str(target), "size": size}
@@ -187,7 +187,7 @@ class CopyFile(OutputsNode):
 
 
 class MoveFile(CopyFile):
-    """The node that moves a folder, a file or a link by renaming it; to another file system, it is copied."""
+    """The node that moves a folder, a file or a link by renaming it; across file systems, it is copied."""
 
     doing = "move"
 
@@ -212,7 +212,7 @@ class MoveFile(CopyFile):
 
 
 class DeleteFile(OutputsNode):
-    """The node that deletes a folder with all in it, if `recursive` allows that; also a file or a link.
+    """The node that deletes a file, a link, or, if `recursive` allows it, a folder with everything in it.
 
     What to delete is read from the params only, never from what happens to be in the shared store.
     """
@@ -229,7 +229,7 @@ class DeleteFile(OutputsNode):
         status = _status("delete", path)
         _refuse_removal("delete", path, shared.get("__run__"))
         if stat.S_ISDIR(status.st_mode) and not self.params.get("recursive"):
-            hint = "Set recursive to true to delete all that is in it"
+            hint = "Set recursive to true to delete everything in it"
             raise _refusal("delete", path, "it is a folder", hint)
         return path, True
 
@@ -327,14 +327,14 @@ def _real(path: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, shutil.Error):  # of a folder: each with its source, its target and a reason
+    if isinstance(error, shutil.Error):  # for a folder: each with its source, its target and a reason
         return re.sub(r"^\[Errno \d+\] ", "", error.args[0][0][2])
     reason = (isinstance(error, OSError) and error.strerror) or str(error)
     return reason[:1].lower() + reason[1:]
 
 
 def _failure(doing: str, path: Path, error: Exception, more: str) -> PflowError:
-    """Return the error of copying, moving or deleting a folder or file; nothing is left half done."""
+    """Return the error of copying, moving or deleting a folder or file; nothing is left half-done."""
     where = getattr(error, "filename", None)
     inside = f" ({where})" if where and str(where) != str(path) and ".tmp" not in str(where) else ""
     steps = ("Name a regular file or a folder",) if isinstance(error, NotRegular) else ()

@@ -33,12 +33,12 @@ TIMEOUT = 60.0
 """Seconds for all requests of a node together, if the workflow does not set a timeout."""
 RETRIES, MOST_PAGES = 2, 100
 MOST_MB, MOST_DOWNLOAD_MB = 32.0, 4096.0
-"""MiB of an answer, and of one that is downloaded, if the workflow does not set `max_mb`."""
+"""MiB of a response, and of a downloaded one, if the workflow does not set `max_mb`."""
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _AUTH = {"bearer": ("token",), "basic": ("username", "password"), "header": ("name", "value")}
 _SECRET = ("token", "password", "value")
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding", "upgrade"})
-"""Headers that pflow writes itself, as they decide where a request ends or goes."""
+"""Headers that pflow sets itself, as they decide where a request ends or goes."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _WRITTEN_HOST = re.compile(r"https?://[^/?#$@\\\s]+(?:[/?#]|\Z)", re.IGNORECASE)
@@ -49,14 +49,14 @@ _WRITTEN_NAME = "{}: the name of a variable must be written in the workflow, wit
 
 
 class Http(pocketflow.Node):
-    """The node `http` sends a request, and those that follow from it, and returns what was answered.
+    """The node `http` sends a request, and those that follow from it, and returns the response.
 
-    Its params are never read from the shared store. A host that is not public is reached only if the url is
-    written so in the workflow, not by a template.
+    Its params are never read from the shared store. A host that is not public is reached only if the workflow
+    itself contains the url, not by a template.
     """
 
     announces_sending = True
-    """It tells its run just before a request that may change something; see `Run.current_step`."""
+    """It notifies its run just before a request that may change something; see `Run.current_step`."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[HttpCall, Run | None]:
         params = {key: value for key, value in self.params.items() if value is not None}
@@ -161,7 +161,7 @@ def _endpoint(
     # The node's own host may be private if the author wrote it.
     raw = written.get("url")
     is_written = isinstance(raw, str) and _WRITTEN_HOST.match(raw.strip()) is not None and _is_of_user(run)
-    # What a template named is its own host only where that changes nothing.
+    # A host that a template named counts as the node's own only where it would be allowed anyway.
     there = f"https://{urlsplit(url).netloc}"
     return endpoint(url=url if is_written or refusal_of_url(endpoint(), there) is None else "")
 
@@ -197,7 +197,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
         message = _WRITTEN_NAME.format(f"auth.{key}")
         raise PflowError(message, suggestions=("Write the name",), ran="not ran")
     if not _is_of_user(run):
-        message = f"auth.{key}: {name} is used only in runs that you start, not in those of clients"
+        message = f"auth.{key}: {name} is used only in runs that you start, not in runs of clients"
         raise PflowError(message, suggestions=("Declare an input, and pass its value",), ran="not ran")
     settings = run.host.settings if run else None
     found = os.environ.get(name) or (settings.get(name) if settings else None)
@@ -209,7 +209,7 @@ def _secret(key: str, value: Any, written: Any, run: Run | None) -> str:
 
 
 def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield each mistake in the params of the node `http`, as far as they are known before it runs."""
+    """Yield each mistake in the params of the node `http`, as far as it is known before the run."""
     params = {key: value for key, value in params.items() if value is not None}
     auth = params["auth"] if isinstance(params.get("auth"), Mapping) else {}
     found = (_method_mistakes(params), _url_mistakes(params), _value_mistakes(params))
@@ -218,7 +218,7 @@ def mistakes(params: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 _Mistake = tuple[str, str, str]
-"""The path to what is wrong, what is wrong with it, and the next step."""
+"""The path to the mistake, the mistake, and the next step."""
 
 
 def _method_mistakes(params: Mapping[str, Any]) -> Iterator[_Mistake]:
@@ -289,9 +289,9 @@ def _header_mistakes(params: Mapping[str, Any], auth: Mapping[str, Any]) -> Iter
             message = f"header {cut(name)!r} has characters that a header cannot have"
             yield path, message, "Remove or encode them"
         elif name.lower() in _FRAMING:
-            yield path, f"header {name} is written by pflow itself", "Remove it"
+            yield path, f"header {name} is set by pflow itself", "Remove it"
         elif isinstance(own, str) and name.lower() == own.lower():
-            yield path, f"header {name} is that of auth", "Leave one of them out"
+            yield path, f"header {name} is set by auth", "Leave one of them out"
 
 
 def _auth_mistakes(auth: Mapping[str, Any]) -> Iterator[_Mistake]:

@@ -1,7 +1,8 @@
-"""The requests of the node `http`: redirects, retries, pages, downloads, and what an answer means.
+"""The requests of the node `http`: redirects, retries, pages, downloads, and what a response means.
 
 Every URL goes through the checked connections of `network`. A request of a method that may change something
-is announced just before its first byte, when the connection stands, and is never sent twice after that.
+is announced just before its first byte, once the connection is established, and is never sent twice after
+that.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 
 MOST_REDIRECTS = 10
 FIRST_PAUSE = 0.5
-"""Seconds before the first retry; each further one is twice as long."""
+"""Seconds before the first retry; each further wait is twice as long."""
 _NAP = 0.1
 """Seconds of one wait: a Ctrl-C just before a wait does not interrupt it."""
 _GRACE = 2.0
-"""Seconds that a request that was stopped may take to close its connections."""
+"""Seconds that a stopped request may take to close its connections."""
 _MIB = 1 << 20
 _SHOWN = 300
-"""Characters of an answer that go into a message."""
+"""The number of characters of a response that a message shows."""
 _BESIDE = 30
-"""Characters that are shown before and after a mistake in JSON."""
+"""The number of characters shown before and after a mistake in JSON."""
 _RETRIED = frozenset({429, 502, 503, 504})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACTIONS = {408: "timeout", 429: "rate_limited", 504: "timeout"}
 _HINTS = {401: "Check auth", 403: "Check auth, and what it may do", 404: "Check the url", 405: "Check method"}
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
-"""Encodings of Python that are no charset; some take very long."""
+"""Python encodings that are not charsets; some are very slow."""
 _NO_TEXT = "no text"
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TEXTUAL = ("+xml", "/xml", "javascript", "x-www-form-urlencoded", "yaml", "csv")
@@ -63,7 +64,7 @@ _NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 class HttpEndpoint:
     """Where the requests, each redirect and page among them, may connect to; see `network.egress.Endpoint`.
 
-    Its `url` is that of the node if its host is the author's, or allowed anyway; else it is empty.
+    Its `url` is that of the node if the author wrote its host, or it is allowed anyway; else it is empty.
     """
 
     owner: str
@@ -77,10 +78,10 @@ class HttpEndpoint:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HttpCall:
-    """What the requests of a node `http` are to be, as its params say.
+    """The requests that a node `http` is to send, from its params.
 
-    `credentials` are headers, too; like the `headers` they go to the origin of `url` only. `most` are bytes,
-    and `shorten` redacts a text and cuts it. With `is_fetch` its node is known to only read.
+    `credentials` are headers, too; like the `headers` they go to the origin of `url` only. `most` is in
+    bytes, and `shorten` redacts and cuts a text. With `is_fetch` its node is known to be read-only.
     """
 
     method: str
@@ -112,7 +113,7 @@ class HttpCall:
 
 @attrs.define(kw_only=True, repr=False)
 class HttpAnswer:
-    """What came of the requests of a node `http`: its outputs, its failure if it failed, and warnings."""
+    """The outcome of the requests of a node `http`: its outputs, its failure if it failed, and warnings."""
 
     status: int | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
@@ -129,7 +130,7 @@ def texts(value: Any) -> str | list[str]:
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Return the URL that a node `http` requests with further fields in its query; null leaves one out."""
+    """Return the URL of a request with further fields in its query; a null field is left out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
         fields = {str(key): texts(value) for key, value in query.items() if value is not None}
@@ -150,7 +151,8 @@ def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -
         except BaseException as error:  # noqa: BLE001 - raised again where the answer is awaited
             answered.set_exception(error)
 
-    # On a thread of its own, which Ctrl-C does not interrupt; nor does a look-up that hangs delay the answer.
+    # On a thread of its own, which Ctrl-C does not interrupt, and whose hanging look-up does not delay the
+    # result.
     with Threads(1, "http") as threads:
         work = threads.submit(lambda: asyncio.run(whole()))
         try:
@@ -162,7 +164,7 @@ def perform(call: HttpCall, step: RunStep | None, stopped: Callable[[], bool]) -
             return answered.result()
         finally:
             if not answered.done():
-                with suppress(RuntimeError, TimeoutError):  # it has ended meanwhile, or never began
+                with suppress(RuntimeError, TimeoutError):  # it ended meanwhile, or never began
                     loop, task = begun.result(_GRACE)
                     loop.call_soon_threadsafe(task.cancel if task else loop.stop)
             wait([work], _GRACE)
@@ -236,7 +238,7 @@ class _Exchange:
         following = at.join(target).copy_with(fragment=None)
         if not is_same_origin(str(following), call.url):
             message = f"the next page of {call.what} is at {following.host}, which is another origin"
-            self._fail(message, "Ask for it with a node of its own, if it is meant")
+            self._fail(message, "Request it with a node of its own, if this is intended")
         return str(following)
 
     async def _page(self, url: str) -> httpx2.URL:
@@ -276,20 +278,20 @@ class _Exchange:
                     yield response
                     return
                 target = response.url.join(location)
-            # No credentials that it names itself, which would be sent.
+            # No credentials in the URL itself, which would be sent.
             target = target.copy_with(userinfo=b"", fragment=None)
             is_moved = method == "POST" and status < HTTPStatus.TEMPORARY_REDIRECT
             if is_moved or status == HTTPStatus.SEE_OTHER:
                 method = method if method in SAFE else "GET"
             if method not in SAFE and not is_same_origin(str(target), call.url):
                 message = f"{call.what} is redirected to another origin, {target.host}, and was not sent"
-                self._fail(message, "Check the url, and write the one that is meant")
+                self._fail(message, "Check the url, and write the intended one")
             url = str(target)
         self._fail(f"{call.what} was redirected more than {MOST_REDIRECTS} times", "Check the url")
 
     @asynccontextmanager
     async def _sent(self, method: str, url: str) -> AsyncIterator[httpx2.Response]:
-        """Send one request of the node `http`, with what may go to its origin, and yield the answer."""
+        """Send one request of the node `http`, with only what its origin may see, and yield the response."""
         call, client = self._call, self._client(url)
         headers = {**call.headers, **call.credentials} if is_same_origin(url, call.url) else {}
         with ExitStack() as stack:
@@ -312,7 +314,7 @@ class _Exchange:
         if event != "http11.send_request_headers.started":
             return
         method = info["request"].method.decode()
-        if method == "CONNECT":  # a proxy is asked first for a connection
+        if method == "CONNECT":  # a proxy is asked for a connection first
             return
         if self._step is not None and (method not in SAFE or self._call.is_fetch):
             self._step.sending()
@@ -320,7 +322,7 @@ class _Exchange:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        """Return the client for requests to an origin; only that of the node's `url` sees its certificate."""
+        """Return the client for requests to an origin; only the `url`'s own origin sees its certificate."""
         parts, call = httpx2.URL(url), self._call
         place = parts.scheme, parts.host, parts.port
         if place not in self._clients:
@@ -390,7 +392,7 @@ class _Exchange:
                 place = f"{error.msg} at line {error.lineno}, column {error.colno}, near {one_line(near)!r}"
                 step = "Report it to whoever runs the server"
                 self._fail(f"the answer to {what} is not valid JSON: {place}", step)
-            except (ValueError, RecursionError) as error:  # it would lose something; it is too deep
+            except (ValueError, RecursionError) as error:  # parsing loses something; too deep
                 self._fail(f"the answer to {what} is JSON that cannot be read: {error}", "Use download")
         if problem == _NO_TEXT:
             kind = headers.get("content-type", "no content type")
@@ -413,7 +415,7 @@ class _Exchange:
             details={"status": status, "headers": dict(response.headers)},
             suggestions=(step,),
             action=_ACTIONS.get(status, "error"),
-            # Who limits requests has not begun this one (RFC 6585, section 4).
+            # A server that limits requests has not processed this one (RFC 6585, section 4).
             ran="not ran" if limited else "ran",
             retryable=limited or (call.method in SAFE and status in _RETRIED),
             retry_after=seconds,
@@ -452,7 +454,7 @@ class _Exchange:
         elif isinstance(error, httpx2.TransportError):
             message = f"{what}: the connection was lost: {reason}"
             more["retryable"] = is_safe = self._call.method in SAFE
-            step = "Try again" if is_safe else "Look there whether it was done"
+            step = "Try again" if is_safe else "Check there whether it was done"
         return self._failed(message, step, **more)
 
 

@@ -19,14 +19,13 @@ from pflow_mcp_plugin.storage.json_files import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _SHOWN = 200
-"""Characters of an answer that go into a message."""
+"""The number of characters of an answer that a message shows."""
 
 
 class Llm(OutputsNode):
     """The node `llm` asks a language model; `llm models` lists the available ones.
 
-    If the model's environment variable for its key is not set, the key of that name in pflow's
-    settings is used.
+    If the environment variable for the model's key is not set, the setting of that name is used.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, Run | None]:
@@ -46,7 +45,7 @@ class Llm(OutputsNode):
             model = llm.get_model(name)
             key = kept_key(model, run.host.settings.get) if run and run.host.settings else None
             if run and key is not None:
-                run.add_secrets([key])  # the library's errors may show it
+                run.add_secrets([key])  # the library's errors may contain it
                 options["key"] = key
             try:
                 response = model.prompt(prompt, system=system, schema=schema, stream=False, **options)

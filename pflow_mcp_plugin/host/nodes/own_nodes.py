@@ -81,13 +81,13 @@ def _moving(done: str) -> dict[str, Any]:
     return {
         "inputs": ("source", "destination"),
         "params": (
-            _field("source", "str", "The file or folder; of a link the link itself", required=True),
+            _field("source", "str", "The file or folder; for a link, the link itself", required=True),
             _field("destination", "str", "Its new path, or a folder to put it into", required=True),
-            _field("overwrite", "bool", "Whether a file that is there may be replaced"),
+            _field("overwrite", "bool", "Whether an existing file may be replaced"),
         ),
         "outputs": (
             _field("file_path", "str", "Where it is now"),
-            _field("size", "int", f"The bytes that were {done}; of a folder those of all files in it"),
+            _field("size", "int", f"The bytes {done}; for a folder, those of all files in it"),
         ),
         "result": "file_path",
     }
@@ -97,7 +97,7 @@ _ENTRIES = (
     _own(
         "echo",
         "nodes.value_nodes",
-        "Pass a message on: show a value, or gather several in one string",
+        "Pass a message on: show a value, or combine several in one string",
         purity="flow_safe",
         inputs=("message",),
         params=(_field("message", "any", "Any value", required=True),),
@@ -169,7 +169,7 @@ _ENTRIES = (
     _own(
         "copy-file",
         "nodes.file_system_nodes",
-        "Copy a file, or a folder with all that is in it",
+        "Copy a file, or a folder with everything in it",
         effects=("destructive",),
         **_moving("copied"),
     ),
@@ -183,7 +183,7 @@ _ENTRIES = (
     _own(
         "delete-file",
         "nodes.file_system_nodes",
-        "Delete a file, or with `recursive` a folder with all that is in it",
+        "Delete a file, or with `recursive` a folder with everything in it",
         effects=("destructive",),
         params=(
             _field("file_path", "str", "The file or folder", required=True),
@@ -214,7 +214,7 @@ _ENTRIES = (
                 schema={"type": ["string", "array"]},
                 shell_line=True,
             ),
-            _field("stdin", "any", "Standard input; all but strings as JSON"),
+            _field("stdin", "any", "Standard input; values other than strings as JSON"),
             _CWD,
             _field("env", "dict", "Variables in addition to those of pflow"),
             _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
@@ -257,11 +257,11 @@ _ENTRIES = (
             _field(
                 "requirements",
                 "list",
-                "Packages that it needs, as `pandas>=2`; needs uv",
+                "Packages that it needs, such as `pandas>=2`; requires uv",
                 schema={"type": "array", "items": {"type": "string"}},
                 source_code=True,
             ),
-            _field("env", "dict", "Variables; of those of pflow it sees PATH, HOME and few others"),
+            _field("env", "dict", "Variables; of pflow's own it sees only PATH, HOME and a few others"),
             _CWD,
             _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
             _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
@@ -323,7 +323,7 @@ _ENTRIES = (
         cacheable=False,
         retryable=False,
         params=(
-            _field("message", "any", "Why; all but strings as JSON", required=True),
+            _field("message", "any", "Why; values other than strings as JSON", required=True),
             _field(
                 "kind",
                 "str",
@@ -343,7 +343,7 @@ _ENTRIES = (
             _field(
                 "choices",
                 "list",
-                "The possible answers; any text without them",
+                "The possible answers; without them, any text",
                 schema={"type": "array", "items": {"type": "string"}},
             ),
         ),
@@ -357,11 +357,11 @@ _ENTRIES = (
         effects=("sends_data",),
         inputs=("prompt",),
         params=(
-            _field("prompt", "any", "The question; all but strings as JSON", required=True),
-            _field("input", "any", "Text that the prompt is about; all but strings as JSON"),
+            _field("prompt", "any", "The question; values other than strings as JSON", required=True),
+            _field("input", "any", "Text that the prompt is about; values other than strings as JSON"),
             _field("system", "str", "Instructions for its answers"),
             _field("model", "str", "A model of `llm models`, else its default"),
-            _field("temperature", "float", "How freely it answers"),
+            _field("temperature", "float", "How varied its answers are"),
             _field("schema", "dict", "A JSON Schema; the answer is then a value"),
             _field("options", "dict", "Further options of the model"),
         ),
@@ -385,8 +385,8 @@ _ENTRIES = (
             _field("method", "str", "GET by default; HEAD, OPTIONS, POST, PUT, PATCH or DELETE"),
             _field("query", "dict", "Fields for the query of the url; a list gives several values"),
             _field("headers", "dict", "Headers of the request"),
-            _field("body", "any", "Its body: a string as text, all else as JSON"),
-            _field("form", "dict", "In place of body: the fields of a form"),
+            _field("body", "any", "Its body: a string as text, any other value as JSON"),
+            _field("form", "dict", "Instead of body: the fields of a form"),
             _field("files", "dict", "Files of the form: the path of each, by the name of its field"),
             _field(
                 "auth",
@@ -394,25 +394,25 @@ _ENTRIES = (
                 '`{"type": "bearer", "token": T}`, `{"type": "basic", "username": U, "password": T}` or '
                 '`{"type": "header", "name": N, "value": T}`; T may be `{"variable": NAME}`',
             ),
-            _field("expect", "list", 'The statuses that are no failure: ["2xx"] by default'),
+            _field("expect", "list", 'The statuses that are not failures: ["2xx"] by default'),
             _field("next_page", "str", '"link" for the Link header, or an expression for the next URL'),
             _field("max_pages", "int", "The most pages, 100 by default"),
             _field("download", "str", "The file to write the body to"),
             _field("retries", "int", "How often a GET is sent again if it fails, 2 by default"),
             _field("timeout", "float", "Seconds for all of it, 60 by default"),
-            _field("max_mb", "float", "MiB of what is answered, 32 by default, 4096 for a download"),
+            _field("max_mb", "float", "MiB of the response, 32 by default, 4096 for a download"),
             _field("insecure", "bool", "Whether plain http to another machine is allowed"),
             _field("tls_pins", "str | list", "The keys, one of which it must have, or a file of them"),
             _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
             _field("client_cert", "str | list", "The file with certificate and key, or one for each"),
         ),
         outputs=(
-            _field("status", "int", "The status of the answer, of the last one if there are several"),
+            _field("status", "int", "The status of the response, of the last one if there are several"),
             _field("headers", "dict", "Its headers, with names in lower case"),
             _field(
                 "body",
                 "any",
-                "Its body: a value if it is JSON, else text; of pages, a list; of a download, the file",
+                "Its body: a value if it is JSON, else text; for pages, a list; for a download, the file",
             ),
             _field("path", "str", "Only with download: the file"),
         ),
@@ -458,7 +458,7 @@ class OwnNodes(NodeSource):
         yield from _ENTRIES
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what is wrong in the use of an own node: the params of `http`, the code of `python`."""
+        """Return what is wrong with the use of an own node: the params of `http`, the code of `python`."""
         if use.entry.node == "python":
             return _code_mistakes(use.params)
         if use.entry.node != "http":
@@ -509,7 +509,7 @@ def _syntax_fault(code: str) -> str:
         return "The code is empty"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of the code are shown when it runs
+            warnings.simplefilter("ignore")  # warnings about the code are shown when it runs
             compile(code, "<code>", "exec", dont_inherit=True)
     except SyntaxError as error:
         return f"Line {error.lineno or 1} of the code: {error.msg}"
@@ -519,7 +519,7 @@ def _syntax_fault(code: str) -> str:
 
 
 def _missing_program(use: NodeUse) -> str:
-    """Return the program of the host's own node that is not on PATH, "" if it is there or is not judged."""
+    """Return the program of an own node that is not on PATH; "" if it is there or cannot be judged."""
     command, env = use.params.get("command"), use.params.get("env", {})
     program = command[0] if use.entry.node == "shell" and isinstance(command, list) and command else None
     if use.entry.node == "python" and use.params.get("requirements"):
@@ -529,7 +529,7 @@ def _missing_program(use: NodeUse) -> str:
         if (Path(sys.executable).parent / "uv").exists():
             return ""
         program = "uv"
-    # A step before may make the file of a path, and only the run knows the value of a template.
+    # An earlier step may create the file at a path, and only the run knows the value of a template.
     if not isinstance(program, str) or not program or os.sep in program or not isinstance(env, dict):
         return ""
     path = env.get("PATH", os.environ.get("PATH"))

@@ -1,8 +1,8 @@
 """Runs the code of a node `python`. A program of its own, started by its path; standard library only.
 
-Run as `python -I -X utf8 python_driver.py CHANNEL MEMORY_MB`. It reads a JSON object with `code` and
-`inputs` from standard input, and writes JSON lines to the descriptor CHANNEL: what the code left in `result`,
-or how it failed, and at last how its process ended.
+Run as `python -I -X utf8 python_driver.py CHANNEL MEMORY_MB`. It reads a JSON object with `code` and `inputs`
+from standard input, and writes JSON lines to the descriptor CHANNEL: what the code left in `result`, or how
+it failed, and finally how its process ended.
 
 The code runs in a child of this process, which waits for it and adopts what outlives its parents: nothing
 that the code starts gets away, whatever session or environment it has.
@@ -25,30 +25,30 @@ from typing import Any
 
 _FILE = "<code>"
 _DEEPEST = 100
-"""Levels of lists and objects in a result."""
+"""The most levels of lists and objects in a result."""
 _LONGEST = 10_000
-"""Characters of a message."""
+"""The most characters of a message."""
 _GRACE = 0.5
 """Seconds that the code has after SIGTERM."""
 _KILLED = 2.0
-"""Seconds in which what was killed has to end."""
+"""Seconds in which killed processes must end."""
 _MIB = 1 << 20
 _ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 _WATCHED = {*_ENDING, signal.SIGCHLD, signal.SIGALRM}
 _CHILDREN = Path("/proc/thread-self/children")
 _Link = tuple[Any, Any]
-"""Where a value is: the link of what holds it, and its key there."""
+"""Where a value is: the link of its container, and its key there."""
 
 
 def main() -> None:
-    """The driver's program: run the code that standard input has, and say how it ended."""
+    """The driver's program: run the code from standard input, and report how it ended."""
     channel, memory_mb = int(sys.argv[1]), float(sys.argv[2])
     os.set_inheritable(channel, False)  # noqa: FBT003  # takes no keyword; what the code starts cannot write to it
     task = sys.stdin.buffer.read()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    if sys.platform == "linux":  # become the parent of processes whose parent ends; only Linux knows that
+    if sys.platform == "linux":  # become the parent of processes whose parent ends; only on Linux
         import ctypes
 
         with contextlib.suppress(OSError, AttributeError):
@@ -69,7 +69,7 @@ def _watch(child: int) -> int | None:
     """Return the exit code of the child that runs the code, None if it outlives a signal to the driver."""
     while True:
         number = signal.sigwait(_WATCHED)
-        if number in _ENDING:  # the whole group was signalled, the child too
+        if number in _ENDING:  # the whole group was signalled, including the child
             signal.setitimer(signal.ITIMER_REAL, _GRACE)
         elif number == signal.SIGALRM:
             return None
@@ -80,7 +80,7 @@ def _watch(child: int) -> int | None:
 
 
 def _end_children(child: int | None) -> None:
-    """Kill all that the driver still has: the child, if it was not waited for, and what was adopted."""
+    """Kill all the driver's remaining processes: the child, if it was not waited for, and adopted ones."""
     end = time.monotonic() + _KILLED
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < end:
@@ -101,7 +101,7 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
     import resource
 
     own = os.getpid()
-    spare = bytearray(_MIB)  # for the report, if the code uses up everything else
+    spare = bytearray(_MIB)  # kept for the report, if the code uses up everything else
     names: dict[str, Any] = {}
     try:
         most = int(memory_mb * _MIB)
@@ -116,7 +116,7 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
         sys.modules["__main__"], names = module, vars(module)
         names.update(given["inputs"])
         del given
-        # Also where no file is: a traceback then shows the lines.
+        # Although there is no such file: with it, a traceback shows the lines.
         linecache.cache[_FILE] = (len(code), None, code.splitlines(keepends=True), _FILE)
         exec(compile(code, _FILE, "exec", dont_inherit=True), names)  # noqa: S102  # what the workflow's author wrote
         report, exit_code = _result(names.get("result")), 0
@@ -127,7 +127,7 @@ def _run(task: bytes, memory_mb: float, channel: int) -> int:
             exit_code = (error.code or 0) & 0xFF if isinstance(error.code, int | None) else 1
             if not exit_code:
                 report = _result(names.get("result"))
-    if os.getpid() != own:  # a fork of the code came to its end, too
+    if os.getpid() != own:  # a fork of the code reached its end, too
         os._exit(exit_code)
     _say(channel, report)
     return 1 if exit_code == 0 and "failed" in report else exit_code
@@ -167,7 +167,7 @@ def _place(link: _Link | None) -> str:
     while link is not None:
         link, key = link
         keys.append(key)
-    steps = [f"[{key!r:.60}]" for key in reversed(keys[:-1])]  # the last key is that of the result itself
+    steps = [f"[{key!r:.60}]" for key in reversed(keys[:-1])]  # the last key is the result itself
     shown = [*steps[:5], "...", *steps[-2:]] if len(steps) > 8 else steps
     return "result" + "".join(shown)
 

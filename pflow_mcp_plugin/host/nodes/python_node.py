@@ -32,11 +32,11 @@ MOST_OUTPUT = 256.0
 _LONGEST = 1_000
 """Characters of a reason."""
 _OUT_OF_MEMORY = {-signal.SIGKILL, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
-"""How programs end that do not survive a lack of memory."""
+"""How programs end that run out of memory."""
 
 
 _Reports = dict[str, Any]
-"""What the process of the code reported, by the keys of `python_driver`; `exit` is None if unknown."""
+"""The report of the code's process, by the keys of `python_driver`; `exit` is None if unknown."""
 
 
 class Python(pocketflow.Node):
@@ -55,7 +55,7 @@ class Python(pocketflow.Node):
         env = child_environment({key: as_text(it) for key, it in (self.params.get("env") or {}).items()}, "")
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         try:
-            # Without `ensure_ascii` a half of a surrogate pair would not get through.
+            # Without `ensure_ascii` a lone surrogate could not be sent.
             task = json.dumps({"code": code, "inputs": inputs}, default=str)
         except (TypeError, ValueError, RecursionError) as error:
             raise PflowError(f"parameter inputs is not JSON: {error}", ran="not ran") from error
@@ -99,7 +99,7 @@ class Python(pocketflow.Node):
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             raise PflowError(f"Python cannot be started: {reason}{where}", ran="not ran") from error
         reports: _Reports = {}
-        assert command.channel is not None  # noqa: S101  # `prep` made one
+        assert command.channel is not None  # noqa: S101  # `prep` created it
         with suppress(ValueError, TypeError, RecursionError):  # the code may have written to it
             for line in command.channel.text().splitlines():
                 reports |= json.loads(line)
@@ -134,13 +134,13 @@ class Python(pocketflow.Node):
         details: dict[str, object] = {"exit_code": exit_code, "stderr": tail}
         reason, action, step = cut_short
         if not reason and exit_code is None:
-            uv = ("Correct requirements; uv has to find and install each of them",)
+            uv = ("Correct requirements; uv must be able to find and install each of them",)
             message = f"uv cannot run the code: {tail}"
             return PflowError(message, details=details, suggestions=uv, ran="not ran")
         if not reason and failed:
             details |= {key: failed[key] for key in ("type", "line") if failed.get(key)}
             reason, step = self._reported(failed)
-        elif not reason:  # the process itself gave none
+        elif not reason:  # the process itself reported none
             code = exit_code or 0
             if code < 0:
                 hint = f"If it ran out of memory, raise memory_mb ({self._memory:g} MiB)"
@@ -158,7 +158,7 @@ class Python(pocketflow.Node):
         return positive(self.params, "memory_mb", MEMORY, "MiB")
 
     def _reported(self, failed: dict[str, Any]) -> tuple[str, str]:
-        """Return the reason that a `python` node's code gave for its failure, and what to do."""
+        """Return the reason that a `python` node's code reported for its failure, and what to do."""
         kind, message, name = failed.get("type"), str(failed.get("message")), failed.get("name")
         line = f"line {failed['line']} of the code: " if failed.get("line") else ""
         if kind == "MemoryError":

@@ -24,7 +24,7 @@ MOST_OUTPUT = 256.0
 """MiB of each output stream, if the workflow does not set `max_output_mb`."""
 _SHELL = "/bin/sh"
 _LONGEST_READ = 8 << 20
-"""Characters of stdout that are read as lines and as JSON: these take many times the memory of the text."""
+"""The most characters of stdout that are read as lines and JSON, which take many times the text's memory."""
 _TAIL = 2_000
 
 
@@ -53,7 +53,7 @@ class Shell(pocketflow.Node):
             arguments = [_SHELL, "-c", 'ulimit -v "$0" && exec "$@"', str(limit), *arguments]
         made = ChildCommand(
             arguments=arguments,
-            env={**os.environ, **env, **variables},  # the line refers to its variables, whatever `env` says
+            env={**os.environ, **env, **variables},  # the line refers to these variables, whatever `env` says
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
             timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),

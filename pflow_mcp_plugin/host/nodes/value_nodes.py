@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 _REQUIRED = object()
 _LARGEST = 2_000_000.0
-"""Of seconds or MiB; the operating system does not wait longer than 24 days."""
+"""The largest number of seconds or MiB; the operating system does not wait longer than 24 days."""
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
@@ -28,7 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's values as written, before their templates are filled in; as given outside a run."""
+    """Return a node's params as written, before templates are filled in; outside a run, as given."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -36,7 +36,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return the value of one of the host's nodes for `key`, which must be positive; messages have `unit`."""
+    """Return a node's value for `key`, which must be positive; messages name the `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -45,13 +45,13 @@ def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> 
 
 
 Evaluate = Callable[..., Any]
-"""Takes an expression and, if it is not evaluated on all values in scope, what it is evaluated on."""
+"""Takes an expression and the value that it is evaluated on, by default all values in scope."""
 
 
 def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
-    """Return how the nodes `branch` and `transform` compute a value from an expression.
+    """Return the function by which `branch` and `transform` evaluate an expression.
 
-    In a plain pocketflow program no host has set it, and expressions see the shared store.
+    In a plain pocketflow program no host has set one, and expressions see the shared store.
     """
     given: Evaluate | None = params.get(EVALUATE)
     if given:

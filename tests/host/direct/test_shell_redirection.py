@@ -43,8 +43,8 @@ def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp
     assert error.message.endswith(f"it appends the output to the file {tmp_path}/echo")
     assert error.suggestions == (
         "Write: pflow read-file ... then echo ..., or quote it: '>>'",
-        f"Remove the file that the shell made: rm {tmp_path}/echo",
-        f"If the file is meant: ... | cat >> {tmp_path}/echo",
+        f"Remove the file that the shell created: rm {tmp_path}/echo",
+        f"If you meant the file: ... | cat >> {tmp_path}/echo",
     )
 
 

@@ -58,7 +58,7 @@ def test_what_is_no_regular_file_is_refused_unless_asked_for(refused, tmp_path, 
         error = refused(node, file_path=path, **params)
     assert "file: it is a " in error.message
     assert "not a regular file" in error.message
-    hint = "Name a regular file" if kind == "socket" else "Set special_files to true if it is meant"
+    hint = "Name a regular file" if kind == "socket" else "Set special_files to true if this is intended"
     assert error.suggestions == (hint,)
 
 
@@ -72,7 +72,7 @@ def test_a_special_file_is_read_for_as_long_as_the_timeout(refused, tmp_path, ki
 def test_an_endless_device_is_read_up_to_the_limit(refused):
     error = refused("read-file", file_path="/dev/zero", special_files=True, max_mb=2)
     assert "Cannot read /dev/zero: it is larger than 2 MiB" in error.message
-    assert error.suggestions == ("Raise max_mb if it is meant",)
+    assert error.suggestions == ("Raise max_mb if this is intended",)
 
 
 @pytest.mark.parametrize("params", [{"max_mb": 0}, {"timeout": -1}])
