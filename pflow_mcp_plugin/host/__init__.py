@@ -3,10 +3,10 @@
 Where to start reading:
 
 - `embedded_host`: `open_host`, and `EmbeddedHost`, the handle that plugins receive
-- `plugins`: how plugins are found, loaded and called; one bad plugin never brings down the rest
+- `plugins`: how plugins are found, loaded and called; one bad plugin never breaks the rest
 - `foreign_code`: the one way in which the code of plugins and nodes is called
 - `registry`: which node types there are
-- `matching`: what fits a task in words, for the discovery of nodes and of saved workflows
+- `matching`: finds what fits a task in words, for the discovery of nodes and of saved workflows
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
 - `nodes`: the host's own nodes, registered through the same hooks as any plugin's

@@ -1,6 +1,7 @@
 """Ctrl-C in a program, from its first moment to its last.
 
-Imports only `atexit` and `signal` besides what Python has loaded, so that the handler is installed early.
+Imports only `atexit` and `signal` besides what Python has already loaded, so that the handler is installed
+early.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import time
 from types import FrameType
 
 EXIT_CODE = 130
-"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+"""The exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 _IMPORTS = "<frozen importlib._bootstrap>"
-"""The file that Python names in the frames of its import system; Ctrl-C waits for those."""
+"""The file that Python names in the frames of its import system; Ctrl-C waits for them to end."""
 _LONGEST_HOLD = 1.0
 """Seconds after which an import is interrupted anyway: a module's code may take arbitrarily long."""
 _NAP = 0.01
@@ -40,7 +41,7 @@ class CtrlC:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
             # At its very end the interpreter restores the default action, which would kill a program that is
-            # done. Registered first, this runs after all else that ends the program.
+            # done. Registered first, this runs after all other exit handlers.
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
@@ -52,7 +53,7 @@ class CtrlC:
             try:
                 # A `threading.Thread` needs locks, which the interrupted code may hold.
                 _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
-            except RuntimeError:  # there can be no more threads
+            except RuntimeError:  # no more threads can start
                 pass
             else:
                 return

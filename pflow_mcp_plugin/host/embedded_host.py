@@ -85,7 +85,7 @@ class EmbeddedHost(Host):
 
     def _complete_traces(self, folder: Path) -> None:
         runs = self.paths.state / "runs"
-        if any((runs / "open").glob("*.db")):  # most commands about traces need no SQLite
+        if any((runs / "open").glob("*.db")):  # most trace commands need no SQLite
             from pflow_mcp_plugin.host.running.recorded_trace import complete_traces
 
             for error in complete_traces(runs, folder):
@@ -94,7 +94,7 @@ class EmbeddedHost(Host):
     def use_project(self) -> None:
         """Let the embedded host's plugins use the config of the project in the current folder, too.
 
-        Call it before any part of the host is used.
+        Call this before any part of the host is used.
         """
         try:
             self.paths = attrs.evolve(self.paths, project=Path.cwd())
@@ -119,7 +119,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Make the embedded host collect what this thread reports in the block, rather than show it."""
+        """Make the embedded host collect, not show, what this thread reports in the `with` block."""
         before = getattr(self._gathering, "problems", None)
         self._gathering.problems = []
         try:
@@ -129,7 +129,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """Make the embedded host enter `around()` in the `with` block whenever it shows what was reported."""
+        """Inside the `with` block, make the embedded host enter `around()` whenever it shows a report."""
         before, self._around = self._around, around
         try:
             yield
@@ -148,14 +148,14 @@ class EmbeddedHost(Host):
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
-        # The index is one for all plugins, whichever changed its source.
+        # There is one index for all plugins, whichever of them changed its source.
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what the embedded host has open; its plugins are unconfigured before."""
+        """Close what the embedded host has open, after its plugins were unconfigured."""
         # `shared_part` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()

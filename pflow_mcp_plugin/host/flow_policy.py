@@ -8,7 +8,7 @@
     ]
     allow = [{ from = "wiki-*", to = "write-file" }]
 
-Everything in the file is checked strictly: a policy that does not hold is worse than none.
+Everything in the file is checked strictly: a policy without effect is worse than none.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ INPUTS = "inputs"
 """The word that stands for the inputs of a run where a flow begins."""
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 RESERVED = (*_EFFECTS, INPUTS)
-"""The words of the policy that are no globs."""
+"""The words of the policy that are not globs."""
 _EXAMPLE = 'Write { from = "untrusted_output", to = "destructive" }'
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 _STRAY = re.compile(r"[\s\[\]{}|,!]")
-"""Characters that globs of other programs give a meaning to, and that node types do not contain."""
+"""Characters that have a meaning in other programs' globs, and that node types do not contain."""
 
 
 @attrs.frozen(kw_only=True)
 class FlowRule:
-    """A rule of the policy: where a denied or allowed flow begins and ends, and where the file has it.
+    """A rule of the policy: where a denied or allowed flow begins and ends, and the rule's place in the file.
 
     Both ends are globs over node types or names of effects; `begin` may be `inputs`.
     """
@@ -62,14 +62,14 @@ class FlowPolicy:
 
 
 def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
-    """Return whether one end of a rule in the policy stands for a node."""
+    """Return whether one end of a rule matches a node."""
     if word in _EFFECTS:
         return word in effects
     return word != INPUTS and any(fnmatchcase(spelled, word) for spelled in types)
 
 
 def read_policy(config: Path) -> FlowPolicy | None:
-    """Read the policy on data flows; one error has every mistake in it. A missing file costs one `stat`."""
+    """Read the policy on data flows; one error lists every mistake in it. A missing file costs one `stat`."""
     path = config / POLICY_FILE
     document = read_toml(path)
     if document is None:
@@ -91,7 +91,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
 def read_toml(path: Path) -> Mapping[str, Any] | None:
     """Read the file of the policy on data flows, `pflow.toml`, with its other tables; None without one."""
     try:
-        os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
+        os.lstat(path)  # not `stat`: a dangling link must not count as having no policy
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -152,7 +152,8 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
         step = "Globs have only *, ? and [...]; write one rule for each node type"
         yield fault(path, f"{word!r} contains {stray[0]!r}, so it would match nothing", step)
     elif word not in RESERVED and not set(word) & set("*?["):
-        # It would be taken for a node type, and the rule would never match. It is misspelt, or only a part.
+        # It would be taken as a node type, and the rule would never match: it is misspelt, or only part of a
+        # word.
         spelt = word.lower().replace("-", "_")
         within = (known for known in RESERVED if set(spelt.split("_")) <= set(known.split("_")))
         if meant := next(within, "") or next(iter(closest(spelt, RESERVED, 0.8)), ""):

@@ -1,8 +1,8 @@
 """The one way in which the host calls code that is not its own: that of plugins and of nodes.
 
-Such code may raise anything, also what is no `Exception` (`SystemExit`, `asyncio.CancelledError`,
+Such code may raise anything, even what is not an `Exception` (`SystemExit`, `asyncio.CancelledError`,
 `GeneratorExit`, `BaseExceptionGroup`), and exceptions that cannot be formatted. Only KeyboardInterrupt, and
-what replaces it on its way, is an interruption; everything else is a failure of that code. While it runs,
+whatever replaces it on its way, is an interruption; everything else is a failure of that code. While it runs,
 the signals that end a program interrupt it, too.
 """
 
@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Let an interruption of foreign code end in KeyboardInterrupt, whatever that code has made of it."""
+    """Make an interruption of foreign code end in KeyboardInterrupt, whatever that code turned it into."""
     try:
         yield
     except BaseException as error:
@@ -33,10 +33,10 @@ def interrupts_kept() -> Iterator[None]:
 def end_if_interrupted(error: BaseException) -> None:
     """Raise KeyboardInterrupt if an interruption caused this error of foreign code, whatever its class.
 
-    Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
-    as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, also in an exception
-    group; and C code may drop it without a trace. So any failure after Ctrl-C was pressed counts as caused
-    by it.
+    Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface as
+    "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, even in an exception
+    group; and C code may drop it without a trace. So any failure after Ctrl-C was pressed counts as caused by
+    it.
     """
     if isinstance(error, KeyboardInterrupt):
         raise error
@@ -69,7 +69,7 @@ def foreign_code(
 
 
 def _read(error: PflowError) -> None:
-    """Read the fields that are needed of an error in foreign code: its class may override them, and raise."""
+    """Read the needed fields of an error from foreign code: its class may override them, and raise."""
     texts = (str(error), error.message, error.action, *error.suggestions)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{type(error).__name__} has fields of the wrong type")
@@ -81,12 +81,12 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """Lets foreign code in the block end with KeyboardInterrupt when the first SIGTERM or SIGHUP comes.
+    """Ends foreign code in the block with KeyboardInterrupt when the first SIGTERM or SIGHUP comes.
 
     Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
     the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under
     `nohup`, or that the program handles itself, is left alone. `exit_code` is that of a program ended by the
-    signal received, None if none was.
+    received signal, None if there was none.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ def not_accepted(model: Any, error: ValueError) -> PflowError:
 
 
 def turned_away(error: BaseException) -> PflowError | None:
-    """Return a retryable error if the language model did nothing about a request that failed, else None."""
+    """Return a retryable error if the model did not process a failed request, else None."""
     chain = list(_chain(error))
     status = http_status(error)
     if status in (429, 503, 529):  # too many requests, unavailable, overloaded
@@ -81,7 +81,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
-    """Return a language model's API key from the settings, named as its environment variable is.
+    """Return a language model's API key: the setting with the name of its environment variable.
 
     None if that variable is set, since the library reads it itself.
     """

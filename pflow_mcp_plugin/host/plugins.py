@@ -1,8 +1,8 @@
 """Finds, loads and calls plugins one by one.
 
-pluggy's own loader stops at the first plugin that cannot be imported, silently skips the second
-of two entry points of the same name, and lets one raising implementation abort a whole call. Here
-such a plugin is named, with its distribution and version, and skipped.
+pluggy's own loader stops at the first plugin that cannot be imported, silently skips the second of two entry
+points of the same name, and lets one raising implementation abort a whole call. Here such a plugin is
+skipped, and named with its distribution and version.
 
 `importlib.metadata` finds entry points too, but importing it (with email, zipfile and socket) takes as long
 as the rest of a short command. So the folders are read here, and it is used only where `sys.path` holds
@@ -76,7 +76,7 @@ class EntryPoint(NamedTuple):
         return self.value.partition(":")[0].strip()
 
     def load(self) -> Any:
-        """Import the object that the entry point refers to; whatever the import raises passes through."""
+        """Import the object that the entry point refers to; whatever the import raises is passed on."""
         found: Any = import_module(self.module)
         attributes = self.value.partition(":")[2].partition("[")[0].strip()
         for attribute in filter(None, attributes.split(".")):
@@ -102,7 +102,7 @@ def own_distribution() -> Distribution | None:
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Whether the plugin or program of an entry point, in any distribution, is this package's own."""
+    """Whether an entry point, in any distribution, refers to this package's own plugin or program."""
     return script.module.partition(".")[0] == _PACKAGE
 
 
@@ -121,7 +121,7 @@ def _distributions() -> Iterator[Distribution]:
     for place in sys.path:
         for name in _listed(place or "."):
             match = _METADATA_FOLDER.fullmatch(name)
-            # As the packaging specification normalises names: `My_Pkg` and `my-pkg` are the same.
+            # Normalised as in the packaging specification: `My_Pkg` and `my-pkg` are the same.
             project = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
             if project and project not in seen:
                 seen.add(project)
@@ -194,7 +194,7 @@ def create_manager() -> Manager:
     """Return a manager to load plugins into one by one, which knows the hooks of the contract."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
-    # Historic: pluggy calls it for each plugin that is registered later.
+    # Historic: pluggy also calls it for each plugin that is registered later.
     manager.hook.pflow_addhooks.call_historic(kwargs={"manager": manager})
     return manager
 
@@ -236,8 +236,9 @@ def _closest(name: str, known: set[str]) -> str:
 class Plugin:
     """A plugin of the host: `disabled` by the user, `skipped` for the `reason` given, or `loaded`.
 
-    `name` is that of its entry point, and `module` the object that this names, once it is imported. It is the
-    host's `own`, or `metadata` is the distribution that contains it; None if it was registered by hand.
+    `name` is the name of its entry point, and `module` the object that this refers to, once imported. A
+    plugin is the host's `own`, or `metadata` is the distribution that contains it (None if it was registered
+    by hand).
     """
 
     def __init__(
@@ -263,7 +264,7 @@ class Plugin:
 
     @property
     def label(self) -> str:
-        """How messages name a plugin: with its distribution and version."""
+        """The plugin's name in messages: with its distribution and version."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
 
@@ -293,7 +294,7 @@ def plugin_code(
 ) -> AbstractContextManager[None]:
     """Load or call one plugin in the block; what it raises becomes `PluginFailed`, except `passing`.
 
-    `doing` says what failed then, as in "could not be loaded".
+    `doing` says what failed, as in "could not be loaded".
     """
     return foreign_code(partial(PluginFailed, plugin, doing), passing=passing)
 
@@ -301,7 +302,7 @@ def plugin_code(
 class Plugins:
     """The plugins of one host: loads and calls them one by one, and reports each that is skipped.
 
-    When a manager is given, the plugins registered there replace the installed ones.
+    If a manager is given, the plugins registered with it replace the installed ones.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 class ScriptNode(pocketflow.BaseNode):
-    """A node of a workflow that is written in Python: connect it by `>>`, like any pocketflow node."""
+    """A node of a workflow written in Python: connect it with `>>`, like any pocketflow node."""
 
     def __init__(self, raw: JSONObject, node_class: type | None) -> None:
         super().__init__()
@@ -69,13 +69,10 @@ class Script:
     ) -> ScriptNode:
         """Add a node to the workflow written in Python.
 
-        Args:
-            node_id: Its id, as templates name it.
-            node_type: Its type in the registry, or an object of its `python_class`, which has its params; any
-                other word for a class of the script's own.
-            node_class: The class to instantiate, without arguments, instead of the registry's.
-            params: Its params, which may hold templates.
-            settings: Its other keys: `when`, `batch`, `retry`, `cache`, `verify`, `keep`.
+        Args: node_id: Its id, as templates name it. node_type: Its type in the registry, or an object of its
+            `python_class`, which has its params; for a class of the script's own, any other word. node_class:
+            The class to instantiate, without arguments, instead of the registry's. params: Its params, which
+            may hold templates. settings: Its other keys: `when`, `batch`, `retry`, `cache`, `verify`, `keep`.
         """
         given, made = dict(params or {}), cast("Any", node_type)
         if not isinstance(node_type, str):

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract.problems import fault
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
 
 SETTING = "PFLOW_TRACE_DAYS"
-"""The environment variable, or else the setting, with the days that files are kept; 0 keeps them all."""
+"""The environment variable, or else the setting, with the days for which files are kept; 0 keeps them all."""
 TABLE = "traces"
 """The table of `pflow.toml` about the traces."""
 DAYS = 90.0
@@ -42,7 +42,7 @@ class Retention:
 
 @attrs.frozen(kw_only=True)
 class Removed:
-    """What was removed of earlier runs: `runs` is the number of traces, `size` that of all bytes."""
+    """What was removed of earlier runs: `runs` is the number of traces, `size` the number of bytes."""
 
     runs: int = 0
     size: int = 0
@@ -52,7 +52,7 @@ class Removed:
 
 
 def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
-    """Return how long files of runs are kept: forever if `pflow.toml` cannot be read, or has mistakes.
+    """Return how long files of runs are kept: forever if `pflow.toml` cannot be read or is invalid.
 
     `check_retention` finds those.
     """
@@ -89,9 +89,9 @@ def _mistakes(table: object, source: str) -> Iterator[Problem]:
 
 
 def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
-    """Remove what runs left behind and is not kept; looks for files that are too old once a day.
+    """Remove what runs left behind beyond the retention; looks for files that are too old once a day.
 
-    What cannot be removed is left, and tried again.
+    What cannot be removed is left for the next attempt.
     """
     state = paths.state
     if not state.is_dir():
@@ -112,7 +112,7 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
 
 
 def prune(state: Path, kept: Retention) -> Removed:
-    """Remove at once what earlier runs left and is not to be kept; return how much that was."""
+    """Remove at once what earlier runs left beyond the retention; return how much it was."""
     removed = Removed() if kept.runs is None else _remove_beyond(state, kept.runs)
     return removed + (_remove_older(state, time.time() - kept.days * _DAY) if kept.days else Removed())
 
@@ -136,7 +136,7 @@ def _remove_beyond(state: Path, runs: int) -> Removed:
 
 def _remove_older(state: Path, moment: float) -> Removed:
     removed = Removed()
-    for name in ("traces", "artifacts", "runs/ended"):  # what somebody has to decide about stays
+    for name in ("traces", "artifacts", "runs/ended"):  # runs that the user has to decide about stay
         for folder, _, _ in os.walk(state / name, topdown=False):  # follows no links
             place = Path(folder)
             with suppress(OSError):
@@ -145,7 +145,7 @@ def _remove_older(state: Path, moment: float) -> Removed:
                     if (path.is_symlink() or path.is_file()) and path.lstat().st_mtime < moment:
                         removed += _unlinked(path, runs=int(name == "traces"))
                 if unused:
-                    place.rmdir()  # unless something is left in it
+                    place.rmdir()  # unless a file is left in it
     return removed
 
 

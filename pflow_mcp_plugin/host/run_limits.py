@@ -1,9 +1,9 @@
-"""How much one run may do: its calls, and those of them that may change something.
+"""How much one run may do: its calls, and those that may change something.
 
 # pflow.toml
 [limits]
-max_calls = 500  # of a run, over all parts in which it is resumed
-max_writes = 20  # calls of nodes that are not known to only read
+max_calls = 500  # of a run, over all its resumed parts
+max_writes = 20  # calls of nodes that are not known to be read-only
 
 [limits.shell]
 max_calls = 3
@@ -30,7 +30,7 @@ _STEP = "Write max_calls = 500, max_writes = 20, or a table for a node type"
 
 
 def is_call(entry: Entry) -> bool:
-    """Return whether limits count a node as a call: all do but pflow's own that only read or compute."""
+    """Return whether limits count a node as a call: all count but pflow's own that only read or compute."""
     is_own = entry.source == "pflow" and entry.purity == "flow_safe"
     return not is_own or "sends_data" in entry.effects
 
@@ -38,8 +38,8 @@ def is_call(entry: Entry) -> bool:
 class RunLimits:
     """Counts the calls of a run against its limits; safe to use from any thread.
 
-    It has the limits of each node type by key, those of the run under ""; and of each step `before`, in the
-    earlier parts of the run: its node type, whether it only reads, and its calls.
+    It has the limits of each node type by key, those of the run under "". Each step `before`, in the earlier
+    parts of the run, is given by its node type, whether it only reads, and its calls.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RunLimits:
         return None
 
     def give_back(self, entry: Entry) -> None:
-        """Take a call back out of the count, as it was not sent."""
+        """Subtract a call from the count, as it was not sent."""
         with self._lock:
             self._made.subtract(self._counts(entry))
 
@@ -80,7 +80,7 @@ class RunLimits:
 
 
 def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowError:
-    """Return the error of a run that has reached a limit; `resuming` is the command that goes on with it."""
+    """Return the error of a run that has reached a limit; `resuming` is the command that continues it."""
     of, key, most = limit
     what = count_text(most, "writing call" if key == "max_writes" else "call")
     flag = f"--{key.replace('_', '-')} {max(2 * most, 1)}"
@@ -96,7 +96,7 @@ def reached(place: str, limit: tuple[str, str, int], resuming: str) -> PflowErro
 
 
 def read_limits(config: Path, options: RunOptions) -> dict[str, dict[str, int]]:
-    """Return the limits of a run by node type and key, its options first; raise if the table has mistakes."""
+    """Return the limits of a run by node type and key, its options first; raise if the table is invalid."""
     table, source = policy_table(config, TABLE), str(config / POLICY_FILE)
     if mistakes := list(_mistakes(table, TABLE, source)):
         raise refused(source, mistakes, "config")

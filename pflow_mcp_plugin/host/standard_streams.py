@@ -1,4 +1,4 @@
-"""Standard input, output and error: any encoding, closed pipes, and what could steer a terminal escaped."""
+"""Standard input, output and error: any encoding, closed pipes, and terminal codes escaped."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Streams:
     """The standard output and error that the program itself writes to.
 
     They are duplicates, made when the program starts: plugins and nodes may close or replace `sys.stdout` and
-    its file descriptor without taking the program's answer away. With `reserve`, standard output is for the
-    answer only: what they print to `sys.stdout` inside the `with` block goes to standard error.
+    its file descriptor without losing the program's output. With `reserve`, standard output is for that
+    output only: what they print to `sys.stdout` inside the `with` block goes to standard error.
     """
 
     def __init__(self, *, reserve: bool = False) -> None:
@@ -66,13 +66,13 @@ class Streams:
             _write_line(sys.stdout, self._out, shown)
         except OSError as error:
             return self.lost(error)
-        except ValueError:  # a plugin closed a stream that has no file descriptor
+        except ValueError:  # a plugin closed a stream without a file descriptor
             return 1
         return 0
 
     def tell(self, text: str) -> None:
-        """Write lines to the standard error stream that the program began with, fit for a terminal."""
-        shown = printable(text)  # such lines quote untrusted output and files
+        """Write lines to the program's original standard error, safe for a terminal."""
+        shown = printable(text)  # such lines may quote untrusted output and files
         if shown and is_terminal(self._err):
             from pflow_mcp_plugin.terminal.looks import columns_of, wrapped
 
@@ -80,7 +80,7 @@ class Streams:
         write(self._err, shown, after=sys.stderr)
 
     def lost(self, error: OSError) -> int:
-        """Silence standard output after it failed; say so unless its reader left. Return the exit code."""
+        """Silence standard output after a failure; report it unless the reader left. Return the exit code."""
         for stream in (sys.stdout, self._out):
             silence(stream)
         if isinstance(error, BrokenPipeError):
@@ -103,7 +103,7 @@ class Streams:
 
 
 def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) -> None:
-    """Write lines for people to a standard stream, with what could steer a terminal escaped.
+    """Write lines for people to a standard stream, with terminal codes escaped.
 
     The stream that they come `after` is flushed first.
     """
@@ -116,8 +116,8 @@ def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) ->
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether an error is of standard output, not of a file that the command works on."""
-    stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps it when the reader is gone
+    """Return whether an error is about standard output, not about a file that the command works on."""
+    stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps the stream when the reader is gone
     if stream is None or error.errno == errno.EBADF:  # closed by the command itself
         return False
     try:
@@ -148,7 +148,7 @@ def silence(stream: IO[str] | None) -> None:
 def _write_line(shared: IO[str] | None, own: IO[str] | None, text: str) -> None:
     if not text or own is None:  # None: the process was started with the stream closed
         return
-    with suppress(Exception):  # what was printed before comes first; a plugin may have replaced the stream
+    with suppress(Exception):  # earlier output comes first; a plugin may have replaced the stream
         shared and shared.flush()
     own.write(text if text.endswith("\n") else text + "\n")
     own.flush()
@@ -166,7 +166,7 @@ def _duplicate(stream: IO[str] | None) -> IO[str] | None:
 
 
 def _close(stream: IO[str]) -> None:
-    with suppress(OSError):  # what is left in the buffer cannot be written
+    with suppress(OSError):  # the rest of the buffer cannot be written
         stream.close()
 
 
@@ -184,8 +184,8 @@ def _is_closed(stream: IO[str]) -> bool:
 def input_text() -> str:
     """Return all of standard input as text; empty if it is closed.
 
-    Whoever waits for it is told so after two seconds: a program that is started by another often inherits
-    a pipe into which nobody writes.
+    After two seconds a message says that the program is waiting: one started by another program often
+    inherits a pipe into which nobody writes.
     """
     from pflow_mcp_plugin.contract import PflowError
     from pflow_mcp_plugin.storage import LIMIT
@@ -216,7 +216,7 @@ def input_text() -> str:
 
 
 def piped_text() -> str:
-    """Return what is piped in, a single line without its end; empty if nothing is, or if it is a terminal.
+    """Return the piped input, a single line without its line end; empty if there is none, or on a terminal.
 
     `echo word | pflow ...` is then the same as the word itself; text of several lines keeps every end.
     """
@@ -224,14 +224,14 @@ def piped_text() -> str:
 
 
 def whole_input() -> str:
-    """Return all of standard input as text, even from a terminal; a single line without its end."""
+    """Return all of standard input as text, even from a terminal; a single line without its line end."""
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text
 
 
 _DEEPEST = 200
-"""Levels of nesting that are printed."""
+"""The most levels of nesting that are printed."""
 _LARGEST = 10**4_000
 """Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
@@ -244,7 +244,7 @@ def printed(value: object) -> str:
 def to_json(value: object, *, strict: bool = False) -> str:
     """Return any value as JSON text for a standard stream; what JSON cannot represent becomes a string.
 
-    With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
+    With `strict`, an exception raised by an object on reading is passed on; otherwise the object's class is
     written.
     """
     try:
@@ -268,7 +268,7 @@ def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
         is_plain = value is None or isinstance(value, str)
         if isinstance(value, int | float):
             is_plain = abs(value) < _LARGEST and (isinstance(value, int) or math.isfinite(value))
-        return value if is_plain else _text(value)  # type: ignore[return-value]  # it is plain
+        return value if is_plain else _text(value)  # type: ignore[return-value]  # it is plain JSON
     except BaseException as error:
         end_if_interrupted(error)
         if strict:

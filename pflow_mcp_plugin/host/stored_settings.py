@@ -1,4 +1,4 @@
-"""The user's saved keys and values: in a private file, in the keyring, or printed by a command."""
+"""The user's saved settings: in a private file, in the keyring, or printed by a command."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _ask(question: str, key: str, *more: str) -> Any:
 
 
 DEADLINE = 30.0
-"""Seconds that a command may take."""
+"""The most seconds that a command may take."""
 LARGEST = 1 << 20
-"""Bytes that a command may print."""
+"""The most bytes that a command may print."""
 
 
 def command_words(command: str) -> list[str]:
@@ -72,7 +72,7 @@ def command_words(command: str) -> list[str]:
 
 
 class CommandAnswers:
-    """The saved values that commands print; each command is asked once, whether it succeeds or fails."""
+    """The saved values that commands print; each command runs once, whether it succeeds or fails."""
 
     def __init__(self, deadline: float = DEADLINE) -> None:
         self._deadline = deadline
@@ -93,7 +93,7 @@ class CommandAnswers:
                     program = os.path.basename(command[0])  # noqa: PTH119 - on a word
                     message = f"The command for {key} failed: {program} {error.message}"
                     change = f"pflow settings set {key} --from-command 'COMMAND'"
-                    step = f"Run it yourself, or set it anew: {change}"
+                    step = f"Run it yourself, or set it again: {change}"
                     self._answers[asked] = PflowError(message, suggestions=(step,), kind="config")
             answer = self._answers[asked]
         if isinstance(answer, PflowError):
@@ -102,7 +102,7 @@ class CommandAnswers:
 
 
 def _output(command: Sequence[str], deadline: float) -> str:
-    """Run the command of a setting; when the time is up, it is ended with all that it started."""
+    """Run the command of a setting; when the time is up, it is ended with everything that it started."""
     import subprocess
 
     try:
@@ -114,12 +114,12 @@ def _output(command: Sequence[str], deadline: float) -> str:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its words cannot be those of a command"
+        reason = getattr(error, "strerror", None) or "its words cannot form a command"
         raise PflowError(f"could not be started: {reason}") from error
     content = bytearray()
 
     def read(pipe: Any) -> None:
-        with suppress(OSError, ValueError):  # the pipe is closed below it
+        with suppress(OSError, ValueError):  # the pipe is closed under the reader
             while len(content) <= LARGEST and (part := pipe.read1(1 << 16)):
                 content.extend(part)
 
@@ -158,7 +158,7 @@ def _value(content: bytes) -> str:
 
 
 Place = Literal["file", "keyring", "command"]
-"""Where a setting's value is stored, or that a command prints it."""
+"""Where a setting's value is stored; `command` means that a command prints it."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -168,9 +168,9 @@ class StoredSettings(Settings):
 
     `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
     operating system, which is read only when such a value is needed; `plain` those in `env` whose values are
-    not secret. `commands` holds keys with the words of the command that prints the value; it is asked once,
-    when the value is first needed. The file is read again each time, so that a long-lived host sees changes
-    by other processes.
+    not secret. `commands` holds keys with the words of the command that prints the value; it runs once, when
+    the value is first needed. The file is read again each time, so that a long-lived host sees changes by
+    other processes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -195,10 +195,10 @@ class StoredSettings(Settings):
         return self._keys(self.store.read(), "plain")
 
     def fingerprint(self) -> str:
-        """Return a text that changes with the settings file; settings in the keyring change without it."""
+        """Return a text that changes when the settings file changes, but not when the keyring does."""
         try:
             return " ".join(map(str, file_stamp(self.path))) or "none"
-        except StoreError:  # reading it says why
+        except StoreError:  # an error is reported when the file is read
             return ""
 
     def programs(self) -> dict[str, str]:
@@ -239,7 +239,7 @@ class StoredSettings(Settings):
     def _store(
         self, key: str, place: Place | None, value: str | list[str] = "", *, plain: bool = False
     ) -> None:
-        """Store a setting in one place only, or in none: saving it in another moves it."""
+        """Store a setting in one place only, or in none: saving it elsewhere moves it."""
         moves = place != "keyring" and self.names().get(key) == "keyring"
         if moves and keyring_secret(key) is not None:
             _ask("delete_password", key)

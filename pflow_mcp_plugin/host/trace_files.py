@@ -1,4 +1,4 @@
-"""The trace files of runs: how they are written, found and read, and what is said of them."""
+"""The trace files of runs: how they are written, found, read and described."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class TraceFiles(Traces):
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:
         """Find the trace file of a run: by its id, the beginning of one, `latest`, or the file's path.
 
-        The runs of an `owner` are those of the user if it is empty, all if it is None. That no run matches,
-        or several do, is a `PflowError`.
+        Only runs of the `owner` are found: the user's if it is empty, all if it is None. Raises PflowError if
+        no run matches, or several do.
         """
         mine = (path for path in self._fitting(run) if owner is None or _owner(path) == owner)
         found = list(islice(mine, 1)) if run == LATEST else list(mine)
@@ -80,7 +80,7 @@ class TraceFiles(Traces):
             message = f"{len(found)} runs begin with {run}"
             raise PflowError(message, suggestions=tuple(path.stem for path in found[:5]), kind="not_found")
         if owner is None and Path(run).name == run:
-            read_bytes(self.folder / f"{run}.json")  # says what it is, if not a regular file
+            read_bytes(self.folder / f"{run}.json")  # reports what it is, if not a regular file
         message = "No traces yet" if run == LATEST else f"No trace of a run {run or repr(run)}"
         steps = ("See: pflow trace list",) if owner is None and self.paths() else ()
         raise PflowError(message, suggestions=steps, kind="not_found")
@@ -105,7 +105,7 @@ class TraceFiles(Traces):
 
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write the trace that was recorded of a run to its file; raise StoreError if that fails."""
+    """Write the recorded trace of a run to its file; raise StoreError if that fails."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)
@@ -121,7 +121,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """Tell in words what is special about a step in a trace file: its case, skipped, cached, retried."""
+    """Describe in words what is special about a step in a trace file: its case, skipped, cached, retried."""
     details = _details(step)
     cache, batch = details.get("cache"), details.get("batch")
     words = [_route_words(step)]
@@ -135,7 +135,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def shown_type(node_type: object) -> str:
-    """Return how to show a node type read from a trace file: `workflow` if it is one written in the node."""
+    """Return how to show a node type from a trace file: `workflow` if the workflow is written in the node."""
     text = str(node_type)
     return "workflow" if text.startswith("workflow:{") else text
 
@@ -146,7 +146,7 @@ def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
-    """Return which way a step in a trace file took, in words: its case, or skipped; empty if neither."""
+    """Return in words which way a step in a trace file took: its case, or skipped; empty if neither."""
     branch = _details(step).get("branch")
     if isinstance(branch, Mapping) and step.get("error") is None:
         return f"case {branch.get('case')}"
@@ -154,14 +154,14 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Return what a trace file says of a step's action, in words; empty if usual, or told by its case."""
+    """Return a step's action from a trace file in words; empty if it is usual, or clear from its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
 
 
 def is_skipped(step: Mapping[str, Any]) -> bool:
-    """Whether a trace file says of a step that it did not run, as its condition was false."""
+    """Whether a trace file says that a step did not run, as its condition was false."""
     return "skipped" in _details(step)
 
 
@@ -171,8 +171,8 @@ class TracedStep:
 
     content: JSONObject
     state: StepState
-    depth: int = 0  # in how many others it is
-    items: tuple[object, ...] = ()  # the indexes in the batches that it ran for, the outermost first
+    depth: int = 0  # how many steps it is inside of
+    items: tuple[object, ...] = ()  # the indexes of the batch items that it ran for, the outermost first
 
     @property
     def name(self) -> str:
@@ -198,9 +198,9 @@ class TracedStep:
         return [self._item(item.get("index"), item) for item in self.batch_items]
 
     def item(self, index: int) -> TracedStep | None:
-        """Find an item of this step's batch in the trace file, as a step; None if it has none.
+        """Find an item of this step's batch in the trace file, as a step; None if there is none.
 
-        Of an item that the trace does not have by itself, the step knows only what the batch wrote.
+        For an item that the trace does not have separately, the step knows only what the batch wrote.
         """
         kept: JSONObject = next((it for it in self.batch_items if it.get("index") == index), {})
         entry = self._written(index)
@@ -212,7 +212,7 @@ class TracedStep:
     def _item(self, index: JSON, item: JSONObject) -> TracedStep:
         state: StepState = "ok"
         if item.get("error") is not None:
-            # An interrupted batch has items that failed before; of those that were open no time is known.
+            # An interrupted batch has items that failed before; the times of open ones are unknown.
             is_own = self.state == "interrupted" and item.get("milliseconds", 0) is not None
             state = "failed" if is_own or self.content.get("error") is None else self.state
         node = {key: self.content.get(key) for key in ("id", "type")}
@@ -231,7 +231,7 @@ class TracedStep:
 
     @property
     def batch_items(self) -> list[JSONObject]:
-        # Of other items the trace has only their times.
+        # The trace has only the times of other items.
         return _objects(self.content.get("items"))
 
     def with_inner(self) -> Iterator[TracedStep]:
@@ -263,7 +263,7 @@ def _objects(value: JSON) -> list[JSONObject]:
 
 
 def _owner(path: Path) -> str | None:
-    """Return the owner of a run from the head of its trace file; None if that cannot be told."""
+    """Return the owner of a run from the head of its trace file; None if it is unknown."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD).decode("utf-8", "ignore")

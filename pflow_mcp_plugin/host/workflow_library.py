@@ -83,7 +83,7 @@ class WorkflowLibrary(Library):
         return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
 
     def _loaded(self) -> Iterator[tuple[SavedWorkflow, JSONObject]]:
-        """Yield each saved workflow's description and content; for a broken one its problem and nothing."""
+        """Yield each saved workflow's description and content; for a broken one, its problem and {}."""
         for name in self.names():
             try:
                 yield self._load(name)
@@ -120,7 +120,7 @@ class WorkflowLibrary(Library):
         return sha256("\n".join(sorted(states)).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Save a workflow in the library; what it replaces is kept under `versions`.
+        """Save a workflow in the library; the version that it replaces is kept under `versions`.
 
         `description` replaces that of the workflow.
         """
@@ -132,7 +132,7 @@ class WorkflowLibrary(Library):
         with locked(self.folder / "library"):
             before = read_own(path)
             if before is not None and before != content:
-                # Raises if the file is corrupt: such a file is never overwritten.
+                # Raises if the file is corrupt: it is never overwritten.
                 decode_json(path, before, finite=True)
                 write_atomic(self._versions(name) / f"{self._version(name)}.json", before)
             if before != content:
@@ -149,7 +149,7 @@ class WorkflowLibrary(Library):
                     for left in folder.iterdir():  # including temporary files of a killed writer
                         left.unlink()
                     folder.rmdir()
-                self.path(name).unlink()  # last: until then it is listed, and deleting can be repeated
+                self.path(name).unlink()  # last: until then it is listed, and can be deleted again
             except OSError as error:
                 reason = f"could not be deleted: {error.strerror}"
                 raise StoreError(Path(error.filename or self.path(name)), reason) from error

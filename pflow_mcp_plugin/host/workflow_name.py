@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
-"""Names that stand for devices on Windows, with any suffix; a library may be shared with it."""
+"""Names of devices on Windows, with any suffix; a library may be shared with Windows."""
 
 
 def is_name(text: str) -> bool:
@@ -18,7 +18,7 @@ def is_name(text: str) -> bool:
 
 
 def check_name(text: str) -> None:
-    """Raise PflowError if the library can save no workflow under this name."""
+    """Raise PflowError if the library cannot save a workflow under this name."""
     if not is_name(text):
         raise PflowError(
             f"{text!r} is not a valid workflow name",
@@ -31,6 +31,6 @@ def suggested_name(file: Path) -> str:
     """Return the name for a workflow that its file suggests; it may be invalid."""
     from unicodedata import normalize
 
-    # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
+    # Letters lose their marks, so that `Übersicht.json` becomes `ubersicht`.
     stem = normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")

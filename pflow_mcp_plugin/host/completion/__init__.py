@@ -1,7 +1,7 @@
 """Completion of command lines in bash, zsh and fish.
 
-- `shell_reply`: what a shell sends, and what it is told may stand at the cursor
-- `installation`: puts the scripts, `pflow.bash`, `pflow.zsh` and `pflow.fish`, where their shells read them
+- `shell_reply`: what a shell sends, and the reply with what may come at the cursor
+- `installation`: puts the scripts, `pflow.bash`, `pflow.zsh` and `pflow.fish`, where the shells read them
 
-`cli/completion` answers the scripts: it finds out which command a line is for, and asks it.
+`cli/completion` answers the scripts: it finds out which command a line is for, and asks that command.
 """

@@ -1,4 +1,4 @@
-"""The completion scripts of the shells, installed where each shell finds its own by itself.
+"""The completion scripts of the shells, installed where each shell finds its own automatically.
 
 fish has a folder for completions. bash and zsh run a file of the user's when they start: a block in it reads
 the script, which is kept among pflow's own files.
@@ -25,7 +25,7 @@ _START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && co
 
 
 def programs() -> list[str]:
-    """Return the names under which the program is installed, and a shell completes its lines."""
+    """Return the names under which the program is installed, whose command lines a shell completes."""
     return [it.name for it in entry_points("console_scripts") if is_own_script(it)] or ["pflow"]
 
 
@@ -47,7 +47,7 @@ class Installation:
     def install(self) -> list[Path]:
         """Write the completion script; return the files that were changed.
 
-        A file that pflow has not written is an error, and stays as it is.
+        A file that pflow did not write is an error, and is not changed.
         """
         changed = []
         for path in self.files:

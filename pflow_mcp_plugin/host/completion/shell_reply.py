@@ -1,8 +1,8 @@
-"""What a shell's completion script sends, and what it is told.
+"""What a shell's completion script sends, and the reply to it.
 
-Each line of a reply is a kind, a tab, a value, a tab and a description. A `word` is complete; after a
-`stem` more follows, so the shell adds no space. `file` and `folder` let the shell look for them itself:
-the value is what stands before the path in the same word, the third part what is typed of the path.
+Each line of a reply is a kind, a tab, a value, a tab and a description. A `word` is complete; after a `stem`
+more follows, so the shell adds no space. `file` and `folder` let the shell look for them itself: the value is
+what comes before the path in the same word, the third part what is typed of the path.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ESCAPED_IN_DOUBLE_QUOTES = '$`"\\\n'
 
 
 class TypedLine(NamedTuple):
-    """A command line that is being typed in a shell."""
+    """A command line being typed in a shell."""
 
-    words: list[str]  # those that are complete, the program first, without redirections
+    words: list[str]  # the complete words, the program first, without redirections
     current: str  # the word before the cursor, without quotes; empty after a space
     quote: str  # the quote in it that is still open, if any
     kept: int  # characters of `current` that the shell leaves as they are; it replaces the rest
@@ -62,7 +62,7 @@ class _Reader:
         elif piece in " \t\n":
             self._end()
         elif piece in "<>|&;":
-            if self._word.isdigit():  # of a stream, as in 2>errors
+            if self._word.isdigit():  # the number of a stream, as in 2>errors
                 self._begin()
             self._end()
             self._is_file = piece in "<>"
@@ -99,7 +99,7 @@ class _Reader:
 
 
 def bash_quoted(text: str, quote: str = "") -> str:
-    """Return a text as one types it in bash, after the quote that is open if there is one."""
+    """Return a text as it is typed in bash, after the open quote if there is one."""
     if quote == "'":
         return text.replace("'", r"'\''")
     if quote == '"':
@@ -108,12 +108,12 @@ def bash_quoted(text: str, quote: str = "") -> str:
 
 
 def path_names(typed: str, *, folders_only: bool = False) -> Iterator[Suggestion]:
-    """Yield the paths that begin as typed in a shell; a folder ends in `/`, and what is in it may follow."""
+    """Yield the paths that begin as typed in a shell; a folder ends in `/`, and its contents may follow."""
     folder, slash, name = typed.rpartition("/")
     shown = folder + slash
     try:
         entries = sorted(os.scandir(Path(shown or ".").expanduser()), key=lambda entry: entry.name)
-    except (OSError, RuntimeError):  # it cannot be read; there is no home folder
+    except (OSError, RuntimeError):  # unreadable, or no home folder
         return
     for entry in entries:
         if not entry.name.startswith(name) or (entry.name.startswith(".") and not name):
@@ -126,11 +126,11 @@ def path_names(typed: str, *, folders_only: bool = False) -> Iterator[Suggestion
 
 _KINDS = {"plain": "word", "stem": "stem", "file": "file", "dir": "folder"}
 _WIDTH = 72
-"""Characters of a description."""
+"""The most characters of a description."""
 
 
 def read_request(shell: str, arguments: Sequence[str]) -> TypedLine:
-    """Read what the script of a shell sends: the command line before the cursor.
+    """Read the request of a shell's script: the command line before the cursor.
 
     bash sends `COMP_WORDBREAKS` and the line before the cursor. zsh and fish send the words after the program
     without quotes, and the one at the cursor, which has its quotes in fish.
@@ -164,11 +164,11 @@ def _for_bash(line: TypedLine, suggestions: Sequence[Suggestion]) -> Iterator[st
     """Yield the reply to bash, which replaces only a part of the word, and inserts what it gets as it is."""
     paths = [each for each in suggestions if each.type in {"file", "dir"}]
     if len(suggestions) == 1 and paths and len(paths[0].value) == line.kept and not line.quote:
-        yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes them better
+        yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes files better itself
         return
     for each in suggestions:
         for one in _found_paths(each, line) if each in paths else [each]:
-            expands = "!" in one.value and line.quote == '"'  # as an event of the history
+            expands = "!" in one.value and line.quote == '"'  # it would be a history event
             if one.value.startswith(line.current[: line.kept]) and not expands:
                 value = _quoted(one.value[line.kept :], line, is_path=each in paths)
                 yield f"{_KINDS[one.type]}\t{value}"

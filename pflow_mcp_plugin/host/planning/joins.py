@@ -20,7 +20,7 @@ _LONGEST_NAME = 100
 
 
 def key_stems(names: str) -> frozenset[str]:
-    """Return the words of keys that a join may compare, given with spaces between them, without endings."""
+    """Return the words, separated by spaces, without endings, as joins compare them."""
     return frozenset(map(stem, names.split()))
 
 
@@ -42,12 +42,12 @@ _PLACES = key_stems(
     "destination dir directory file filename filepath folder location output path source target"
 )
 _HEADS = key_stems("body content html markdown text")
-"""As the last word of a longer name, such as `page_content`, these say what it is."""
+"""As the last word of a longer name, such as `page_content`, these say what the value is."""
 _VAGUE = key_stems(
     "action code count data date description error format id index key kind label language limit mode model "
     "name number offset page position size source state status success title total type user value version"
 )
-"""Nodes of different families share such keys by chance."""
+"""Keys that nodes of different families share by chance."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +61,7 @@ class Output:
 
     @property
     def source(self) -> str:
-        """The output as the mapping that joins it to a parameter names it."""
+        """The output's name in a mapping that joins it to a parameter."""
         return self.template.removeprefix("${").removesuffix("}")
 
 
@@ -100,7 +100,7 @@ def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Outpu
         if is_meant and _fits(output.field, wanted):
             named.append(output)
     nearest = next(iter(named), None)
-    if is_synonym("text", wanted.key):  # the last text is the one to go on with, whatever its name is
+    if is_synonym("text", wanted.key):  # the last text is the one to continue with, whatever its name
         return nearest
     return next((output for output in named if is_same_name(output.field.key, wanted.key)), nearest)
 
@@ -108,7 +108,7 @@ def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Outpu
 def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
     """Return the parameter to join a result to by its type; None if several could be meant.
 
-    A string, or a value of any type, tells too little.
+    A string, or a value of any type, says too little.
     """
     if not type_names(result.field) - {"str", "any", "None"}:
         return None
@@ -117,10 +117,10 @@ def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
 
 
 def _fits(given: Field, wanted: Field) -> bool:
-    """Return whether an output may be joined to a parameter; a command line and a choice never take one."""
+    """Return whether an output may be joined to a parameter; a command line or a choice never takes one."""
     if wanted.is_code or wanted.choices:
         return False
-    # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
+    # A list or an object instead of a text would arrive as JSON, which is rarely intended.
     is_structured = type_names(given) <= {"list", "dict", "None"}
     if is_structured and type_names(wanted).isdisjoint({"list", "dict", "any"}):
         return False
@@ -138,7 +138,7 @@ def name_words(key: str) -> tuple[str, ...]:
 
 
 def is_same_name(one: str, other: str) -> bool:
-    """Return whether a parameter and an output have the same name, but for case, separators and plural."""
+    """Return whether a parameter and an output have the same name, apart from case, separators and plural."""
     return _whole(one) == _whole(other) != ""
 
 

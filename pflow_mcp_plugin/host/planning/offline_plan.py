@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN
 
-# What a verb asks for. A clause, and the name of a tool, are of the kind of their first known verb.
+# What a verb asks for. The first known verb of a clause, or of a tool's name, decides its kind.
 _VERBS = {
     "read": "analyze browse calculate check compare convert crawl describe download draw explore extract "
     "fetch find gather generate get give how inspect list locate look lookup open parse plot query read "
@@ -64,7 +64,7 @@ _SHAPES = {
     "path": r"(?i)(?:~|\.{1,2}|[a-z]:)?[\\/]\S+|[\w-]+/"
     r"|[^\s@:]*\w\.(?!(?:com|dev|edu|gov|io|net|org)\b)[a-z][a-z0-9]{0,4}",
 }
-# The words of keys, by the shape of the values that they take.
+# The words of keys, by the form of their values.
 _TAKES = {
     "url": key_stems("address href link site source uri url website"),
     "email": key_stems("address email mail recipient to"),
@@ -73,15 +73,15 @@ _TAKES = {
     "text": key_stems("content keyword message name phrase prompt q query search subject term text title"),
 }
 _NOT_BY_WORDS = frozenset({"ask", "branch", "fail", "http", "transform", "workflow", "write-file"})
-"""The host's own nodes that search never chooses, as it does the others where no tool fits well."""
+"""The host's own nodes that search never chooses; the others it may choose where no tool fits well."""
 _BY_VERB = {"run": "shell", "think": "llm", "write": "write-file"}
-"""The host's own nodes that do what a verb asks for, unless a tool does just that."""
+"""The host's own nodes that do what a verb asks for, unless a tool does exactly that."""
 _TELLS_NOTHING = key_stems("content file list listing output report result table text")
-"""Words for what a node may work on that tell nothing of the node."""
+"""Words for what a node may work on that say nothing about the node."""
 _LEAST, _TELLING, _FAIR, _SURE = 0.05, 0.3, 0.4, 0.5
-"""The confidence of a node that may fit its clause, that tells something, and that fits fairly, and well."""
+"""The confidence of a node that may fit its clause, counts as evidence, fits fairly, and fits well."""
 _CLAUSES, _LOOKED_AT, _RIVALS, _SHOWN = 50, 30, 5, 26
-"""How many clauses are read, nodes of each looked at, and compared; and nodes of all that are shown."""
+"""How many clauses are read; nodes of each are looked at, and compared; and nodes of all are shown."""
 
 
 def _first_kind(text: str) -> str:
@@ -111,7 +111,7 @@ def _may_do(node: str, asked: str) -> bool:
 
 @attrs.frozen
 class Value:
-    """A value for a plan without a model, from the task: a `text` is quoted, a `target` gets something."""
+    """A value for a plan without a model, from the task: `text` is quoted, a `target` gets something."""
 
     text: str
     shape: str
@@ -144,11 +144,11 @@ class Step:
     params: dict[str, JSON] = attrs.field(factory=dict, kw_only=True)
 
     def take(self, value: Value) -> bool:
-        """Give a value in the task to the parameter that is clearly meant; return whether there is one."""
+        """Give a value in the task to the parameter that is clearly intended; return whether there is one."""
         fields = self.entry.interface.params
         fitting = [it for it in fields if it.key not in self.params and value.fits(it, self.entry)]
         fitting = [it for it in fitting if it.required] or fitting
-        # Paths fill parameters in order; which of several texts is meant must not be guessed.
+        # Paths fill parameters in order; which of several texts is intended must not be guessed.
         if not fitting or (len(fitting) > 1 and value.shape == "text"):
             return False
         text = literal(value.text)
@@ -184,7 +184,7 @@ class _Clause:
             fields = best.entry.interface.params
             return any(it.fits(field, best.entry) for it in self.values for field in fields)
         covered = [word for word in self.about if _covers(best.entry, word)]
-        if own != "llm" and not self.values:  # names no file and no command
+        if own != "llm" and not self.values:  # it names no file and no command
             return covered != [] and best.confidence >= _FAIR
         return covered == self.about != [] and best.confidence >= _SURE
 
@@ -194,7 +194,7 @@ class _Clause:
         wanted = (asked,) if asked == "send" else _HARMLESS if asked in _HARMLESS[1:] else ()
         able = ([it for it in able if _kind_of(it.item.entry) in wanted] or able)[:_RIVALS]
         able = [it for it in able if any(_covers(it.item.entry, word) for word in self.about)] or able
-        # A sibling that is named so, and far surer, tells the family: "get the commits", beside `git-commit`.
+        # A much surer sibling named so points to the family: "get the commits", besides `git-commit`.
         sure = max(tools, key=lambda match: match.confidence, default=None)
         if sure and all(sure.confidence > it.confidence + 0.1 for it in able):
             named = described(sure.item.entry).places[0].roots
@@ -203,14 +203,15 @@ class _Clause:
         surest = max(able, key=lambda match: match.confidence, default=None)
         if surest is None or surest.confidence < _LEAST:
             return None
-        # The first is preferred, for the other nodes of its family, unless the surest is twice as sure.
+        # The first is preferred, because of the other nodes of its family, unless the surest is twice as
+        # sure.
         least = surest.confidence / 2 if surest.confidence >= _TELLING else _LEAST
         best = able[0] if able[0].confidence >= least else surest
         return Step(best.item.entry, self.text, best.confidence, best.reason)
 
 
 def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
-    """Plan a workflow from the words of a task alone; it always validates, and says what it lacks."""
+    """Plan a workflow from the words of a task alone; it is always valid, and says what it lacks."""
     reading = _Reading(task, registry)
     while steps := reading.steps:
         workflow = _workflow(task, steps, registry)
@@ -279,7 +280,7 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
 
 
 class _Reading:
-    """Reads a task to plan it offline: its `steps`, and what none of them does as `missing`, with reasons."""
+    """Reads a task to plan it offline: its `steps`, and as `missing` what none of them does, with reasons."""
 
     def __init__(self, task: str, registry: NodeRegistry) -> None:
         self._registry = registry
@@ -327,7 +328,7 @@ class _Reading:
         elif other and (main is None or main.confidence < _SURE <= other.confidence):
             main = other
         if main and not self.steps and clause.asked in ("send", "think", "write"):
-            # The first clause may also say what is to be found first: "write a list of the files".
+            # The first clause may also say what must be found first: "write a list of the files".
             source = clause.best([it for it in tools if _kind_of(it.item.entry) in _HARMLESS], "read")
             left = [it for it in clause.said if main.entry.source == OWN or not _covers(main.entry, it)]
             if source and source.entry != main.entry and any(_covers(source.entry, it) for it in left):
@@ -336,7 +337,7 @@ class _Reading:
 
 
 def _beyond(text: str, *entries: Entry) -> str:
-    """Return what a clause asks for and the nodes that are planned for it do not say they do."""
+    """Return what a clause asks for that the nodes planned for it do not claim to do."""
     known = {root for it in map(described, entries) for root in it.gist | it.places[0].roots}
     asked = _BEYOND.findall(QUOTED.sub(" ", text).lower())
     return _quoted(it for it in asked if known.isdisjoint(meanings(it.split()[-1])))

@@ -1,4 +1,4 @@
-"""A plan: a workflow for a task, how it was chosen, whose words it has, and what is still wrong with it."""
+"""A plan: a workflow for a task, how it was chosen, whose words are in it, and what is still wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Selection:
     """Which nodes a plan uses, in the order in which they run, and why.
 
     `flow_structure` shows the steps at a glance, such as `search → summarize → notify`; `confidence`, from 0
-    to 1, is how well the selection fits the task; `existing` is the name of the saved workflow, if it is one.
+    to 1, is how well the selection fits the task; `existing` is the name of the saved workflow, if the plan
+    is one.
     """
 
     selection_type: SelectionType
@@ -69,10 +70,10 @@ class Selection:
 class Plan:
     """A workflow for a task in words; nothing of it has run.
 
-    The workflow is empty if a model gave none that could be read. `rounds` is how often a model was asked for
-    it, `candidates` are the nodes that were considered, best first, `notes` what a person should know about
-    the plan, such as why no model was asked, and `missing` the parts of the task that the workflow does not
-    do.
+    The workflow is empty if a model returned none that could be read. `rounds` is how often a model was asked
+    for it, `candidates` are the nodes that were considered, best first, `notes` are what the user should know
+    about the plan, such as why no model was asked, and `missing` are the parts of the task that the workflow
+    does not do.
     """
 
     task: str
@@ -91,7 +92,7 @@ class Plan:
 
 
 def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return what somebody should know about the effects of a plan's nodes before running it."""
+    """Return what the user should know about the effects of a plan's nodes before running it."""
     used = {entry.node: entry for entry in entries}
     own = (
         f"The node {name} {does}: check it before you run the workflow"
@@ -133,7 +134,7 @@ _FILES = ("file_path", "cwd", "folder", "source", "destination", "download")
 
 
 class Origin:
-    """Whose words a plan has: the task's, or those of the `entries` that the model was shown."""
+    """Where a plan's words come from: the task, or the `entries` that the model was shown."""
 
     def __init__(self, task: str, entries: Sequence[Entry]) -> None:
         self._task = task.lower()
@@ -146,14 +147,14 @@ class Origin:
         self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
 
     def foreign(self, text: str) -> str:
-        """Return the words in a plan's text that are from nodes, not from the task; empty if none are."""
+        """Return the words in a plan's text that come from nodes, not from the task; empty if none do."""
         literals = (part for part in parse(text[:_LONGEST]) if isinstance(part, str))
         lower = " ".join(literals).lower()  # without its templates
         place = next((found for found in self._places if found in lower), "")
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        # What only descriptions of nodes say is not the user's: prose and defaults.
+        # Text that only descriptions of nodes have, prose and defaults, is not the user's.
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
@@ -170,7 +171,7 @@ class Origin:
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
-        # A description must not bring in an address that the task does not have.
+        # A description must not introduce an address that is not in the task.
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
@@ -179,7 +180,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield a problem, with its node and key, for each value of a plan whose words are not the task's."""
+        """Yield a problem, with its node and key, for each value whose words are not from the task."""
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():

@@ -1,4 +1,4 @@
-"""Gets the answer of a language model and reads it: JSON in any wrapping, workflows in the planner's form."""
+"""Gets the answer of a language model and reads it: JSON inside any text, workflows in the planner's form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.storage.json_files import finite_number
 
 _LONGEST = 400_000
-"""Characters of an answer that are read."""
+"""The number of characters of an answer that are read."""
 
 _KEPT = "\n\r\t\u200c\u200d"
 """Line breaks, and the format characters that some scripts and emoji need."""
@@ -41,11 +41,11 @@ Find = Callable[[str], Entry | None]
 
 
 class UnreadableAnswer(PflowError):
-    """A planning model's answer that holds no JSON object; asking once more may help."""
+    """A planning model's answer without a JSON object; asking again may help."""
 
 
 def json_object(text: str, key: str) -> JSONObject:
-    """Return the JSON object with this key in a model's answer, whatever prose or JSON surrounds it."""
+    """Return the JSON object with this key in a model's answer, whatever prose or JSON is around it."""
     for found in _objects(text[:_LONGEST]):
         if key in found:
             if is_too_deep(found):
@@ -62,7 +62,7 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """Yield the JSON objects in a model's answer, outer ones before those inside them."""
     decoder = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
     start = text.find("{")
-    for _ in range(200):  # braces that may begin it
+    for _ in range(200):  # braces that may begin an object
         if start < 0:
             return
         with suppress(ValueError, RecursionError):
@@ -71,12 +71,12 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def prose(text: JSON | None) -> str:
-    """Return text for people as a prompt would hold it, on one line; empty if it is no text."""
+    """Return text for people as in a prompt, on one line; empty if it is not text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return JSON with only the characters that prompts may hold, and line breaks."""
+    """Return JSON with only the characters that prompts may contain, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
     if isinstance(value, dict):
@@ -85,7 +85,7 @@ def seen(value: JSON) -> JSON:
 
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
-    """Return the workflow in a model's answer as workflow files have it; unknown keys are dropped."""
+    """Return the workflow in a model's answer in the form of workflow files; unknown keys are dropped."""
     workflow: dict[str, JSON] = {
         "description": prose(answer.get("description")),
         "inputs": {name: _input(item) for name, item in _named(answer.get("inputs"), dict).items()},
@@ -230,7 +230,7 @@ class PlanModel:
             try:
                 return future.result(self._seconds)
             except TimeoutError as error:
-                if future.done():  # the library's own
+                if future.done():  # the library's own error
                     raise
                 message = f"The model {self.name} did not answer within {self._seconds:g} seconds"
                 raise PflowError(
@@ -243,7 +243,7 @@ class PlanModel:
     def _read(self, response: Any, key: str) -> JSONObject:
         text, about = response
         said = table_of(about)
-        # Why it stopped, in its provider's word.
+        # The provider's word for why it stopped.
         stopped = said.get("stop_reason") or said.get("finish_reason") or _choice(said).get("finish_reason")
         how = str(stopped or "")
         refusal = _refusal(about)
@@ -284,7 +284,7 @@ def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
     response = request()
     try:
         text = response.text()
-    except TypeError:  # early versions of the library join the text of a refusal, which is None
+    except TypeError:  # early versions of the library fail on a refusal, whose text is None
         if not _refusal(getattr(response, "response_json", None)):
             raise
         text = ""

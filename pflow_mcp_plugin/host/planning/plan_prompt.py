@@ -1,7 +1,7 @@
-"""The prompts of the planner, the schemas that go with them, and which characters they may hold.
+"""The prompts of the planner, the schemas that go with them, and which characters they may contain.
 
-The instructions are fixed. What the user wrote and what plugins say of their nodes follows as one JSON
-document: strings in it cannot end early, and hold no characters that a reader does not see.
+The instructions are fixed. What the user wrote, and what plugins say about their nodes, follows as one JSON
+document: strings in it cannot end early, and contain no invisible characters.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ def _one_of(names: Sequence[str], description: str = "") -> JSONObject:
 
 
 _DESCRIPTION = 400
-"""Characters of a node's description that are quoted."""
+"""The most characters of a node's description that are quoted."""
 _DETAIL = 160
-"""Characters of the description of a parameter or an output that are quoted."""
+"""The most characters of the description of a parameter or an output that are quoted."""
 _NAME = 200
-"""Characters of the longest name that is quoted; longer ones are left out."""
+"""The most characters of a name that is quoted; longer ones are left out."""
 _MOST = 40
-"""Parameters or outputs of a node, or values of an enum, that are quoted; those that are required first."""
+"""The most parameters or outputs of a node, or values of an enum, that are quoted; required ones first."""
 
 UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 """The Unicode categories of characters that are not printed: control, format and tag characters."""
@@ -124,7 +124,7 @@ a description asks for.
 Answer with one JSON object and nothing else."""
 
 _LONG = 80_000
-"""Characters of nodes above which parameters and outputs are quoted without descriptions."""
+"""If the nodes take more characters, parameters and outputs are quoted without descriptions."""
 
 SELECTION_SYSTEM = f"""\
 You choose the nodes of a workflow that does a task. Choose as few as the task needs, in the order in \
@@ -148,8 +148,8 @@ its type. Refer to outputs that the node declares.
 
 
 def visible(text: str, limit: int) -> str:
-    """Return foreign text as the planner's prompts hold it: a visible line of at most `limit` characters."""
-    # Cut before as well: a description may have megabytes.
+    """Return foreign text as planner prompts quote it: a visible line of at most `limit` characters."""
+    # Cut before, too: a description may have megabytes.
     plain = "".join(" " if each in "\n\r\t" else each for each in text[: 4 * limit])
     shown = "".join(each for each in plain if unicodedata.category(each) not in UNSEEN)
     shown = re.sub(r" {2,}", " ", shown).strip()
@@ -171,7 +171,7 @@ def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Mat
 def workflow_prompt(
     task: str, entries: Sequence[Entry], previous: JSONObject, problems: Sequence[Problem]
 ) -> str:
-    """Return the prompt that asks a model for a workflow; `problems` are those of the `previous` one."""
+    """Return the prompt that asks a model for a workflow; `problems` are about the `previous` one."""
     nodes: list[JSON] = [quoted_node(entry) for entry in entries]
     if len(json.dumps(nodes)) > _LONG:
         nodes = [quoted_node(entry, is_brief=True) for entry in entries]
@@ -189,7 +189,7 @@ def with_schema(prompt: str, schema: JSONObject) -> str:
 
 
 def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
-    """Return what a prompt tells a model of a node, as data."""
+    """Return what a prompt tells a model about a node, as data."""
     interface = entry.interface
     return {
         "type": entry.node,
@@ -201,7 +201,7 @@ def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a prompt can quote a name as it is."""
+    """Return whether a prompt can quote a name unchanged."""
     return visible(name, _NAME) == name
 
 

@@ -1,7 +1,7 @@
 """Repairs of a planned workflow that need no model.
 
-What the task leaves open becomes a declared input; where the name of an output is not that of the
-parameter that needs it, a mapping joins them.
+What the task leaves open becomes a declared input; where an output is named differently from the parameter
+that needs it, a mapping joins them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _DESCRIPTION = 160
 _CLOSE = 0.8
-"""The similarity to a known name from which an unknown one is a misspelling, not a new input."""
+"""From this similarity to a known name on, an unknown name is a misspelling, not a new input."""
 
 
 class PlanRepair:
@@ -55,7 +55,7 @@ class PlanRepair:
         for node in self._nodes.values():
             for part in named([node.params, *(place.value for place in node.constructs.templates)]):
                 if not self._is_known(part.root):
-                    # The one output of that name is meant, else a new input.
+                    # It means the only output of that name, else a new input.
                     earlier = self._checked.graph.before(node.id)
                     known = ((node_id, self._entry(node_id)) for node_id in earlier if node_id != node.id)
                     holders = [
@@ -68,7 +68,7 @@ class PlanRepair:
                         text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
                         self.workflow["nodes"][node.index]["params"] = with_strings(
                             params,
-                            lambda it: it.replace(part.text, text),  # noqa: B023 - it is called at once
+                            lambda it: it.replace(part.text, text),  # noqa: B023 - called at once
                         )
                     elif len(part.path) == 1 and not did_you_mean(
                         part.root, [*self._nodes, *self.workflow.get("inputs", {})], cutoff=_CLOSE
@@ -100,7 +100,7 @@ class PlanRepair:
     def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
         """Repair these parameters by inputs that ask for their values; each is the node's index and the key.
 
-        A command line stays: an input would be one word of it.
+        A command line is left alone: an input would be one word of it.
         """
         by_place = {node.index: node for node in self._nodes.values()}
         for place, key in params:
@@ -108,14 +108,14 @@ class PlanRepair:
                 self._use_input(by_place[place], key)
 
     def used(self) -> set[str]:
-        """Return the ids of the nodes in the repaired workflow whose outputs others take."""
+        """Return the ids of the nodes in the repaired workflow whose outputs others use."""
         document = check_workflow(self.workflow, self._types).document
         sources = [text for it in document.mappings.values() for text in it.inputs.values()]
         params = [node.params for node in document.nodes]
         return {it.root for it in named([params, [f"${{{text}}}" for text in sources]])}
 
     def drop_dead_edges(self) -> list[str]:
-        """Remove edges of a planned workflow for actions that their node never takes; say which."""
+        """Remove edges of a planned workflow for actions that their node never takes; note each."""
         places = {it.path for it in self._checked.problems}
         dead = [edge for edge in self._checked.document.edges if f"{edge.path}.action" in places]
         gone = {edge.index for edge in dead}
@@ -124,7 +124,7 @@ class PlanRepair:
         return [f"{edge.source} never takes {edge.action}: that edge was left out" for edge in dead]
 
     def describe_inputs(self) -> None:
-        """Describe those inputs of a planned workflow that lack it, by the parameters that they fill."""
+        """Describe inputs of a planned workflow that lack a description, by the parameters that they fill."""
         inputs = self.workflow.get("inputs", {})
         for node in self._nodes.values():
             for key, value in node.params.items():
@@ -157,7 +157,7 @@ class PlanRepair:
         return {"type": "list" if field.shell_line else kind, "description": self._description(node, key)}
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
-        """Repair a parameter by an input named after it, which nodes that describe it alike share."""
+        """Repair a parameter by an input named after it, shared by nodes that describe it in the same way."""
         plain = template_name(key, "value")
         own = f"{template_name(node.id, 'node')}_{plain}"
         names = chain([plain, own], (f"{own}_{number}" for number in count(2)))
@@ -169,7 +169,7 @@ class PlanRepair:
             self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
 
     def _may_name(self, name: str, node: NodeSpec, key: str) -> bool:
-        """Return whether a planned input may have a name that is free and that no node reads by mistake."""
+        """Return whether a planned input may have a name: it is free, and no node reads it by mistake."""
         if name in self.workflow.get("inputs", {}):
             return not self._writes_to(node, key) and self.workflow["inputs"][name] == self._declared(
                 node, key
@@ -178,7 +178,7 @@ class PlanRepair:
             entry = self._checked.entries.get(reader.entry_key)
             if entry is None or (reader.id, name) == (node.id, key):
                 continue
-            # An optional parameter that nothing sets would be set by an input of its name.
+            # An input would set an unset optional parameter of the same name.
             filled = {*(self.workflow["nodes"][reader.index].get("params") or ()), *self._mapped(reader)}
             lacking = {field.key for field in entry.interface.params if field.needs_value}
             if name in reads(entry) - filled - lacking:
@@ -213,7 +213,7 @@ class PlanRepair:
         entry = self._checked.entries[node.entry_key]
         if entry is None or self._writes_to(node, field.key):
             return ""
-        # The outputs of the nodes that lead to it on success come first, then the latest in the workflow.
+        # The outputs of nodes that lead to it on success come first, then the latest in the workflow.
         successors = self._checked.graph.successors
         leading = [it for it, targets in successors.items() if targets.get("default") == node.id]
         used = {part.root for part in named(node.params)}

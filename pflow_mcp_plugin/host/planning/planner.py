@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 SETTING = "PFLOW_PLAN_MODEL"
 """The variable or setting that names the model that plans, which the `llm` library runs."""
 EXISTING = 0.9
-"""The confidence from which a saved workflow is the plan."""
+"""From this confidence on, a saved workflow is the plan."""
 _CANDIDATES = 26
-"""With the nodes that are always among them, these are the 30 that a model is shown."""
+"""With the nodes that are always candidates, these are the 30 that a model is shown."""
 
 _LONGEST = 8_000
-"""Characters of a task."""
+"""The most characters of a task."""
 
 
 @attrs.frozen(kw_only=True)
 class PlanOptions:
-    """How to plan: `offline` asks no model, and `new` takes no saved workflow, even if one fits.
+    """How to plan: `offline` uses no model, and `new` no saved workflow, even if one fits.
 
     The model is by default the one that `PFLOW_PLAN_MODEL` names. It may write or correct the workflow
-    `max_rounds` times, and take `seconds` for an answer.
+    `max_rounds` times, and take `seconds` per answer.
     """
 
     model: str = ""
@@ -71,7 +71,7 @@ class Planner:
     setting: Callable[[str], str | None]
 
     def plan(self, task: str, options: PlanOptions) -> Plan:
-        """Let the planner find a saved workflow that does the task, or plan one."""
+        """Find a saved workflow that does the task, or plan a new one."""
         task = task.strip()
         if not task or len(task) > _LONGEST:
             what = f"has {len(task):,} characters, more than {_LONGEST:,}" if task else "is empty"
@@ -96,7 +96,7 @@ class Planner:
         return attrs.evolve(self._existing(task, chosen), model=model.name, candidates=found)
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
-        """Return the saved workflows that would do as a plan: they fit the task and could run, best first."""
+        """Return the saved workflows that can be the plan: they fit the task and could run, best first."""
         found = (match for match in self.library.discover(task, 5).matches if not match.item.problem)
         library, check = self.library, self.runner.validate
         sound = [match for match in found if not errors_in(check(library.get(match.item.name)))]
@@ -150,7 +150,7 @@ _NAME = 100
 
 @attrs.frozen(kw_only=True)
 class _Draft:
-    """What the rounds with a planning model came to: the last workflow, and why the last round gave none."""
+    """The result of the rounds with a planning model: the last workflow, and why the last round gave none."""
 
     workflow: JSONObject = attrs.field(factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -163,7 +163,7 @@ class _Draft:
 
     @property
     def open(self) -> tuple[Problem, ...]:
-        """What the planning model is to change in its draft; warnings too."""
+        """What the planning model must change in its draft, warnings included."""
         return (*((self.failure,) if self.failure else ()), *self.problems)
 
 
@@ -208,7 +208,7 @@ class PlanDialogue:
 
     def compose(self, selection: Selection, max_rounds: int) -> Plan:
         """Let the model write the workflow; return the plan, with the problems left after `max_rounds`."""
-        # The workflow may have the nodes that were chosen, and those that join others.
+        # The workflow may have the chosen nodes, and those that join others.
         names = dict.fromkeys((*selection.chosen_nodes, *_GLUE)) if selection.chosen_nodes else None
         candidates = self._candidates
         offered = [candidates[name] for name in names or candidates if name in candidates]
@@ -229,7 +229,7 @@ class PlanDialogue:
                 break
             else:
                 draft = self._draft(answer, known, origin, is_last=rounds == max_rounds)
-            # A workflow with warnings only stands if the model makes none that is better.
+            # A workflow with only warnings is kept unless the model makes a better one.
             best = draft if draft.is_sound or not best.is_sound else best
         draft = best if best.is_sound else draft
         types = list(_types(draft.workflow))
@@ -279,7 +279,7 @@ class PlanDialogue:
         workflow = self._runner.normalise(repair.workflow)
         problems = (
             *self._runner.validate(workflow),
-            # Whether there is such a type or not, the model was not offered it.
+            # Whether such a type exists or not, the model was not offered it.
             *(
                 Problem(
                     message=f"The node type {visible(name, _NAME)} is not among the nodes to choose from",

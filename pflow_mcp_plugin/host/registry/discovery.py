@@ -27,7 +27,7 @@ _Item = TypeVar("_Item")
 Scores = Mapping[int, float]
 """Discovery's scores of nodes by their number in the index; higher is better."""
 _DETAILS = 0.5
-"""The strength of a word in the details of a node's description, for discovery's confidence."""
+"""The weight of a word in the details of a node's description, for discovery's confidence."""
 _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 
@@ -46,7 +46,7 @@ class FoundNode:
 class ClauseNodes:
     """What discovery finds for one clause of a task: its text as written, and the nodes, best first.
 
-    The confidence of each is that in this clause alone.
+    The confidence of each is for this clause alone.
     """
 
     text: str
@@ -57,8 +57,8 @@ class ClauseNodes:
 class Found:
     """What discovery found for a task, before a language model reorders it: rows of the index, best first.
 
-    `note` says why embeddings took no part although they should have; `wordless` is the reason to give for a
-    node that shares no word with the task. `by_words` are the best rows by words alone, if not `rows`.
+    `note` says why embeddings were not used although they should have been; `wordless` is the reason to give
+    for a node that shares no word with the task. `by_words` are the best rows by words alone, if not `rows`.
     """
 
     rows: Sequence[NodeRow]
@@ -74,9 +74,9 @@ _WORTH_A_LOOK = 0.02
 
 
 def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
-    """Return what discovery found by words, the most likely first, without what hardly fits beside the best.
+    """Return what discovery found by words, the most likely first, without nodes far below the best.
 
-    The order of a model, or of meanings, stays: the confidence comes from words alone.
+    An order by a model, or by meaning, is kept: the confidence comes from words alone.
     """
     if found.ranked_by != "words" or not found.matches:
         return found
@@ -100,7 +100,7 @@ class Weights:
 
 
 _ONE_A_CLAUSE = Weights(family=1, synonym=0.8)
-"""Where only the best node of a clause counts, its family tells more; tuned with `benchmarks/plan.py`."""
+"""Where only the best node of a clause counts, its family says more; tuned with `benchmarks/plan.py`."""
 
 
 def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
@@ -114,7 +114,7 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
 
 
 def described(entry: Entry) -> Described:
-    """Describe a node for its discovery; most of what it says after its first sentence is detail."""
+    """Describe a node for its discovery; most of its description after the first sentence is detail."""
     params = " ".join(f"{field.key} {field.description}" for field in entry.interface.params)
     return Described.of(
         entry.local_name or entry.node,
@@ -174,7 +174,7 @@ class _Matching:
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
-    # The higher `evenness` is, the less a clause with high scores crowds out the others.
+    # The higher `evenness`, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]
     worth = dict.fromkeys(rows, 1.0)
@@ -193,7 +193,7 @@ def _spread(
             left[number] *= 1 - (1 - weights.answered) * need.get(chosen, 0.0) / tops[number]
         description = rows[chosen].description
         for node in worth:
-            # Described in the same words, as a node of a second such server is.
+            # The same description, as for a node of a second such server.
             if description and rows[node].description == description:
                 worth[node] *= weights.twin
     return taken

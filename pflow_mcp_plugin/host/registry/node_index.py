@@ -54,7 +54,7 @@ _MANY = 1_000
 _AS_JSON = json.JSONEncoder(default=str).encode
 _INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
-# FTS5's unicode61 takes a run of such characters for one word.
+# FTS5's unicode61 takes a run of such characters as one word.
 _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])"
 
 
@@ -69,7 +69,7 @@ class Columns(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A row of the node index: an entry as lists show it; the higher its score, the better it matches."""
+    """A row of the node index: an entry as lists show it; a higher score is a better match."""
 
     node: str
     source: str
@@ -112,8 +112,8 @@ class Index:
     def _fetched(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         """Return all rows of the node index that a query finds.
 
-        One query at a time: a connection has each statement once, and threads that run the same one from
-        Python 3.12 on get rows of each other's search.
+        One query at a time: a connection has each statement once, and from Python 3.12 on, threads that run
+        the same statement get rows of each other's search.
         """
         with self._lock:
             return self._connection.execute(query, values).fetchall()
@@ -195,7 +195,7 @@ def _open(path: Path, fingerprint: str) -> Index | None:
         uri = f"file:{quoted}?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         (found,) = connection.execute("SELECT fingerprint FROM about").fetchone()
-    except (OSError, StoreError):  # there is none yet, or it is somebody else's
+    except (OSError, StoreError):  # it does not exist yet, or belongs to another user
         return None
     except sqlite3.DatabaseError:  # damaged, or swept since: it is rebuilt
         found = None
@@ -213,7 +213,7 @@ def _build(path: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sket
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
-    # Many short-lived sketches are created, and none is in a cycle.
+    # Many short-lived sketches are created, and none is part of a cycle.
     collects = gc.isenabled()
     gc.disable()
     nodes, words = [], []
@@ -244,7 +244,7 @@ def _build(path: Path, fingerprint: str, drawn: Callable[[], tuple[Iterable[Sket
 
 
 def _storable(text: str) -> str:
-    """Return text for the node index without lone surrogates, which JSON may hold and SQLite rejects."""
+    """Return text for the node index without lone surrogates, which JSON may contain and SQLite rejects."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

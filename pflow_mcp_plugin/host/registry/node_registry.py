@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
-"""The most names in the registry that are compared one by one with a misspelt one."""
+"""The most names in the registry that are compared one by one with a misspelt name."""
 _MANY = 200
-"""The most node types that are offered one by one."""
+"""The most node types that are offered individually."""
 
 
 class Overwritten(Problem):
@@ -82,7 +82,7 @@ class NodeRegistry(Registry):
         fitting = (origin for origin in self.sources if origin.fits(node_type))
         found = ((origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting)
         answers = [(origin, entry) for origin, entry in found if entry is not None]
-        # A name beats an alias, even an alias of a source that comes first.
+        # A name beats an alias, even one of an earlier source.
         named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
         for origin, _ in named[1:]:
             self._overwritten(node_type, named[0][0], origin)
@@ -191,7 +191,7 @@ class NodeRegistry(Registry):
             return []
         try:
             return origin.check_use(use)
-        except PluginFailed as failed:  # what was not judged must not run
+        except PluginFailed as failed:  # a use that was not checked must not run
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
@@ -235,7 +235,7 @@ class NodeRegistry(Registry):
     def _semantic(self) -> SemanticSearch | None:
         from importlib.util import find_spec
 
-        # Nothing is imported without the extra `[semantic]`.
+        # Without the extra `[semantic]` nothing is imported.
         if find_spec("onnxruntime") is None:
             return None
         from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
@@ -253,7 +253,7 @@ class NodeRegistry(Registry):
         return list(self._all(Origin.sketches, lacking)), not lacking
 
     def _opened(self) -> Index:
-        self._saved.check()  # an existing index does not report the entries that were left out of it
+        self._saved.check()  # an existing index does not report which entries were left out of it
         fingerprint = "\n".join(
             f"{origin.name} {origin.plugin.name} {asked(origin.fingerprint, self._report)}"
             for origin in self.sources
@@ -297,7 +297,7 @@ class NodeRegistry(Registry):
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
     """Return the registry's node types that begin like this.
 
-    If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
+    If there are too many, a stem stands for several: `web-page-` for `web-page-read`, ....
     """
     from pflow_mcp_plugin.contract import Suggestion
 
@@ -313,7 +313,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Group node types as the registry lists very many: by stem, up to a hyphen, else one letter longer."""
+    """Group very many node types for a list: by stem, up to a hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 NAME = "registry.json"
 """The file of the user's own entries, and the name of that source."""
 _NAMED = 3
-"""How many names a warning lists."""
+"""The most names that a warning lists."""
 _OF_THE_FILE = ("nodes", "schema_version")
 _MARKS = {"module", "class_name"}
 """Keys by which an entry is recognised."""
@@ -41,8 +41,8 @@ _MARKS = {"module", "class_name"}
 class Origin:
     """A node source with the plugin it comes from.
 
-    A source is a plugin's code: what it raises becomes `PluginFailed`, which names the plugin. Where it may
-    say why it cannot answer, its own PflowError passes.
+    A source is a plugin's code: what it raises becomes `PluginFailed`, which names the plugin. Its own
+    PflowError passes where it may say why it cannot answer.
     """
 
     def __init__(self, source: NodeSource, plugin: Plugin) -> None:
@@ -66,7 +66,7 @@ class Origin:
     def sketches(self) -> list[Sketch]:
         with self._asking("list its nodes", passing=(PflowError,)):
             sketches = list(self.source.sketches())
-            # A `Sketch` is not validated when it is created, since there may be ten thousand.
+            # A `Sketch` is not validated on creation, since there may be ten thousand.
             for sketch in sketches:
                 for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
                     if not isinstance(text, str):
@@ -96,7 +96,7 @@ class Origin:
                 return [attrs.evolve(problem, severity="warning") for problem in found]
         except PluginFailed:
             raise
-        except PflowError:  # it cannot be read, which the search itself reports
+        except PflowError:  # it is unreadable, which the search itself reports
             return []
 
     def unmet(self, uses: Sequence[NodeUse]) -> list[Problem]:
@@ -127,7 +127,7 @@ class Origin:
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
-    """Return all node sources by precedence: the host's own, the saved entries, those of plugins by name."""
+    """Return all node sources by precedence: the host's own, saved entries, then those of plugins by name."""
     found: list[Origin] = []
     for plugin, sources in plugins.collect("pflow_register_nodes"):
         for source in sources:
@@ -180,8 +180,8 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
 class Memory:
     """The record of every node source ever seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
 
-    It is written without a lock: what two writers lose is recorded again at the next start, and the
-    lock would cost every first listing more than it is worth.
+    It is written without a lock: what two writers lose is recorded again at the next start, and a lock would
+    cost every first listing more than it is worth.
     """
 
     def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
@@ -207,16 +207,16 @@ class Memory:
             try:
                 write_atomic(self.path, encode_json(self.path, data))
             except StoreError:
-                return  # only a better message later is lost
+                return  # all that is lost is a better message later
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Return why the source of an unknown node is absent, as recorded; None if no absent one fits."""
+        """Return why the source of an unknown node is absent, from the record; None if no absent one fits."""
         plugins = list(plugins)
         for record in self._read().values():
             if node_type.startswith(tuple(record["prefixes"])):
                 installed = next((plugin for plugin in plugins if plugin.name == record["plugin"]), None)
                 return _absent(node_type, installed, record)
-        for plugin in plugins:  # never recorded, but plugins are often named like their nodes
+        for plugin in plugins:  # not recorded, but plugins are often named like their nodes
             if node_type.startswith(f"{plugin.name}-") and plugin.status != "loaded":
                 return _absent(node_type, plugin, {})
         return None
@@ -256,13 +256,13 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
 
 
 class Uninstalled(Problem):
-    """A warning that a node source has nodes which cannot run, as their module is not installed."""
+    """A warning that a node source has nodes that cannot run, as their module is not installed."""
 
 
 class SavedEntries(NodeSource):
-    """The node source that is no plugin's: the entries saved in `registry.json`, of any name.
+    """The node source without a plugin: the entries saved in `registry.json`, of any name.
 
-    What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
+    It reports a corrupt file, and entries that are invalid or cannot run.
     """
 
     name = NAME
@@ -287,7 +287,7 @@ class SavedEntries(NodeSource):
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Put nodes into the source of saved ones, in JSON form by node type; those of other names stay."""
+        """Add nodes to the saved ones, in JSON form by node type; those of other names stay."""
 
         def change(data: dict[str, JSON]) -> None:
             data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
@@ -384,7 +384,7 @@ def _some(names: Sequence[str]) -> str:
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
-    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs
+    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known of the outputs
     # Older nodes name fields by `name`.
     for part in ("params", "outputs"):
         interface[part] = [

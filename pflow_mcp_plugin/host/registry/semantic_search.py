@@ -1,12 +1,12 @@
-"""Finds nodes by what they mean, beside their words, where the extra `[semantic]` is installed.
+"""Finds nodes by meaning, besides words, where the extra `[semantic]` is installed.
 
 Words rank the nodes (`discovery`), and a sentence model ranks them by how close each is to a clause of the
 task. The two orders are fused by rank (reciprocal rank fusion), because their scores cannot be compared.
 
 The embeddings of all nodes are derived and disposable, like the search index, and kept beside it. One file
-holds a row of numbers for each node of the index, with a hash of the text that was embedded. Who finds the
-file made for another index takes over the rows of all texts that are still there, embeds the others and
-replaces the file as a whole. Damage is noticed by a checksum; such a file is made anew.
+holds a row of numbers for each node of the index, with a hash of the text that was embedded. If the file was
+made for another index, the rows of all texts that are still there are taken over, the others are embedded,
+and the file is replaced as a whole. A checksum detects damage; a damaged file is made again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _MOST = 20_000
 _BATCH = 32
 """How many texts are embedded before a new interruption is noticed."""
 BY_BOTH = "words and embeddings"
-"""Who ranked the nodes, if both did."""
+"""What ranked the nodes, if both did."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Embeddings:
     """The embeddings of the nodes of an index: for each a row of numbers, and the hash of its text.
 
-    `model` is the identity of what made them. `fingerprint` is that of the index, empty if some are missing.
+    `model` is the identity of the model that made them. `fingerprint` is that of the index, empty if some are
+    missing.
     """
 
     model: str
@@ -112,12 +113,12 @@ def _read(path: Path, model: str) -> Embeddings | None:
 class Fusion:
     """The numbers by which search by words and by meaning are fused; tuned with `benchmarks/discover.py`."""
 
-    weight: float = 0.8  # of the order by meaning, relative to that by words
+    weight: float = 0.8  # weight of the order by meaning, relative to that by words
     flatness: int = 12  # how little a place counts: the higher, the less the first differ from those after
     words: int = 15  # how many of the nodes that the words find take part
-    similar: int = 30  # how many of those with a similar meaning do
-    task: float = 0.3  # of a node's closeness to the whole task, relative to that to the clause
-    family: float = 0.25  # of the closeness of the best nodes of a node's family, relative to its own
+    similar: int = 30  # how many of those with a similar meaning take part
+    task: float = 0.3  # weight of closeness to the whole task, relative to closeness to the clause
+    family: float = 0.25  # weight of the closeness of its family's best nodes, relative to its own
     least: float = 0.1  # the least closeness, from 0 to 1, to the task or to a clause
 
 
@@ -160,7 +161,7 @@ class SemanticSearch:
         numbers = index.numbers()
         by_words = {numbers[row.node]: row for row in named}
         alike = _similar(model, index, embeddings, task, self._fusion)
-        # The score of each node is from its places in the two orders.
+        # A node's score comes from its places in the two orders.
         scores: dict[int, float] = {}
         for order, weight in (([*by_words], 1.0), (alike, self._fusion.weight)):
             for place, number in enumerate(order, start=1):
@@ -176,7 +177,7 @@ class SemanticSearch:
             return self._embeddings
 
     def _made(self, model: SentenceModel, fingerprint: str) -> Embeddings:
-        """Return the embeddings of the nodes in an index; embed those that are missing, and keep them."""
+        """Return the embeddings of the nodes in an index; embed missing ones, and keep them."""
         path = self._folder / "embeddings.bin"
         kept = _read(path, model.identity)
         if kept and kept.fingerprint == fingerprint:
@@ -196,7 +197,7 @@ class SemanticSearch:
             pending = iter(missing.items())
             while batch := dict(islice(pending, _BATCH)):
                 rows.update(zip(batch, model.embed([*batch.values()]), strict=True))
-        except BaseException:  # what was done is not done again
+        except BaseException:  # finished ones are not embedded again
             _keep(path, _gathered(model, "", hashes, rows))
             raise
         made = _gathered(model, fingerprint, hashes, rows)

@@ -1,4 +1,4 @@
-"""A workflow as drawings show it: with the workflows that are written in its nodes."""
+"""A workflow as drawings show it, including the workflows that are written in its nodes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pflow_mcp_plugin.host.workflow.workflow_document import Upgrade, WorkflowDo
 class DrawnWorkflow:
     """A workflow as every drawing shows it.
 
-    `inside` are the workflows that are written in its nodes, by the ids of these. Those that nodes name are
-    drawn as boxes, and so are malformed ones.
+    `inside` are the workflows that are written in its nodes, by node id. Workflows that nodes name are drawn
+    as boxes, and so are malformed ones.
     """
 
     document: WorkflowDocument

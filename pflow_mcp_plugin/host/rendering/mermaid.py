@@ -16,7 +16,7 @@ _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;",
 def mermaid(drawn: DrawnWorkflow) -> str:
     """Return a Mermaid flowchart; its nodes are `n0`, `n1`... since ids can be Mermaid keywords.
 
-    A node in which a workflow is written is a subgraph with its nodes.
+    A node with a workflow written in it is a subgraph of that workflow's nodes.
     """
     lines = ["flowchart TD"]
     if drawn.graph.start:

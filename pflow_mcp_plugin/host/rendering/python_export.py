@@ -17,7 +17,7 @@ _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
 def python_script(compiled: Compiled, workflow: JSONObject) -> str:
-    """Return the source code of the Python program that a workflow in normal form is exported as."""
+    """Return the source code of a Python program for a workflow in normal form."""
     names = _variable_names([planned.ref.id for planned in compiled.nodes])
     raws = {node.id: node.raw for node in compiled.document.nodes}
     imports = {"pflow_mcp_plugin.script": {"Script"}}
@@ -79,7 +79,7 @@ def _node(planned: PlannedNode, names: Mapping[str, str], raw: JSONObject) -> st
 
 
 def _class(planned: PlannedNode) -> str:
-    """Return the class that an exported program makes a node of; empty if none can name its params."""
+    """Return the class that an exported program makes a node of; empty if a param cannot be an argument of it."""
     known = {field.key for field in planned.ref.entry.interface.params}
     names = planned.ref.params.keys()
     if planned.sub or not all(
@@ -90,7 +90,7 @@ def _class(planned: PlannedNode) -> str:
 
 
 def whole(plan: Compiled) -> JSONObject:
-    """Return a workflow that an exported node runs, with those that it runs itself written in it."""
+    """Return the workflow that an exported node runs, with those that it runs in turn written in it."""
     raws = {node.id: node.raw for node in plan.document.nodes}
     nodes = []
     for planned in plan.nodes:

@@ -1,6 +1,7 @@
 """A workflow as SVG drawings, with a line for each edge.
 
-One runs downwards, for narrow windows; the rows of others use the width of wider ones. The window chooses.
+One runs downwards, for narrow windows; the others have rows, for wider ones. The window's width decides which
+is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MARGIN = 70
 _WIDE_ACROSS, _WIDE_DOWN, _BAND_GAP = 280, 84, 56
 """From box to box in a row, from box to box below it, and more between two rows of a wide drawing."""
 _COLUMNS = (3, 4, 5, 6)
-"""The boxes in a row of the wide drawings."""
+"""The number of boxes in a row of each wide drawing."""
 _LONGEST, _END = 27, 9
 """The width of a label that fits a box, in cells, and that of the end of a longer one."""
 _REM = 16
@@ -56,14 +57,14 @@ _WHERE = """
   .up-to-{most} .columns-{narrow} {{ display: none; }} .up-to-{most} .columns-{wide} {{ display: block; }}
 }}
 """
-"""Shows a drawing in windows that are wide enough, in place of the next narrower one."""
+"""Shows a drawing in windows that are wide enough, instead of the next narrower one."""
 
 
 @attrs.frozen
 class _Spot:
     """Where a node is drawn: the top centre of its box, and its row.
 
-    If rows run across, there are its column too, and the top of its row.
+    If rows run across, also its column, and the top of its row.
     """
 
     x: int
@@ -78,15 +79,15 @@ _Edge = tuple[str, str]
 
 
 def graph_page(name: str, drawn: DrawnWorkflow) -> str:
-    """Return the SVG drawing of a workflow with its title, as a file that a browser can open.
+    """Return the SVG drawing of a workflow with its title, as an HTML page.
 
-    The workflows that are written in its nodes follow, each with its title; the boxes lead to them.
+    The workflows that are written in its nodes follow, each with its title; the boxes link to them.
     """
     sections, rules = [], set()
     for path, part in (("", drawn), *drawn.every()):
         above = f"{path}/" if path else ""
         label = as_html(f"Drawing of {path or name}, scrolls")
-        # A drawing for each width of a window: by the boxes in a row, 0 for downwards.
+        # A drawing for each width of a window, by the number of boxes in a row; 0 for downwards.
         layers = 1 + max(_layers(part.graph).values(), default=0)
         wide_ones = [it for it in _COLUMNS if layers > it - 1 or it == _COLUMNS[0]] if layers > 1 else []
         widths = [0, *wide_ones]
@@ -128,9 +129,9 @@ def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
     parts = [
         f'<svg {_SVG} width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         _ARROW.format(arrow),
-        # Each drawing has its own arrow: those of a hidden one are not drawn.
+        # Each drawing has its own arrow marker: that of a hidden drawing is not drawn.
         *(line.replace("url(#arrow)", f"url(#{arrow})") for line, _ in edges),
-        *(label for _, label in edges if label),  # over all lines, which would cross it out
+        *(label for _, label in edges if label),  # on top of all lines, which would cross it out
         *_boxes(drawn, spots, above),
         "</svg>",
     ]
@@ -173,7 +174,7 @@ def _layers(graph: Graph) -> dict[str, int]:
 
 
 def _wide_spots(graph: Graph, columns: int) -> dict[str, _Spot]:
-    """Place the nodes of a wide drawing: layers run across, and go on in the next row."""
+    """Place the nodes of a wide drawing: layers run across, and continue in the next row."""
     layers = _layers(graph)
     taken: dict[int, int] = {}
     places = {}
@@ -227,7 +228,7 @@ def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int,
         first, last = (spot.y + 9 * alike + _HEIGHT // 2 for spot in (one, other))
         middle = (begin + end) // 2
         path = f"M{begin} {first}C{middle} {first} {middle} {last} {end} {last}"
-        # A label stands outside the edges.
+        # The label is outside the edges.
         return _line(path, middle, (first + last) // 2 - 6 + 20 * bool(alike), action)
     if (other.row, other.column, one.column) == (one.row + 1, 0, columns - 1):
         # Between the rows, back to the left, and into the box from there.
@@ -235,7 +236,7 @@ def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int,
         left, end = _MARGIN // 4 - 5 * number, other.x - _WIDTH // 2
         path = f"M{begin} {one.y + _HEIGHT}V{level}H{left}V{other.y + _HEIGHT // 2}H{end}"
         return _line(path, (one.x + other.x) // 2 + 90 * number, level + (-4 if number else 13), action)
-    if (other.row, other.column) == (one.row, one.column):  # one stands below the other
+    if (other.row, other.column) == (one.row, one.column):  # one is below the other
         if other.y - one.y == _WIDE_DOWN:
             path = f"M{one.x} {one.y + _HEIGHT}V{other.y}"
             return _line(path, one.x + 40, other.y - 12, action)
@@ -266,7 +267,7 @@ def _line(path: str, x: int, y: int, action: str) -> _Edge:
 
 
 def _outline(node: NodeSpec, left: int, top: int) -> str:
-    """Return the box of a node in the drawing; that of a branch has a point at each side."""
+    """Return the box of a node in the drawing; the box of a branch has a point at each side."""
     if node.type != "branch":
         return f'<rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}"/>'
     right, middle, bottom = left + _WIDTH, top + _HEIGHT // 2, top + _HEIGHT
@@ -276,7 +277,7 @@ def _outline(node: NodeSpec, left: int, top: int) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Leave out the middle of a long name in the drawing: such names often differ at the end only."""
+    """Leave out the middle of a long name in the drawing: such names often differ only at the end."""
     if text_width(name) <= _LONGEST:
         return name
     end = cut(name[::-1], _END + 1).rstrip(ELLIPSIS)[::-1]

@@ -1,4 +1,4 @@
-"""A trace as an HTML page: its outputs, when each node ran, and what went in and came out."""
+"""A trace as an HTML page: its outputs, when each node ran, and with which inputs and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUSY, _LOST = "86 139 205", "204 51 51"
 _HINT = "A bar shows when its step ran. Open a row to see what went in and came out."
 _DENSITY = " The bar of a batch is darker where more items ran at a time; red marks show where some failed."
 _BINS = 80
-"""The parts of the row that shows how many items of a batch ran at a time."""
+"""The number of parts of the row that shows how many items of a batch ran at a time."""
 
 _MARKS = {state: "" if state == "ok" else f"{mark} " for state, (mark, _) in MARKS.items()}
 _STATE_WORDS: Mapping[StepState, str] = {"handled": "handled", "interrupted": "interrupted"}
@@ -134,7 +134,7 @@ _DISTANCES = (
     *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
     *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
 )
-"""The distances between ticks, in milliseconds: round in the unit that they are read in."""
+"""The distances between ticks, in milliseconds: round numbers in the unit in which they are shown."""
 
 
 def ticks(length: float) -> list[tuple[float, str]]:
@@ -194,7 +194,7 @@ def _row(step: TracedStep, length: float) -> str:
     waited = _number(content.get("waited"))
     offset, took = _number(content.get("offset")), max(_took(content) - waited, 0.0)
     bars = _span("waited", offset, waited, length) if waited else ""
-    # Of the items that the trace has times of: number, offset, milliseconds, success. They begin when the
+    # Of the items whose times are in the trace: number, offset, milliseconds, success. They begin when the
     # step had what it waited for.
     times = []
     for it in list_of(step.batch.get("times")):
@@ -217,7 +217,7 @@ def _row(step: TracedStep, length: float) -> str:
     )
     look = f"step {'fine' if state == 'ok' else state}"
     inside = "".join(_inside(step, times, length))
-    # What ended the run is open, since people look for it; failures handled by an edge are not.
+    # The step that ended the run is open, since people look for it; failures handled by an edge are not.
     opened = state in ("failed", "interrupted") and not step.items
     if state == "skipped":
         return _details(look, name, "", "", inside)
@@ -225,7 +225,7 @@ def _row(step: TracedStep, length: float) -> str:
 
 
 def _details(look: str, name: str, bars: str, time: str, inside: str, *, opened: bool = False) -> str:
-    plain = re.sub("<[^>]*>", "", name)  # shown where there is no room for all of the name
+    plain = re.sub("<[^>]*>", "", name)  # shown where there is no room for the whole name
     return (
         f'<details class="{look}"{" open" if opened else ""}>\n'
         f'<summary><span class="name opener" title="{plain}">{name}</span>'
@@ -295,7 +295,7 @@ def _inside(
 
 
 def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float) -> Iterator[str]:
-    """Yield the timeline of a batch's items; those that the trace has by themselves open on a click."""
+    """Yield the timeline of a batch's items; those that the trace has separately open on a click."""
     batch, count = step.batch, step.batch.get("count")
     inner = {_number(item.get("index")): item for item in step.batch_items}
     errors = {_number(it.get("index")): it for it in list_of(batch.get("errors")) if isinstance(it, Mapping)}
