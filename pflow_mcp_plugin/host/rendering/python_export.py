@@ -79,7 +79,7 @@ def _node(planned: PlannedNode, names: Mapping[str, str], raw: JSONObject) -> st
 
 
 def _class(planned: PlannedNode) -> str:
-    """Return the class that an exported program makes a node of; empty if a param cannot be an argument of it."""
+    """Return the class that an exported program uses for a node; empty if it cannot take all the params."""
     known = {field.key for field in planned.ref.entry.interface.params}
     names = planned.ref.params.keys()
     if planned.sub or not all(

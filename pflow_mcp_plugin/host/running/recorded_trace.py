@@ -39,7 +39,7 @@ def complete_traces(runs: Path, traces: Path) -> list[PflowError]:
                     lost.append(error)
                     continue
                 except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-                    lost.append(damaged(path, "its entries for the trace were not written by pflow"))
+                    lost.append(damaged(path, "its data for the trace was not written by pflow"))
                     continue
             write_trace(target, trace)
             # It is as old as the run: it must not become the latest because somebody asks for it now.

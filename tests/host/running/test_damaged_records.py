@@ -114,7 +114,7 @@ def test_a_head_that_pflow_did_not_write_is_refused(path, sent, resumed, name, v
         change(path, ("DELETE FROM run WHERE name = ?", (name,)))
     else:
         change(path, ("UPDATE run SET value = ? WHERE name = ?", (value, name)))
-    with pytest.raises(PflowError, match=f"it has no valid {name}|is no JSON") as caught:
+    with pytest.raises(PflowError, match=f"it has no valid {name}|is not JSON") as caught:
         resumed(path.stem)
     assert (caught.value.kind, sent) == ("config", ["a"])
 

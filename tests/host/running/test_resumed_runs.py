@@ -263,7 +263,7 @@ def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent
     shutil.rmtree(folder)
     then.rename(folder)
     (listed,) = resumed("--list").data
-    assert "no record of a run" in listed["state"]
+    assert "not the record of a run" in listed["state"]
 
 
 def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
