@@ -329,7 +329,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return what `pflow run --dry-run` prints in place of a run; `given` are the inputs before defaults.
+    """Return what `pflow run --dry-run` prints instead of a run; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

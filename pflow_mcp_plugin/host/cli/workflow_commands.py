@@ -126,7 +126,7 @@ def import_markdown(
         found = host.runner.at(place).validate(converted.workflow)
         # Problems of workflows in other files keep their places there.
         problems += [it if Path(it.source).is_file() else placed(it, converted.places) for it in found]
-    # As for `save`: node types that are not there yet are no mistake of the workflow.
+    # As for `save`: a node type that does not exist yet is not a mistake of the workflow.
     errors = [it for it in errors_in(problems) if it.kind != "not_found"]
     if errors and not (partial and converted.workflow.get("nodes")):
         refused = refusal(file, sorted(errors, key=lambda it: it.line))

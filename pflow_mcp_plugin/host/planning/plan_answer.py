@@ -140,7 +140,7 @@ def _node(node: JSON, find: Find) -> JSON:
 
 
 def _typed(value: Any, field: Field) -> Any:
-    """Return an answered value as its parameter takes it: what is no string may be written as JSON text."""
+    """Return an answered value as its parameter takes it: non-strings may be written as JSON text."""
     if not isinstance(value, str) or lone(value) or set(field.types) <= {"str", "any"}:
         return value
     try:

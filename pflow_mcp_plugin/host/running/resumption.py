@@ -105,7 +105,7 @@ class EarlierRun:
 
     @property
     def origin(self) -> RunOrigin:
-        """Who started the run: whoever resumes it, it stays the run of its owner."""
+        """Who started the run: it stays the run of its owner, whoever resumes it."""
         return RunOrigin(owner=self.head["owner"])
 
     def begin(self) -> RunRecord:

@@ -35,7 +35,7 @@ State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "for
 It is `asked` while a person has not answered yet.
 """
 UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
-"""The states of a step of which nobody knows whether it happened."""
+"""The states of a step if nobody knows whether it happened."""
 _SUFFIX = ".db"
 _SUMMARY = ".summary"
 _FORMAT = 1

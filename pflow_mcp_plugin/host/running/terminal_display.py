@@ -30,7 +30,7 @@ State = Literal["succeeded", "failed", "interrupted"]
 _BARS = range(6, 21)
 """How wide a bar may be."""
 _BESIDE_BAR = 29
-"""The width of what is told beside a bar: ` 200/200 11 failed  15 s left`."""
+"""The width of the text beside a bar: ` 200/200 11 failed  15 s left`."""
 _NAMES = range(8, 29)
 """How wide the column of names may be."""
 _TIMES = 10
@@ -220,10 +220,10 @@ class TerminalDisplay(RunWatcher):
     def _fitted(
         self, running: _Running, name: list[Part], words: Sequence[Part], *, beside_bar: int = 0
     ) -> list[Part]:
-        """Return a step's line fitted to the terminal: for want of room, the bar shrinks and the type goes.
+        """Return a step's line fitted to the terminal: to save room, the bar shrinks, or the type goes.
 
-        `name` are the first columns, `words` what is told of the step. `beside_bar` is the room to keep for
-        what is told beside a bar, which grows and shrinks meanwhile.
+        `name` are the first columns, `words` the text about the step. `beside_bar` is the room to keep for
+        the text beside a bar, which grows and shrinks meanwhile.
         """
         columns = self._lines.columns
         kind: Part = (shown_type(running.step.node.type), "dim")

@@ -149,8 +149,7 @@ class Batch:
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:
         """Read the construct `batch`; None if there is none.
 
-        If it is invalid, a batch is returned all the same, so that references to its outputs are not reported
-        too.
+        If it is invalid, a batch is returned anyway, so that references to its outputs are not reported too.
         """
         if value is None:
             return None
