@@ -266,7 +266,7 @@ class Trial:
         before = Counter(self.done())
         assert set(before.values()) <= {1}
         listed = self.listed()
-        if not listed or "no record of a run" in listed[0]["state"]:
+        if not listed or "not the record of a run" in listed[0]["state"]:
             # Killed before anything had begun, maybe as it created its record, or when all was done.
             assert not (listed and before)
             for path in self.effects.parent.rglob("runs/open/*"):
