@@ -25,12 +25,12 @@ FORGET = Decision(choice="forget")
 
 
 def done(result: JSON = None) -> Decision:
-    """Return the decision by which a Python program tells `resume` that a step happened, and its result."""
+    """Return the decision, for `resume` in Python, that a step happened and had this result."""
     return Decision(choice="done", result=result)
 
 
 def answer(value: str) -> Decision:
-    """Return the decision by which a Python program answers the node at which a run stopped, in `resume`."""
+    """Return the decision, for `resume` in Python, that answers the node at which a run stopped."""
     return Decision(choice="answer", result=value)
 
 
@@ -46,7 +46,7 @@ def run_workflow(
     Args:
         workflow: The name of a saved workflow, a file, or the workflow itself.
         inputs: Values by input name.
-        options: Those of `pflow run`.
+        options: What the options of `pflow run` set.
         control: Receives the run's progress, and can cancel it from another thread.
 
     Raises:
@@ -77,11 +77,11 @@ def resume(
     """Resume from Python a run that failed or was killed, as `pflow resume` does; return its outcome.
 
     Args:
-        run_id: The run; the last one that did not end well if it is empty.
-        inputs: Values by input name, besides those that the run had; secret ones are not kept.
+        run_id: The run to resume; if it is empty, the last one that did not end well.
+        inputs: Values by input name, which replace those that the run had; secret ones are not kept.
         decisions: `done(RESULT)`, `NOT_DONE`, `SKIP`, `RERUN`, `FORGET` or `answer(VALUE)` by step, as
             `pflow resume --list` names it.
-        options: Those of `pflow run`; by default the run keeps its own.
+        options: What the options of `pflow run` set; by default the run keeps its own.
         control: Receives the run's progress, and can cancel it from another thread.
 
     Raises:
