@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 
 import attrs
@@ -42,7 +43,7 @@ class Retention:
 
 @attrs.frozen(kw_only=True)
 class Removed:
-    """What was removed of earlier runs: `runs` is the number of traces, `size` the number of bytes."""
+    """What was removed of earlier runs: `runs` is the number of runs, `size` the number of bytes."""
 
     runs: int = 0
     size: int = 0
@@ -98,51 +99,64 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
         return
     runs = retention(paths.config, lambda _: None).runs
     if runs is not None:
-        _remove_beyond(state, runs)
+        prune(state, Retention(runs=runs, days=0))
     mark = state / ".last-removal"
-    now = time.time()
-    if now - _modified(mark) < _DAY:
+    if time.time() - _modified(mark) < _DAY:
         return
     with suppress(OSError):
         mark.touch(mode=0o600)
         os.utime(mark)
-    days = retention(paths.config, setting).days  # only now: a command may have to be asked for the setting
-    if days:
-        _remove_older(state, now - days * _DAY)
+    # Only now: a command may have to be asked for the setting.
+    prune(state, Retention(days=retention(paths.config, setting).days))
 
 
 def prune(state: Path, kept: Retention) -> Removed:
-    """Remove at once what earlier runs left beyond the retention; return how much it was."""
-    removed = Removed() if kept.runs is None else _remove_beyond(state, kept.runs)
-    return removed + (_remove_older(state, time.time() - kept.days * _DAY) if kept.days else Removed())
+    """Remove at once what earlier runs left beyond the retention; return how much it was.
 
-
-def _remove_beyond(state: Path, runs: int) -> Removed:
-    """Remove traces beyond the number of runs to keep, oldest first, and the artefacts beside them."""
-    aged: list[tuple[float, Path]] = []
+    A run with an open record keeps all that it left: the user has to decide about it.
+    """
+    moment = time.time() - kept.days * _DAY if kept.days else 0.0
+    traces, records = (state / "traces").glob("*.json"), (state / "runs" / "ended").glob("*.db")
+    ages: dict[str, float] = {}
     with suppress(OSError):
-        aged = sorted(((_modified(path), path) for path in (state / "traces").glob("*.json")), reverse=True)
+        for path in (*traces, *records):
+            ages[path.stem] = max(ages.get(path.stem, 0.0), _modified(path))
     removed = Removed()
-    for _, path in aged[runs:]:
-        artefacts = state / "artifacts" / path.stem
-        if artefacts.is_dir() and not artefacts.is_symlink():
-            removed += Removed(size=sum(_size(it) for it in artefacts.rglob("*")))
+    for number, (run, age) in enumerate(sorted(ages.items(), key=itemgetter(1, 0), reverse=True)):
+        if age < moment or (kept.runs is not None and number >= kept.runs):
+            removed += _remove_run(state, run)
+    return removed + _remove_older(state, moment) if kept.days else removed
+
+
+def _remove_run(state: Path, run: str) -> Removed:
+    """Remove what a run left, unless its record is open; without its artefacts it could not be resumed."""
+    if (state / "runs" / "open" / f"{run}.db").exists():
+        return Removed()
+    record = state / "runs" / "ended" / f"{run}.db"
+    size = sum(_unlinked(path, runs=0).size for path in (record, record.with_suffix(".summary")))
+    for folder in (record.with_suffix(""), state / "artifacts" / run):
+        if folder.is_dir() and not folder.is_symlink():
+            size += sum(_size(path) for path in folder.rglob("*"))
             import shutil  # most sweeps remove nothing
 
-            shutil.rmtree(artefacts, ignore_errors=True)
-        removed += _unlinked(path, runs=1)
-    return removed
+            shutil.rmtree(folder, ignore_errors=True)
+    return Removed(size=size) + _unlinked(state / "traces" / f"{run}.json", runs=1)
 
 
 def _remove_older(state: Path, moment: float) -> Removed:
+    """Remove older files that belong to no run with a trace or a record."""
     removed = Removed()
-    for name in ("traces", "artifacts", "runs/ended"):  # runs that the user has to decide about stay
-        for folder, _, _ in os.walk(state / name, topdown=False):  # follows no links
+    recorded = {path.stem for path in (state / "runs").glob("*/*.db")}
+    for name in ("traces", "artifacts", "runs/ended"):
+        root = state / name
+        for folder, _, _ in os.walk(root, topdown=False):  # follows no links
             place = Path(folder)
             with suppress(OSError):
-                unused = place != state / name and place.stat().st_mtime < moment
+                unused = place != root and place.stat().st_mtime < moment
                 for path in list(place.iterdir()):
-                    if (path.is_symlink() or path.is_file()) and path.lstat().st_mtime < moment:
+                    is_file = path.is_symlink() or path.is_file()
+                    is_recorded = Path(path.relative_to(root).parts[0]).stem in recorded
+                    if is_file and not is_recorded and path.lstat().st_mtime < moment:
                         removed += _unlinked(path, runs=int(name == "traces"))
                 if unused:
                     place.rmdir()  # unless a file is left in it

@@ -150,10 +150,10 @@ def view(host: EmbeddedHost, run: str, *, output: Path | None, opened: bool) -> 
 )
 @click.pass_obj
 def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Report:
-    """Remove traces and artefacts of past runs; without options, those beyond the configured retention.
+    """Remove traces, artefacts and records of past runs; by default, those beyond the configured retention.
 
     The retention is set in `pflow.toml`: [traces] keep = 200, or days = 30. With both options, a run is
-    removed if either says so.
+    removed if either says so. What a killed run or one with an open step left stays.
     """
     from pflow_mcp_plugin.host.retention import Retention, retention
     from pflow_mcp_plugin.host.retention import prune as remove
@@ -163,8 +163,9 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
         # Everything is older than 0; a retention of 0 days keeps everything.
         kept = Retention(runs=0 if older_than == 0 else keep, days=(older_than or 0) / 86_400)
     removed = remove(host.paths.state, kept)
-    text = f"Removed {count_text(removed.runs, 'trace')}, {removed.size / _MB:,.1f} MB with their artefacts"
-    text = text if removed.runs else "Nothing to remove"
+    size = f"{removed.size / _MB:,.1f} MB"
+    text = f"Removed {count_text(removed.runs, 'trace')}, {size} with their artefacts and records"
+    text = text if removed.runs or removed.size else "Nothing to remove"
     return Report(data={"removed": removed.runs, "size": removed.size}, text=text)
 
 

@@ -86,7 +86,7 @@ def test_what_is_not_kept_is_removed_at_once_when_asked(left, pflow):
     assert (removed["removed"], removed["size"]) == (1, 7)  # the old trace, and its image
     assert pflow("trace", "prune", "--older-than", "70d", "--json").envelope["data"]["removed"] == 1
     told = pflow("trace", "prune", "--keep", "0").stdout
-    assert told == "Removed 1 trace, 0.0 MB with their artefacts\n"
+    assert told == "Removed 1 trace, 0.0 MB with their artefacts and records\n"
     assert pflow("trace", "list").stdout == "No traces\n"
     assert pflow("trace", "prune").stdout == "Nothing to remove\n"
 
@@ -167,6 +167,23 @@ def test_what_is_pruned_is_counted_and_the_newest_stays(tmp_path):
     _age(tmp_path / "traces" / "d.json", 8)
     assert prune(tmp_path, Retention(runs=1, days=0)) == Removed(runs=1, size=2)
     assert _there(tmp_path)[0] == "artifacts/c/image.png"
+
+
+def test_an_open_run_keeps_all_it_left_and_an_ended_one_goes_as_a_whole(tmp_path):
+    for name, folder in (("stays", "open"), ("goes", "ended")):
+        _run(tmp_path, name, 9)
+        result = tmp_path / "runs" / folder / name / "1.json"
+        result.parent.mkdir(parents=True)
+        result.write_text("{}")
+        record = tmp_path / "runs" / folder / f"{name}.db"
+        record.write_text("rows")
+        _age(result, 9)
+        _age(record, 2)
+    everything = _there(tmp_path)
+    assert prune(tmp_path, Retention(days=5)) == Removed()
+    assert _there(tmp_path) == everything
+    assert prune(tmp_path, Retention(runs=0, days=1)) == Removed(runs=1, size=13)
+    assert _there(tmp_path) == [it for it in everything if "goes" not in it]
 
 
 def test_the_setting_is_asked_for_once_a_day(tmp_path):
