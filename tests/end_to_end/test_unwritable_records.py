@@ -42,7 +42,8 @@ def test_a_step_is_not_begun_when_the_disk_is_full(pflow, started, path, number,
     output, _ = run.communicate(timeout=60)
     error = json.loads(output)["error"]
     assert (run.returncode, log.read_text()) == (1, did)
-    assert "because the record of the run cannot be written" in error["message"]
-    assert any(it.startswith("Free some space, then: pflow resume ") for it in error["suggestions"])
+    assert "as the record of the run cannot be written" in error["message"]
+    assert error["suggestions"][0] == "Free some disk space first"
+    assert "pflow resume" in error["suggestions"][1]
     assert pflow("resume").exit_code == 0
     assert log.read_text() == "a\nb\nc\n"

@@ -97,8 +97,9 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether the run has a record to go on from and its error does not say so yet."""
-        return self._record is not None and not any(self.resuming in step for step in error.suggestions)
+        """Whether the ended run has left a record to go on from and its error does not say so yet."""
+        is_left = self._record is not None and self._record.path.exists()
+        return is_left and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
     def step(
@@ -295,8 +296,8 @@ class StepOfRun(RunStep):
             record.sent(harmful)
         except StoreError as error:
             refusal = PflowError(
-                f"It was not begun, because the record of the run cannot be written: {error.message}",
-                suggestions=(f"Free some space, then: pflow resume {self.run.run_id}",),
+                f"{self.place} was not begun, as the record of the run cannot be written: {error.message}",
+                suggestions=("Free some disk space first",),
                 ran="not ran",
             )
             for step in steps:

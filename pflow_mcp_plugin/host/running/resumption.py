@@ -221,7 +221,7 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
     for path in found:
         if _summary(path)["state"] in ("killed", "failed"):
             return RunRecord.open(path)
-    step = "See: pflow resume --list" if found else "Every run succeeded, or left nothing to resume"
+    step = "See: pflow resume --list" if found else "No run has left a record; see: pflow trace list"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
 
 

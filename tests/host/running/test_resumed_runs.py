@@ -225,6 +225,18 @@ def test_a_step_that_cannot_be_recorded_is_not_begun(bench, sent, monkeypatch):
     assert "disk is full" in outcome.error.message
 
 
+def test_a_run_that_leaves_no_record_does_not_offer_to_resume_it(bench, sent, monkeypatch):
+    def refuse(self, *_, **options):
+        raise StoreError(self.path, "database or disk is full")
+
+    for name in ("sent", "ended"):
+        monkeypatch.setattr(RunRecord, name, refuse)
+    outcome = bench.run(flow(step("a", "t-look", {"value": "a"}), step("b", "t-send", {"value": "b"})))
+    assert (sent, records(bench)) == (["a"], [])
+    assert outcome.error.message.startswith("b was not begun, as the record of the run cannot")
+    assert outcome.error.suggestions == ("Free some disk space first",)
+
+
 def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, resumed):
     bench.acts("t-object", (), ["made"])(lambda shared, params: shared.update(made=object()))
     bench.run_failing({"b": NO}, flow(step("o", "t-object"), *sending("b")["nodes"]))
