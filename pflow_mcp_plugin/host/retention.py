@@ -101,7 +101,7 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
     if runs is not None:
         prune(state, Retention(runs=runs, days=0))
     mark = state / ".last-removal"
-    if time.time() - _modified(mark) < _DAY:
+    if 0 <= time.time() - _modified(mark) < _DAY:  # less: the clock was ahead
         return
     with suppress(OSError):
         mark.touch(mode=0o600)
