@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
-from pflow_mcp_plugin.contract.problems import fault
+from pflow_mcp_plugin.contract.problems import fault, problem_of, refused
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
 
 SETTING = "PFLOW_TRACE_DAYS"
@@ -53,24 +53,30 @@ class Removed:
 
 
 def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
-    """Return how long files of runs are kept: forever if `pflow.toml` cannot be read or is invalid.
-
-    `check_retention` finds those.
-    """
+    """Return how long files of runs are kept; raise PflowError if `pflow.toml` or the setting is invalid."""
+    table, days = policy_table(config, TABLE), os.environ.get(SETTING) or setting(SETTING)
+    wrong = list(_mistakes(table, str(config / POLICY_FILE)))
     try:
-        table = policy_table(config, TABLE)
-        days = os.environ.get(SETTING) or setting(SETTING)
-        if any(_mistakes(table, "")):
-            return Retention(days=0)
-        return Retention(runs=table.get("keep"), days=max(float(days or table.get("days", DAYS)), 0.0))
-    except (ValueError, PflowError):
-        return Retention(days=0)
+        is_number = not days or float(days) >= 0
+    except ValueError:
+        is_number = False
+    if not is_number:
+        step = f"Run: pflow settings set {SETTING} 30"
+        if os.environ.get(SETTING):
+            step = f"Unset the environment variable, or set {SETTING}=30"
+        wrong.append(fault(SETTING, f"Must be a number of days, 0 or more, not {days!r}", step))
+    if wrong:
+        raise refused("How long traces are kept", wrong, "config")
+    return Retention(runs=table.get("keep"), days=float(days or table.get("days", DAYS)))
 
 
-def check_retention(config: Path) -> Iterator[Problem]:
-    """Yield the mistakes in the retention of traces in `pflow.toml`, if the file can be read."""
-    with suppress(PflowError):
-        yield from _mistakes(policy_table(config, TABLE), str(config / POLICY_FILE))
+def check_retention(config: Path, setting: Callable[[str], str | None]) -> Sequence[Problem]:
+    """Return the mistakes in the configured retention of traces, if that can be read."""
+    try:
+        retention(config, setting)
+    except PflowError as error:
+        return error.problems
+    return ()
 
 
 def _mistakes(table: object, source: str) -> Iterator[Problem]:
@@ -89,25 +95,31 @@ def _mistakes(table: object, source: str) -> Iterator[Problem]:
             yield fault(path, "Must be a number of days, 0 or more", step, source=source)
 
 
-def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
+def remove_outdated(
+    paths: Paths, setting: Callable[[str], str | None], report: Callable[[Problem], None]
+) -> None:
     """Remove what runs left behind beyond the retention; looks for files that are too old once a day.
 
-    What cannot be removed is left for the next attempt.
+    What cannot be removed is left for the next attempt. An invalid retention removes nothing, and is
+    reported once a day.
     """
     state = paths.state
     if not state.is_dir():
         return
-    runs = retention(paths.config, lambda _: None).runs
-    if runs is not None:
-        prune(state, Retention(runs=runs, days=0))
     mark = state / ".last-removal"
-    if 0 <= time.time() - _modified(mark) < _DAY:  # less: the clock was ahead
+    is_due = not 0 <= time.time() - _modified(mark) < _DAY  # less: the clock was ahead
+    if is_due:
+        with suppress(OSError):
+            mark.touch(mode=0o600)
+            os.utime(mark)
+    try:
+        # Only if it is due: a command may have to be asked for the setting.
+        kept = retention(paths.config, setting if is_due else lambda _: None)
+    except PflowError as error:
+        if is_due:
+            report(problem_of(error, severity="warning"))
         return
-    with suppress(OSError):
-        mark.touch(mode=0o600)
-        os.utime(mark)
-    # Only now: a command may have to be asked for the setting.
-    prune(state, Retention(days=retention(paths.config, setting).days))
+    prune(state, kept if is_due else attrs.evolve(kept, days=0))
 
 
 def prune(state: Path, kept: Retention) -> Removed:
@@ -115,6 +127,8 @@ def prune(state: Path, kept: Retention) -> Removed:
 
     A run with an open record keeps all that it left: the user has to decide about it.
     """
+    if kept == Retention(days=0):
+        return Removed()
     moment = time.time() - kept.days * _DAY if kept.days else 0.0
     traces, records = (state / "traces").glob("*.json"), (state / "runs" / "ended").glob("*.db")
     ages: dict[str, float] = {}

@@ -258,7 +258,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
     except PflowError as error:
         found.append(fault("", error.message, source=str(saved.store.path)))
     known = [row.node for row in host.registry.rows("")]
-    tables = (*check_retention(paths.config), *check_limits(paths.config, known))
+    tables = (*check_retention(paths.config, host.settings.get), *check_limits(paths.config, known))
     return [*found, *_policy_mistakes(host, known), *tables, *_script_clashes()]
 
 

@@ -158,10 +158,10 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
     from pflow_mcp_plugin.host.retention import Retention, retention
     from pflow_mcp_plugin.host.retention import prune as remove
 
-    kept = retention(host.paths.config, host.settings.get)
-    if keep is not None or older_than is not None:
-        # Everything is older than 0; a retention of 0 days keeps everything.
-        kept = Retention(runs=0 if older_than == 0 else keep, days=(older_than or 0) / 86_400)
+    # Everything is older than 0; a retention of 0 days keeps everything.
+    kept = Retention(runs=0 if older_than == 0 else keep, days=(older_than or 0) / 86_400)
+    if keep is None and older_than is None:
+        kept = retention(host.paths.config, host.settings.get)
     removed = remove(host.paths.state, kept)
     size = f"{removed.size / _MB:,.1f} MB"
     text = f"Removed {count_text(removed.runs, 'trace')}, {size} with their artefacts and records"

@@ -361,7 +361,8 @@ class WorkflowRunner(Runner):
         handled = () if is_told else handled_failures(recorder.steps)
         for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
             self._host.report(warning)
-        remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
+        known = settings.get if settings else lambda _: None
+        remove_outdated(self._host.paths, known, self._host.report)
         self._host.run_ended()
         return Outcome(
             success=error is None,

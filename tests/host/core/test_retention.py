@@ -1,10 +1,11 @@
 import os
+import re
 import time
 
 import pytest
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.host.retention import (
     Removed,
     Retention,
@@ -95,6 +96,11 @@ def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow
     (pflow_home / "config").mkdir()
     (pflow_home / "config" / "pflow.toml").write_text("[traces]\nkeep = 0")
     assert left()[1] == ["new", "old"]
+    assert pflow("run", "wf.json").stderr == ""  # the warning was that of the day
+    (pflow_home / "state" / ".last-removal").unlink()
+    assert "traces.keep: Must be" in pflow("run", "wf.json").stderr
+    pruned = pflow("trace", "prune")
+    assert (pruned.exit_code, "traces.keep: Must be" in pruned.stderr) == (2, True)
     checked = pflow("config", "check", "--json")
     (problem,) = checked.envelope["error"]["details"]["problems"]
     assert (problem["path"], problem["source"]) == ("traces.keep", str(pflow_home / "config" / "pflow.toml"))
@@ -108,13 +114,14 @@ def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow
         ("days = 0", "", None, Retention(days=0)),
         ("days = 30", "", "5", Retention(days=5)),
         ("days = 30", "7", "5", Retention(days=7)),
-        ("", "-1", None, Retention(days=0)),
-        ("", "some", None, Retention(days=0)),
-        ("keep = true", "7", None, Retention(days=0)),
-        ("keep = 0", "7", None, Retention(days=0)),
-        ("days = -1", "7", None, Retention(days=0)),
-        ("years = 1", "7", None, Retention(days=0)),
-        ("keep =", "7", None, Retention(days=0)),
+        ("", "-1", None, "PFLOW_TRACE_DAYS: .*-1.*[Uu]nset"),
+        ("", "nan", None, "PFLOW_TRACE_DAYS: .*nan.*[Uu]nset"),
+        ("", "", "30d", "PFLOW_TRACE_DAYS: .*30d.*settings set"),
+        ("keep = true", "7", None, "traces.keep"),
+        ("keep = 0", "7", None, "traces.keep"),
+        ("days = -1", "7", None, "traces.days"),
+        ("years = 1", "7", None, "traces.years"),
+        ("keep =", "7", None, "line 2"),
     ],
 )
 def test_a_variable_wins_over_a_setting_and_that_over_the_file(
@@ -122,12 +129,19 @@ def test_a_variable_wins_over_a_setting_and_that_over_the_file(
 ):
     (tmp_path / "pflow.toml").write_text(f"[traces]\n{table}")
     monkeypatch.setenv("PFLOW_TRACE_DAYS", variable)
-    assert retention(tmp_path, {"PFLOW_TRACE_DAYS": setting}.get) == kept
+    settings = {"PFLOW_TRACE_DAYS": setting}.get
+    if isinstance(kept, Retention):
+        assert retention(tmp_path, settings) == kept
+        return
+    with pytest.raises(PflowError) as caught:
+        retention(tmp_path, settings)
+    assert re.search(kept, f"{caught.value.message} {caught.value.suggestions}")
+    assert caught.value.exit_code == 2
 
 
 def test_each_mistake_in_the_file_is_told_with_the_next_step(tmp_path):
     (tmp_path / "pflow.toml").write_text("[traces]\nkeep = true\ndays = '3'\nyears = 1\n")
-    found = [(it.path, it.kind, it.message, bool(it.suggestion)) for it in check_retention(tmp_path)]
+    found = [(it.path, it.kind, it.message, bool(it.suggestion)) for it in check_retention(tmp_path, {}.get)]
     assert found == [
         ("traces.keep", "config", "Must be a whole number above 0", True),
         ("traces.days", "config", "Must be a number of days, 0 or more", True),
@@ -135,9 +149,9 @@ def test_each_mistake_in_the_file_is_told_with_the_next_step(tmp_path):
     ]
     for table in ("traces.keep = 0", "traces.keep = 1.5", "traces.days = -1", "traces = 3"):
         (tmp_path / "pflow.toml").write_text(table)
-        assert [it.path for it in check_retention(tmp_path)] == [table.partition(" ")[0]]
+        assert [it.path for it in check_retention(tmp_path, {}.get)] == [table.partition(" ")[0]]
     (tmp_path / "pflow.toml").write_text("[traces]\nkeep = 1\ndays = 0\n")
-    assert not list(check_retention(tmp_path))
+    assert not list(check_retention(tmp_path, {}.get))
 
 
 def _run(state, name, days):
@@ -189,7 +203,7 @@ def test_an_open_run_keeps_all_it_left_and_an_ended_one_goes_as_a_whole(tmp_path
 def test_the_setting_is_asked_for_once_a_day(tmp_path):
     state, asked = tmp_path / "state", []
     paths = Paths(config=tmp_path, data=tmp_path, state=state, cache=tmp_path)
-    remove_outdated(paths, asked.append)
+    remove_outdated(paths, asked.append, pytest.fail)
     assert (asked, state.exists()) == ([], False)
     for hours, times in ((25, 1), (0, 1), (23, 1), (25, 2), (-48, 3)):  # -48: the clock was ahead
         _run(state, "old", 91)
@@ -197,7 +211,7 @@ def test_the_setting_is_asked_for_once_a_day(tmp_path):
         mark = state / ".last-removal"
         if mark.exists():
             _age(mark, hours / 24)
-        remove_outdated(paths, asked.append)
+        remove_outdated(paths, asked.append, pytest.fail)
         assert len(asked) == times
         assert (state / "traces" / "old.json").exists() is (0 <= hours < 24)
         assert (state / "traces" / "new.json").exists()
