@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pflow_mcp_plugin.contract import Command, PflowError, hookimpl
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 
 if TYPE_CHECKING:  # few commands run anything
     from pflow_mcp_plugin.contract import (
@@ -153,6 +153,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     from pathlib import Path
 
     from pflow_mcp_plugin.config import locations
+    from pflow_mcp_plugin.config.expansion import VariableLookup, starts_at_once
     from pflow_mcp_plugin.config.server_egress import advise
     from pflow_mcp_plugin.config.server_input import unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
@@ -167,6 +168,10 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         started = (server for server in configured if not server.disabled)
         yield from filter(None, map(advise_on_program, started))
     yield from locations.check_stored(host.paths)
+    try:
+        starts_at_once(VariableLookup(host.settings))
+    except PflowError as error:
+        yield problem_of(error)
     try:
         names = store.names()
     except PflowError:  # reported by the check of the store

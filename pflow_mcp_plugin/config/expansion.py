@@ -44,7 +44,10 @@ def starts_at_once(lookup: Callable[[str], str | None]) -> int:
         return _FOR_EACH_CORE * (os.cpu_count() or 1)
     if not given.isdecimal() or int(given) < 1:
         message = f"{STARTS_SETTING} must be a whole number from 1, not {given!r}"
-        raise PflowError(message, suggestions=(f"Run: pflow settings set {STARTS_SETTING} 8",), kind="config")
+        step = f"Run: pflow settings set {STARTS_SETTING} 8"
+        if STARTS_SETTING in os.environ:
+            step = f"Unset the environment variable, or set {STARTS_SETTING}=8"
+        raise PflowError(message, suggestions=(step,), kind="config")
     return int(given)
 
 
