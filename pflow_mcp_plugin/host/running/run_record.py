@@ -27,7 +27,7 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
-from pflow_mcp_plugin.storage import StoreError, make_folder
+from pflow_mcp_plugin.storage import StoreError, make_folder, open_regular, read_regular
 
 State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten", "asked"]
 """How far a step has come: `sent` (no answer is known), the outcomes, and what is decided later.
@@ -175,7 +175,7 @@ class RunRecord:
             found = execute("SELECT name, value FROM run").fetchall()
         try:
             return {name: json.loads(value) for name, value in found}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise damaged(self.path, "what it says of the run is not JSON") from error
 
     def note(self, values: JSONObject) -> None:
@@ -248,9 +248,11 @@ class RunRecord:
         with self._transaction() as execute:
             (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
-            found = from_pieces(self._file(step).read_bytes() if data is None else data)
-            outputs: dict[str, Any] = {**found}
-        except (OSError, TypeError, ValueError) as error:
+            if data is None:
+                with open(self._file(step), "rb", opener=open_regular) as file:
+                    data = file.read()
+            outputs: dict[str, Any] = {**from_pieces(data)}
+        except (OSError, TypeError, ValueError, RecursionError) as error:
             resume = f"pflow resume {self.path.stem}"
             raise PflowError(
                 f"{step.place} was done, but the record does not have its result",
@@ -372,8 +374,10 @@ class RunRecord:
         state = "killed" if error is None else "failed" if error else "ended"
         listed = [step.place for step in left]
         summary = {"workflow": head.get("name"), "state": state, "done": done, "open": listed}
-        with suppress(OSError), open(self.path.with_suffix(_SUMMARY), "w", opener=_private) as file:
-            json.dump(summary, file)
+        with suppress(OSError, PflowError):
+            self.changes()
+            with open(self.path.with_suffix(_SUMMARY), "x", opener=_private) as file:
+                json.dump(summary, file)
         return summary
 
     def changes(self) -> None:
@@ -450,7 +454,7 @@ def _is_step(row: Mapping[str, Any]) -> bool:
     """Return whether a row of a record has the types of a step: the file may be damaged."""
     try:
         json.loads(row["shown"] or "null")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False
     return all(isinstance(row[name], str) for name in _TEXTS) and row["state"] in _STATES
 
@@ -477,8 +481,8 @@ def records(folder: Path) -> list[Path]:
 def summary_of(path: Path) -> dict[str, Any] | None:
     """Return the summary beside a run's record; None if there is none."""
     try:
-        found = json.loads(path.with_suffix(_SUMMARY).read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(read_regular(path.with_suffix(_SUMMARY)))
+    except (OSError, ValueError, RecursionError):
         return None
     kinds = {"workflow": str, "state": str, "done": int, "open": list}
     is_whole = isinstance(found, dict) and all(isinstance(found.get(it), kind) for it, kind in kinds.items())

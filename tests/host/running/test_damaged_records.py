@@ -1,5 +1,6 @@
 """A record that cannot be used is named, with what to do about it; nothing of it is lost or done again."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -102,12 +103,13 @@ def test_a_truncated_record_never_runs_a_step_again(path, sent, resumed, size):
     assert sent == ["a"]
 
 
+DEEP = pytest.param("inputs", "[" * 100_000, id="deep")
 HEAD = ["name", "workflow", "file", "folder", "inputs", "options", "owner"]
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [*product(HEAD, ["7", "null", "[1]", "not json", None]), ("options", '{"unknown": true}')],
+    [*product(HEAD, ["7", "null", "[1]", "not json", None]), ("options", '{"unknown": true}'), DEEP],
 )
 def test_a_head_that_pflow_did_not_write_is_refused(path, sent, resumed, name, value):
     if value is None:
@@ -130,12 +132,23 @@ def test_a_step_that_pflow_did_not_write_is_refused(path, sent, resumed, values)
     assert (caught.value.kind, sent) == ("config", ["a"])
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", None])
+@pytest.mark.parametrize("spoil", [os.mkfifo, lambda file: file.write_text("[" * 100_000)])
+def test_a_damaged_summary_is_made_anew(path, resumed, spoil):
+    whole = resumed("--list").data
+    summary = path.with_suffix(".summary")
+    summary.unlink()
+    spoil(summary)
+    assert resumed("--list").data == whole
+    assert json.loads(summary.read_bytes())["state"] == "failed"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", os.mkfifo, None])
 def test_a_lost_result_ends_the_run_before_anything_is_sent(path, sent, resumed, content):
     change(path, ("UPDATE step SET outputs = NULL, number = 77 WHERE place = 'a'",))
     if content is not None:
         path.with_suffix("").mkdir()
-        (path.with_suffix("") / "77.json").write_bytes(content)
+        file = path.with_suffix("") / "77.json"
+        content(file) if callable(content) else file.write_bytes(content)
     report = resumed(path.stem)
     assert "a was done, but the record does not have its result" in report.error.message
     assert sent == ["a"]
