@@ -355,8 +355,12 @@ class ServerStore:
                     return edited
             return toml_text.encode(new)
         except ValueError as error:
-            wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
-            raise McpError(wrong, where=Where(phase="config"), kind="config") from error
+            reason, step = f"TOML cannot represent a value: {error}", ""
+            if isinstance(error, UnicodeEncodeError):
+                reason = f"a value is not UTF-8: {error.object[: error.end].splitlines()[-1]!a}"
+                step = "Write it in UTF-8, or rename the file or folder that it names"
+            wrong = f"{self.path}: nothing was written, because {reason}"
+            raise McpError(wrong, where=Where(phase="config"), kind="config", next_step=step) from error
 
     def _read(self) -> _Seen:
         """Return the content of the store's files, which are read again only when they have changed."""

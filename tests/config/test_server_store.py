@@ -171,8 +171,9 @@ def test_a_file_that_others_may_read_is_a_warning_until_it_is_written(store, pat
 def test_values_that_toml_cannot_hold_are_refused(store, path):
     with pytest.raises(McpError, match="null"):
         store.add({"a": {"command": "a", "x": [None]}})
-    with pytest.raises(McpError):
+    with pytest.raises(McpError, match=r"'command = \"\\ud800'") as caught:
         store.add({"a": {"command": "\ud800"}})
+    assert "rename the file" in caught.value.suggestions[0]
     assert not path.exists()
 
 
