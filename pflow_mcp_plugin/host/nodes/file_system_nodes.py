@@ -50,13 +50,13 @@ class ListFiles(OutputsNode):
     def exec(self, prep_res: tuple[str, str]) -> dict[str, Any]:
         folder, pattern = prep_res
         _status("list", Path(folder))
-        if not os.path.isdir(folder):
-            raise _refusal("list", Path(folder), "it is not a folder", "Name a folder")
         parts = [part for part in pattern.split(os.sep) if part not in ("", ".")]
         if parts[-1] == "**":
             parts.append("*")
         files: dict[str, dict[str, object]] = {}
         try:
+            if not os.path.isdir(os.path.abspath(folder)):  # absolute: `.` stays a folder when it is deleted
+                raise _refusal("list", Path(folder), "it is not a folder", "Name a folder")
             for path in _matching("" if folder == "." else folder, parts):
                 with suppress(FileNotFoundError):  # removed meanwhile, or a dangling link
                     status = os.stat(path)

@@ -145,6 +145,13 @@ def test_what_cannot_be_listed_says_why(refused, shelf, monkeypatch, params, mes
     assert not error.suggestions or error.suggestions[0].startswith(advice)
 
 
+def test_a_deleted_folder_is_not_an_empty_one(refused, shelf, monkeypatch):
+    (shelf / "gone").mkdir()
+    monkeypatch.chdir(shelf / "gone")
+    (shelf / "gone").rmdir()
+    assert "no such file" in refused("list-files", pattern="*").message
+
+
 def test_too_many_files_are_an_error(refused, shelf, monkeypatch):
     monkeypatch.setattr(file_system_nodes, "MOST_FILES", 4)
     assert "more than 4 files match **/*" in refused("list-files", pattern="**/*", folder=shelf).message
