@@ -73,14 +73,14 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
     """
     where = Where(server=server.name, phase="start")
     if server.cwd is not None and not _is_dir(server.cwd):
-        wrong = "is not a folder" if _exists(server.cwd) else "does not exist"
+        wrong = "is not a folder" if os.path.exists(server.cwd) else "does not exist"  # noqa: PTH110
         message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
-        raise ConnectionFailed(message, where=where, next_step=f"Correct cwd of server {server.name}")
+        raise _lacking(server.cwd, message, f"Correct cwd of server {server.name}", where)
     if os.sep in server.command:
         path = Path(server.cwd or ".", server.command)
-        if not _exists(path):
+        if not os.path.exists(path):  # noqa: PTH110  # False, too, for a name that is too long
             message = f"Command not found: {server.command} (server {server.name})"
-            raise ConnectionFailed(message, where=where, next_step="Correct the path in command")
+            raise _lacking(path, message, "Correct the path in command", where)
         if _is_dir(path) or not os.access(path, os.X_OK):
             raise _denied(server.command, server, where)
         return str(path.absolute())
@@ -105,12 +105,22 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
     raise ConnectionFailed(message, where=where, next_step=known or otherwise, closest=near)
 
 
-def _exists(path: str | Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110  # False, too, for a name that is too long or cannot be reached
+def _lacking(path: str | Path, message: str, step: str, where: Where) -> ConnectionFailed:
+    """Return the error of a path where nothing is found: a folder above it may be closed to this user."""
+    for folder in reversed(Path(path).parents):
+        try:
+            os.stat(f"{folder}/.")  # noqa: PTH116 - a path has no such end
+        except PermissionError:
+            message = f"Permission denied: {folder} may not be entered (server {where.server})"
+            step = f"Correct the permissions of {folder}"
+            break
+        except (OSError, ValueError):
+            break
+    return ConnectionFailed(message, where=where, next_step=step)
 
 
 def _is_dir(path: str | Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112  # likewise
+    return os.path.isdir(path)  # noqa: PTH112  # False, too, for a name that is too long or cannot be reached
 
 
 def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from system_limits import ordinary_user
 
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.presets.server_program import advise, find_program, kept_program
@@ -68,6 +69,18 @@ def test_a_path_is_looked_for_in_the_working_folder_of_its_server(tool):
 def test_a_file_that_is_not_executable_is_named(tool):
     tool.chmod(0o644)
     assert advise(Server(name="a", command=str(tool))).suggestion == f"chmod +x {tool}"
+
+
+def test_a_folder_that_may_not_be_entered_is_named(tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    tool.parent.chmod(0o600)
+    for server in (
+        Server(name="a", command="programs/acme"),
+        Server(name="a", command="./acme", cwd="programs/x"),
+    ):
+        with ordinary_user():
+            assert advise(server).suggestion == "Correct the permissions of programs"
 
 
 @pytest.mark.parametrize(
