@@ -108,7 +108,8 @@ def _run_item(
     mine = attrs.evolve(attempts, run=run, values=values, item=index)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
     step.error = result.reason
-    step.outputs = {key: value for key, value in store.written.items() if key != "error"}
+    written = {key: value for key, value in store.written.items() if key != "error"}
+    step.outputs = planned.constructs.traced(written)
     run.recorder.end_item(step)
     ended = time.perf_counter()
     return _Done(

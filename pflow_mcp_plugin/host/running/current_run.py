@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, S
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
 from pflow_mcp_plugin.host.workflow.constructs import MOST_CONCURRENT
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.workflow_document import texts_in
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 200
 """The maximum number of characters of a message that are reported."""
+_MOST_CONCEALED = 8_192
+"""The maximum number of characters, in all, of what a step returned and is redacted; more would be slow."""
 
 
 class CurrentRun(Run):
@@ -159,11 +163,21 @@ class CurrentRun(Run):
 
     def add_secrets(self, values: Iterable[str]) -> None:
         secrets = tuple(values)
+        self.redact(secrets)
+        self._control.add_secrets(secrets)
+
+    def redact(self, values: Iterable[str]) -> None:
+        """Redact these values from what is kept of the run, though not from what it returns."""
         before = self.redactor.known
-        self.redactor.add(secrets)
+        self.redactor.add(values)
         if self.record is not None and self.redactor.known != before:
             self.record.redact_again()
-        self._control.add_secrets(secrets)
+
+    def conceal(self, returned: Iterable[object]) -> None:
+        """Redact the texts that a node returned, the shorter ones first, from what is kept of the run."""
+        texts = sorted(set(texts_in(returned)), key=lambda text: (len(text), text))
+        lengths = accumulate(map(len, texts))
+        self.redact(text for text, length in zip(texts, lengths, strict=True) if length <= _MOST_CONCEALED)
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
         return self.recorder.prepare(label, node_ids)

@@ -92,7 +92,7 @@ class StepNode(pocketflow.BaseNode):
             if reuse is not None and reuse.noted:
                 step.details["cache"] = reuse.noted
             values.note(planned.id, store.written)
-            step.outputs = store.written
+            step.outputs = planned.constructs.traced(store.written)
             run.recorder.end(step)
         run.check()
         run.progress.end(planned.ref.id)
@@ -158,6 +158,10 @@ class StepNode(pocketflow.BaseNode):
                 step.details["failure"] = self._attempts.run.recorder.excerpt(details)
         if result.retries:
             step.details["retries"] = result.retries
+        if not (planned.constructs.keep or failure):
+            written = store.written.get("results") if planned.constructs.batch else store.written
+            with foreign_code(partial(node_failure, planned.ref)):  # nodes may write any objects
+                self._attempts.run.conceal([written])
 
     def _route(self, result: Result) -> str:
         """Return the route by which the flow leaves the step: its action, and the edge condition that holds.

@@ -29,6 +29,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
+from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.schemas.schema_document import placed_at
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -248,7 +249,7 @@ class Constructs:
     """The constructs of a node: `when`, `batch`, `retry`, `cache`, `verify` and `keep`.
 
     `path` is the JSON path of the node. `verify` says how to find out whether it did its work, when nobody
-    knows. Without `keep`, the record of a run does not keep what the node returns.
+    knows. Without `keep`, neither the record nor the trace of a run has what the node returns.
     """
 
     path: str = ""
@@ -374,6 +375,10 @@ class Constructs:
         if not self.keep and entry.node.partition(":")[0] == "workflow":
             message = f"{user} returns the results of its steps, which are kept"
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
+
+    def traced(self, written: Mapping[str, object]) -> dict[str, object]:
+        """Return what the node wrote as a trace shows it: without `keep`, only its error."""
+        return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:
         """Return in words what the constructs do with a node: `if n > 3`, or `for each of 5 items`."""

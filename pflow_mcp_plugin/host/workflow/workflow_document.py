@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -300,17 +300,19 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return a run's values of inputs that the document declares as secret, as texts.
+    """Return a run's values of inputs that the document declares as secret, as texts."""
+    return texts_in(values.get(name) for name, spec in document.inputs.items() if spec.secret)
 
-    Of a list or an object, these are the texts and numbers in it.
-    """
-    left = [values.get(name) for name, spec in document.inputs.items() if spec.secret]
-    found = []
+
+def texts_in(values: Iterable[object]) -> list[str]:
+    """Return the texts and numbers among some values, as texts; of a list or an object, those in it."""
+    left, found = list(values), []
+    seen = set[int]()  # a node's list may contain itself
     for value in left:
-        if isinstance(value, Mapping):
-            left += value.values()
-        elif isinstance(value, list | tuple):
-            left += value
+        if isinstance(value, Mapping | list | tuple):
+            if id(value) not in seen:
+                seen.add(id(value))
+                left += value.values() if isinstance(value, Mapping) else value
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
             found.append(str(value))
     return found

@@ -21,7 +21,19 @@ def fails(bench, sent):
         sent.append("token")
         shared["token"] = SECRET
 
-    return lambda: bench.run_failing({SECRET: ValueError("not now")}, WORKFLOW)
+    return lambda workflow=WORKFLOW: bench.run_failing({SECRET: ValueError("not now")}, workflow)
+
+
+@pytest.mark.parametrize("batch", [{}, {"batch": {"items": [1, 2]}}], ids=["step", "batch"])
+def test_neither_the_record_nor_the_trace_has_it_nor_a_later_step_that_was_given_it(bench, fails, batch):
+    first, last = WORKFLOW["nodes"]
+    later = {"value": "${log-in.results[0].token}"} if batch else last["params"]
+    given = step("look", "t-look", {"value": 1, "more": later["value"]})
+    fails(flow({**first, **batch}, given, {**last, "params": later}))
+    kept = {it: it.read_bytes() for it in bench.host.paths.state.rglob("*") if it.suffix in (".db", ".json")}
+    assert {path.parent.name for path in kept} >= {"ended", "traces"}
+    assert [path for path, content in kept.items() if SECRET.encode() in content] == []
+    assert bench.run(flow(first, outputs={"token": "${log-in.token}"})).outputs == {"token": SECRET}
 
 
 @pytest.mark.parametrize(
