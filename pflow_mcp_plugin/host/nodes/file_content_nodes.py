@@ -91,6 +91,8 @@ class WriteFile(OutputsNode):
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
         text = argument(self.params, shared, "content")
+        if text is None:  # from the shared store, which does not check it
+            raise PflowError("parameter content is null", suggestions=("Write 'null' to write that text",))
         append = argument(self.params, shared, "append", default=False)
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False, indent=2) + "\n"

@@ -132,7 +132,13 @@ _ENTRIES = (
         inputs=("file_path", "content", "append"),
         params=(
             _FILE_PATH,
-            _field("content", "any", "Text, or any value to be written as JSON", required=True),
+            _field(
+                "content",
+                "any",
+                "Text, or any value but null to be written as JSON",
+                required=True,
+                schema={"type": ["string", "number", "boolean", "array", "object"]},
+            ),
             _field("append", "bool", "Add to the end instead of replacing the file"),
             _SPECIAL,
             _SPECIAL_TIMEOUT,

@@ -125,6 +125,13 @@ def type_names(field: Field) -> set[str]:
     return set(map(type_name, field.types))
 
 
+def takes_null(field: Field) -> bool:
+    """Return whether null has the type of a field: `any`, unless the schema names types without null."""
+    names = type_names(field)
+    listed: Any = field.schema.get("type", "null") if isinstance(field.schema, Mapping) else "null"
+    return "None" in names or ("any" in names and "null" in listed)
+
+
 def type_of(value: object) -> str:
     """Return the friendly name that coercion uses for the type of a JSON value; `any` for anything else."""
     return NAMES_OF_PYTHON.get(type(value), "any")
@@ -152,8 +159,10 @@ def coerce(value: object, field: Field) -> Any:
     to list or dict, a number to str. Raise `TypeMismatch` if there is none.
     """
     alternatives = [type_name(name) for name in field.types]
-    if value is None and "None" in alternatives:
+    if value is None and takes_null(field):
         return None  # even if the choices do not list it
+    if value is None and alternatives == ["any"]:
+        raise TypeMismatch("any value but null", value)
     if field.choices and "any" not in alternatives:  # else the choices are those of some calls only
         candidates = [value] + [_converted(value, name) for name in alternatives]
         for candidate in candidates:

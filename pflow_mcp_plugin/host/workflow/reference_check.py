@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.workflow.coercion import type_names
+from pflow_mcp_plugin.host.workflow.coercion import takes_null
 from pflow_mcp_plugin.host.workflow.constructs import CASE, IF_SKIPPED, ExpressionPlace, Path, valid_members
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
@@ -306,8 +306,8 @@ def check_skipped(
     needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates]
     for key, value in node.params.items():
         field = fields.get(str(key))
-        takes_null = field is None or not field.required or {"any", "None"} & type_names(field)
-        if key not in expression_params(entry) and not (lone(value) and takes_null):
+        may_lack = field is None or not field.required or takes_null(field)
+        if key not in expression_params(entry) and not (lone(value) and may_lack):
             needed.append((value, at(f"{node.path}.params", str(key))))
     for wanted, path in needed:
         for where, part in references(wanted, path):

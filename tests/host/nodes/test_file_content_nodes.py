@@ -8,6 +8,7 @@ import pytest
 from system_limits import files_of_at_most, ordinary_user, run_where_mounted
 from workflow_parts import flow, step
 
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import write_regular
 
 FULL = """
@@ -102,6 +103,14 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(bench, tmp_path, exists)
     assert (further.readlink(), link.readlink()) == (link, Path("below/target"))
     assert target.read_text() == "new"
     assert not exists or facts(target)[0] == 0o640
+
+
+def test_null_is_not_written(bench, report):
+    with pytest.raises(PflowError, match="content of node n must be any value but null"):
+        write(bench, report, None)
+    given = flow(step("n", "write-file", {"file_path": str(report)}), inputs={"content": {"type": "any"}})
+    assert "parameter content is null" in bench.run(given, content=None).error.message
+    assert report.read_text() == "old"
 
 
 def test_a_folder_and_a_link_that_leads_to_itself_are_refused(refused, tmp_path):

@@ -52,6 +52,7 @@ def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
     [
         (echo("then", "say ${first.message}"), "parameter message"),
         (step("then", "read-file", {"file_path": "${first.message}"}), "parameter file_path"),
+        (step("then", "write-file", {"file_path": ".", "content": "${first.message}"}), "parameter content"),
         (step("then", "shell", {"command": "rm -r ${first.message}/x"}), "parameter command"),
         (step("then", "shell", {"command": "${first.message}"}), "parameter command"),
     ],
