@@ -8,10 +8,13 @@ commands.
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from errno import EPIPE
 from functools import partial
 from importlib import import_module
+from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,11 +152,13 @@ class Leaf(click.Command):
         try:
             command = self.load(path)
             with self._guard(path), _click_errors_translated():
+                stdout = sys.stdout
                 try:
                     result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
                 except (click.exceptions.Exit, SystemExit) as end:
-                    if isinstance(end.__context__, BrokenPipeError):  # click exits for any broken pipe
-                        raise end.__context__ from None
+                    # For any broken pipe, click wraps standard output and exits.
+                    if sys.stdout is not stdout and hasattr(sys.stdout, "wrapped"):
+                        raise BrokenPipeError(EPIPE, strerror(EPIPE)) from None
                     result = end.code if isinstance(end, SystemExit) else end.exit_code
                 else:
                     # click returns the code of its own exit, after the help for example.

@@ -44,8 +44,10 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
             return output.fail(wrong_usage(error))
         except (KeyboardInterrupt, click.Abort):
             return output.fail(PflowError("interrupted", kind="interrupted"))
-        except OSError as error:
-            if not is_of_output(error):
+        except (OSError, SystemExit) as error:
+            if isinstance(error, SystemExit):  # by which click ends if the reader of its output is gone
+                error = BrokenPipeError()
+            elif not is_of_output(error):
                 raise
             return streams.lost(error)
 
