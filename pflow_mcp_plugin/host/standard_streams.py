@@ -212,7 +212,11 @@ def input_text() -> str:
         message = f"Standard input is larger than {LIMIT >> 20} MiB"
         step = "Give the path of a file to a node that reads it"
         raise PflowError(message, suggestions=(step,), kind="usage")
-    return content.decode("utf-8", "replace")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        message = f"Standard input is not UTF-8 text (byte {error.start})"
+        raise PflowError(message, suggestions=("Convert it, as iconv does",), kind="usage") from error
 
 
 def piped_text() -> str:

@@ -16,7 +16,7 @@ from typing import IO, Self
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract import PflowError, Problem, Run
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.processes.process_group import Reaper, end_groups, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
@@ -53,8 +53,17 @@ class CommandOutput:
         self.exceeded = self.exceeded or len(data) > left
         self._data += data[:left]
 
-    def text(self) -> str:
-        return self._data.decode("utf-8", "replace")
+    def text(self, node: str = "", run: Run | None = None) -> str:
+        """Return what the child process wrote; a `run` warns of bytes of its node that are not UTF-8."""
+        try:
+            return self._data.decode()
+        except UnicodeDecodeError:
+            if run is not None:
+                message = f"Node {node}: bytes of its {self.name} are not UTF-8, and became U+FFFD"
+                step = "Let it write UTF-8, or write data to a file of its own"
+                problem = Problem(message=message, suggestion=step, severity="warning", kind="execution")
+                run.host.report(problem)
+            return self._data.decode("utf-8", "replace")
 
     def end(self, redact: Callable[[str], str]) -> str:
         """Return the end of a child's output, redacted before it is cut: half a secret would not be found."""

@@ -117,8 +117,9 @@ class Python(pocketflow.Node):
         redact = run.redactor.text if run else str
         reports, in_time = exec_res
         shared["result"] = reports.get("result")
-        shared["stdout"] = command.stdout.text()
-        shared["stderr"] = command.stderr.text()
+        node = self.params.get("__node_id__", "")
+        shared["stdout"] = command.stdout.text(node, run)
+        shared["stderr"] = command.stderr.text(node, run)
         tail = command.stderr.end(redact)[-2 * _LONGEST :]
         failure = self._failure(reports, command.cut_short("the code", in_time=in_time), tail)
         shared["error"] = None if failure is None else redact(failure.message)

@@ -93,8 +93,9 @@ class Shell(pocketflow.Node):
         command, run = prep_res
         exit_code, in_time = exec_res
         redact = run.redactor.text if run else str
-        shared["stdout"] = stdout = command.stdout.text()
-        shared["stderr"] = command.stderr.text()
+        node = self.params.get("__node_id__", "")
+        shared["stdout"] = stdout = command.stdout.text(node, run)
+        shared["stderr"] = command.stderr.text(node, run)
         shared["exit_code"] = exit_code
         if len(stdout) <= _LONGEST_READ:
             shared["lines"] = lines_of(stdout)

@@ -773,6 +773,14 @@ def test_help_is_asked_for_in_every_usual_way(pflow, words, usage):
     assert (code, out[: len(usage)]) == (0, usage)
 
 
+@pytest.mark.parametrize("words", [["words=-"], []])
+def test_standard_input_that_is_not_utf8_is_refused(tmp_path, words):
+    path = workflow(tmp_path, inputs={"words": {"type": "str", "stdin": True}})
+    done = run_program("run", path, *words, input=b"caf\xe9")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"Standard input is not UTF-8 text (byte 3)" in done.stderr
+
+
 def test_standard_input_that_cannot_be_read_is_a_mistake_with_its_reason(pflow, monkeypatch):
     with Path(os.devnull).open("w") as only_written:
         monkeypatch.setattr(sys, "stdin", only_written)

@@ -75,9 +75,10 @@ def test_what_code_may_be(ran, code, result):
     assert ran(code)["result"] == result
 
 
-def test_text_that_is_not_utf8_is_replaced(ran):
+def test_text_that_is_not_utf8_is_replaced(ran, bench):
     code = "import os, sys\nos.write(1, b'\\xff\\n')\nsys.stdout.reconfigure(errors='replace')\n"
     assert ran(f"{code}print('\\ud800')")["stdout"] == "\ufffd\n?\n"
+    assert ["stdout are not UTF-8" in warning.message for warning in bench.warnings] == [True]
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,13 @@ def test_a_long_output_is_passed_on_whole(bench, pflow_home, stream, into):
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
 
 
+@pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])
+def test_output_that_is_not_utf8_is_warned_of(bench, stream, into):
+    assert bench.run(shell(rf"printf 'caf\351'{into}")).outputs[stream] == "caf\ufffd"
+    [warning] = bench.warnings
+    assert warning.message == f"Node sh: bytes of its {stream} are not UTF-8, and became U+FFFD"
+
+
 @pytest.mark.slow
 def test_lines_are_given_of_up_to_8_mib(bench):
     outputs = bench.run(shell("yes | head -c 8388608", timeout=60)).outputs
