@@ -105,6 +105,21 @@ def test_a_program_answers_what_a_node_asks(log):
     assert log.read_text() == "sent\n"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "decisions", "problem"),
+    [
+        ({}, {"sure": answer(5)}, "5 is no answer to sure"),
+        ({}, {"sure": "yes"}, "What is decided about sure is a str, not a decision"),
+        ({}, {1: SKIP}, "1 is no step of the run"),
+        ({1: 2}, {"sure": answer("yes")}, "The workflow has no input 1"),
+    ],
+)
+def test_what_is_no_input_or_decision_is_refused(inputs, decisions, problem):
+    run = failed(flow(step("sure", "ask", {"question": "Send it?"}))).details["run_id"]
+    with pytest.raises(PflowError, match=problem):
+        resume(run, inputs, decisions=decisions)
+
+
 def test_a_run_is_resumed_where_it_was_started_and_can_be_cancelled(folder, log, tmp_path, monkeypatch):
     run = failed(logged("a", "b")).details["run_id"]
     (tmp_path / "other").mkdir()

@@ -162,7 +162,7 @@ class EarlierRun:
         Each step is named by its place or by its node. If a name matches none, that is an error, and nothing
         is decided.
         """
-        found = [(step, it) for name, it in decisions for step in self._named(name, it)]
+        found = [(step, it) for name, it in decisions for step in self._named(str(name), it)]
         for number, (step, decision) in enumerate(found):
             if any(step is other and decision != it for other, it in found[:number]):
                 raise PflowError(
@@ -190,6 +190,10 @@ class EarlierRun:
 
     def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
         """Return the steps that a decision is about: the one at a place, or all applicable ones of a node."""
+        if not isinstance(decision, Decision):  # of a Python program
+            message = f"What is decided about {name} is a {type(decision).__name__}, not a decision"
+            steps = ("Pass done(RESULT), NOT_DONE or answer(VALUE)",)
+            raise PflowError(message, suggestions=steps, kind="usage")
         wants_open = decision.choice not in ("rerun", "forget")
         of_place = [step for step in self.steps if step.place == name]
         of_node = [step for step in self.steps if step.node == name]
@@ -256,9 +260,10 @@ def _outputs(step: RecordedStep, decision: Decision) -> dict[str, Any] | None:
     if decision.choice == "answer":
         params = json.loads(step.shown)
         choices = params.get("choices") if isinstance(params, dict) else None
-        if isinstance(choices, list) and choices and value not in choices:
-            known = ", ".join(map(str, choices))
-            hint = did_you_mean(value, map(str, choices), f"Answer one of: {known}")
+        known = [*map(str, choices)] if isinstance(choices, list) else []
+        if not isinstance(value, str) or (known and value not in known):
+            words = f"Answer one of: {', '.join(known)}" if known else "Answer with a string"
+            hint = did_you_mean(str(value), known, words)
             raise PflowError(f"{value} is no answer to {step.place}", suggestions=(hint,), kind="usage")
         return {"answer": value, "error": None}
     if decision.choice != "done":

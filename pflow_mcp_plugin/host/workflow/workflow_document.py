@@ -265,7 +265,7 @@ def bind_inputs(
     findings = Findings()
     declared = document.inputs
     given = {name: value for name, value in given.items() if not _is_left_out(value, declared.get(name))}
-    for name in given:
+    for name in map(str, given):  # a Python program may give any key
         if name not in declared and (document.namespaced or is_reserved(name)):
             hint = did_you_mean(name, declared, f"The inputs are {listing(declared)}")
             findings.error(at("$.inputs", name), f"The workflow has no input {name}", hint)
