@@ -205,9 +205,8 @@ class EarlierRun:
             found = [step for step in of_place or of_node if step.state == "asked"]
         if found:
             return found
-        hint = did_you_mean(
-            name, [step.place for step in self.steps], f"See: pflow resume {self.run_id} --dry-run"
-        )
+        known = [] if of_place or of_node else [step.place for step in self.steps]  # it is one of them
+        hint = did_you_mean(name, known, f"See: pflow resume {self.run_id} --dry-run")
         what = "has no open step" if of_node else "is done" if of_place else "is no step of the run"
         what = "asks nothing" if decision.choice == "answer" and (of_node or of_place) else what
         message = f"{name} {what}, so nothing can be decided about it"

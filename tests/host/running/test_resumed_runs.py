@@ -342,6 +342,7 @@ def test_a_wrong_decision_is_refused(bench, sent, resumed, words, says):
     with pytest.raises(PflowError, match=says) as caught:
         resumed(*words)
     assert caught.value.kind in ("usage", "not_found")
+    assert f"Did you mean {words[-1]}?" not in caught.value.suggestions
 
 
 def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
