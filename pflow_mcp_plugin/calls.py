@@ -197,7 +197,7 @@ def call(server: str, tool: str, /, **arguments: Any) -> JSON:
         arguments: The arguments.
 
     Returns:
-        The result: what the tool declares, else its JSON, else its text.
+        The result: the structured content, else the text, parsed if it is a JSON object or array.
 
     Raises:
         PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
