@@ -181,7 +181,7 @@ class Attempts:
         from pflow_mcp_plugin.host.workflow.expressions import Secrets, parsed
 
         redactor = self.run.redactor
-        secrets = Secrets(lambda: redactor.known, redactor.text, self.run.add_secrets)
+        secrets = Secrets(lambda: redactor.known, redactor.text, self.run.add_derived)
         everything = self.values.everything(text)
         return parsed(text).value(
             everything, *(current or (everything,)), secrets=secrets, now=self.run.began

@@ -166,6 +166,10 @@ class CurrentRun(Run):
         self.redact(secrets)
         self._control.add_secrets(secrets)
 
+    def add_derived(self, secret: str, made: Iterable[str]) -> None:
+        """Treat what was made of a secret as that secret is treated."""
+        (self.add_secrets if secret in self._control.secrets else self.redact)(made)
+
     def redact(self, values: Iterable[str]) -> None:
         """Redact these values from what is kept of the run, though not from what it returns."""
         before = self.redactor.known

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, RunControl
 
 SECRET = "planted-4711"
 
@@ -34,6 +34,15 @@ def test_neither_the_record_nor_the_trace_has_it_nor_a_later_step_that_was_given
     assert {path.parent.name for path in kept} >= {"ended", "traces"}
     assert [path for path, content in kept.items() if SECRET.encode() in content] == []
     assert bench.run(flow(first, outputs={"token": "${log-in.token}"})).outputs == {"token": SECRET}
+
+
+def test_what_a_function_makes_of_it_is_not_kept_either_but_returned(bench, fails):
+    control = RunControl()
+    upper = step("upper", "transform", {"expression": 'upper("log-in".token)'})
+    workflow = flow(WORKFLOW["nodes"][0], upper, outputs={"upper": "${upper.result}"})
+    ended = bench.host.runner.run(workflow, {}, name="wf", control=control)
+    assert (ended.outputs, control.secrets) == ({"upper": SECRET.upper()}, frozenset())
+    assert SECRET.upper() not in ended.trace_path.read_text()
 
 
 @pytest.mark.parametrize(

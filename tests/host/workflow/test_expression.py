@@ -102,6 +102,7 @@ def test_an_expression_has_its_value(text, expected):
         ("count = 3", "unexpected = at character 7", "Compare with =="),
         ("count ** 2", "unexpected 2 at character 10", "There are no powers"),
         ("+ count", "unexpected + at character 1", "Something is missing"),
+        ("count\xa0", r"unexpected '\xa0' at character 6", ""),
         ("{read-file: 1}", "unexpected -file: at character 6", "in double quotes"),
         ("${count} > 1", "unexpected {count} at character 2", "without ${}"),
         ("count > 'x", "at character 9", "single quotes"),
@@ -309,7 +310,11 @@ def test_what_is_small_only_because_it_is_shared_is_too_large(text):
 def made_secret(secret, texts, values, *current):
     """Return what becomes a secret when expressions are evaluated over values with one."""
     added = []
-    secrets = Secrets(lambda: frozenset({secret}), lambda text: text.replace(secret, "***"), added.extend)
+    secrets = Secrets(
+        lambda: frozenset({secret}),
+        lambda text: text.replace(secret, "***"),
+        lambda _, made: added.extend(made),
+    )
     for text in texts:
         value(text, values, *current, secrets=secrets)
     return added

@@ -230,8 +230,9 @@ def _malformed(text: str, error: exceptions.ParseError) -> PflowError:
         return _refused(text, "it ends too early", position=len(text) + 1)
     if isinstance(error, exceptions.LexerError) and "JSON" in error.message:
         return _refused(text, error.message, position=place + 1)
-    rest = text[place:]
-    return _refused(text, f"unexpected {cut(rest.split()[0])}", _step(text, place), place + 1)
+    char = text[place]  # a blank that is not one of the language's must be visible
+    found = ascii(char) if char.isspace() else cut(text[place:].split(maxsplit=1)[0])
+    return _refused(text, f"unexpected {found}", _step(text, place), place + 1)
 
 
 def _step(text: str, place: int) -> str:

@@ -85,7 +85,7 @@ class Secrets:
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
-    add: Callable[[list[str]], None]
+    add: Callable[[str, list[str]], None]  # a secret, and what a function makes of it
 
 
 class Limits:
@@ -134,7 +134,7 @@ class Limits:
             if secret in text:
                 made = change(secret)
                 several = made if isinstance(made, list) else [made]
-                secrets.add([item for item in several if isinstance(item, str)])
+                secrets.add(secret, [item for item in several if isinstance(item, str)])
 
 
 @attrs.frozen
