@@ -100,7 +100,7 @@ class MCPNode(Node):
                     answer = CallResult(structured=self.call_tool(arguments), has_structured=True)
             finally:  # the trace includes failed calls too
                 _annotate(prep_res, target, arguments, answer, time.perf_counter() - began)
-            result = _read(answer, target, run)
+            result = _read(answer, target, run, runtime)
             _show(prep_res, result)
             return result
 
@@ -143,7 +143,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
     try:
         target = resolve()
         _refuse_unknown(target, arguments)
-        return _read(runtime.call(target, arguments), target, None)
+        return _read(runtime.call(target, arguments), target, None, runtime)
     except PflowError as error:
         note_next_steps(error)
         raise
@@ -172,10 +172,13 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
             )
 
 
-def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
+def _read(answer: CallResult, target: Target, run: Run | None, runtime: Runtime) -> ToolResult:
     limit = target.inline_limit if run else None  # only a run shows its values
     folder = run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
-    return read(answer, target.where, folder, limit, target.launch, target.form)
+    result = read(answer, target.where, folder, limit, target.launch, target.form)
+    for warning in result.warnings:
+        runtime.warn(warning)
+    return result
 
 
 def _annotate(

@@ -31,6 +31,7 @@ _UNKNOWN = ResultForm()
 _MEDIA = ("image", "audio", "blob")
 _SCALARS = (str, int, float, type(None))
 _LONGEST_MESSAGE = 4000
+_PLAIN_BASE64 = bytes.maketrans(b"-_", b"+/")
 _EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
 _KNOWN = {
     "application/json": ".json",
@@ -57,12 +58,14 @@ class ToolResult:
             references to their files (`path`, `mimeType`, `size` in bytes, `sha256`), anything else as data.
             Empty if there is nothing beside it, or only a text that repeats it.
         files: Strings of the result that are too long to be shown, each with the file that holds it.
+        warnings: What is malformed in the content, a sentence for each block; it stays as it is.
     """
 
     value: JSON = None
     natural: JSONObject = attrs.field(factory=dict)
     content_blocks: list[JSON] = attrs.field(factory=list)
     files: tuple[tuple[str, dict[str, JSON]], ...] = attrs.field(default=(), repr=False)
+    warnings: list[str] = attrs.field(factory=list)
 
 
 def read(
@@ -77,20 +80,20 @@ def read(
 
     Content that is not text, and strings of more than `inline_limit` bytes (None for no limit), are also
     written to files in the folder `artifacts`. Errors name the variables that were empty in `launch`, and
-    hide its secrets. Raises `CallFailed` if the tool reports a failure, or if the result is malformed or
-    cannot be written.
+    hide its secrets. Raises `CallFailed` if the tool reports a failure, or if the result has a number that is
+    not JSON or cannot be written.
     """
     reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
         raise _failure(result, where, reader, launch or Launch(server=Server(name=where.server)))
     if not result.has_structured:
-        found = ToolResult(value=reader.content(result.content))
+        found = ToolResult(value=reader.content(result.content), warnings=reader.malformed)
     else:
         value, natural = _unwrapped(result.structured, form)
         blocks = reader.beside(result, value)
         if blocks and not form.names_content_blocks:
             natural = {**natural, CONTENT_BLOCKS: natural.get(CONTENT_BLOCKS, blocks)}
-        found = ToolResult(value=value, natural=natural, content_blocks=blocks)
+        found = ToolResult(value=value, natural=natural, content_blocks=blocks, warnings=reader.malformed)
     if inline_limit is None:
         return found
     whole = result.structured if result.has_structured else found.value
@@ -156,7 +159,7 @@ def gone(where: Where, note: str = "", near: str = "") -> McpError:
     )
 
 
-class _Malformed(CallFailed):
+class _Malformed(ValueError):
     """A content block of a tool's result lacks what its type requires."""
 
 
@@ -166,15 +169,17 @@ class _ContentReader:
         self._artifacts = artifacts
         self.redactor = redactor
         self._encoded_media: list[tuple[str, dict[str, JSON]]] = []
+        self.malformed: list[str] = []
 
     def content(self, blocks: tuple[JSONObject, ...]) -> JSON:
-        values = [self._block(block) for block in blocks]
+        found = map(self._block, blocks)
+        values = [_decoded(value) if isinstance(value, str) else value for value in found]
         return values if len(values) > 1 else next(iter(values), None)
 
     def beside(self, result: CallResult, value: JSON) -> list[JSON]:
         """Return the content blocks beside a tool's structured result, and the media inside the structure."""
         said = () if _is_repeated(result, value) else result.content
-        blocks = [self._beside(block) for block in said]
+        blocks = [self._block(block) for block in said]
         for media in self._media_in(result.structured):
             if media not in blocks:
                 blocks.append(media)
@@ -198,18 +203,9 @@ class _ContentReader:
         if all(block.get("type") == "text" for block in blocks):
             return None
         try:
-            return [self._beside(block) for block in blocks]
+            return [self._block(block) for block in blocks]
         except CallFailed as error:
             return [error.message]
-
-    def _beside(self, block: JSONObject) -> JSON:
-        text = block.get("text")
-        if block.get("type") == "text" and isinstance(text, str):
-            return text
-        try:
-            return self._block(block)
-        except _Malformed:
-            return dict(block)
 
     def _media_in(self, structured: JSON) -> Iterator[dict[str, JSON]]:
         """Write the media inside a tool's structured result to files, and yield references to them.
@@ -219,8 +215,13 @@ class _ContentReader:
         """
         for part in _parts(structured):
             if isinstance(part, float) and not math.isfinite(part):
-                raise self._malformed(
-                    "its structure has a number that is NaN or too large, which is not JSON"
+                tool, server = self._where.tool, self._where.server
+                raise CallFailed(
+                    f"The result of tool {tool} on server {server} cannot be read: its structure has a "
+                    "number that is NaN or too large, which is not JSON",
+                    where=self._where,
+                    ran="ran",
+                    next_step=f"{_MAY_ACT_TWICE}. Report this to the author of {server}",
                 )
             if not isinstance(part, Mapping) or part.get("type") not in _MEDIA:
                 continue
@@ -234,26 +235,33 @@ class _ContentReader:
 
     def _block(self, block: JSONObject) -> JSON:
         kind = block.get("type")
-        if kind == "text":
-            return _decoded(self._string(block, "text"))
-        if kind in ("image", "audio"):
-            return self._file(block, "data")
-        if kind != "resource":
-            return dict(block)
-        resource = block.get("resource")
-        if not isinstance(resource, Mapping):
-            raise self._malformed("an embedded resource without its content")
-        if "blob" in resource:
-            return {"uri": resource.get("uri"), **self._file(resource, "blob")}
-        return {**resource, "text": self._string(resource, "text")}
+        try:
+            if kind == "text":
+                return _string(block, "text")
+            if kind in ("image", "audio"):
+                return self._file(block, "data")
+            if kind == "resource":
+                held = block.get("resource")
+                resource = held if isinstance(held, Mapping) else {}
+                if "blob" in resource:
+                    return {"uri": resource.get("uri"), **self._file(resource, "blob")}
+                return {**resource, "text": _string(resource, "text")}
+        except _Malformed as error:
+            self.malformed.append(
+                f"Tool {self._where.tool} on server {self._where.server} returned "
+                f"{self.redactor.shortened(str(error), _LONGEST_MESSAGE)}, which stays as it is in the result"
+            )
+        return dict(block)
 
     def _file(self, block: JSONObject, key: str) -> dict[str, JSON]:
         stated = block.get("mimeType")
         mime_type = stated if isinstance(stated, str) else _BINARY
         try:
-            content = b64decode(self._string(block, key), validate=True)
-        except (Base64Error, ValueError) as error:
-            raise self._malformed(f"{mime_type} content that is not base64") from error
+            # Some servers break lines, leave out the padding, or use the alphabet for URLs (RFC 4648).
+            data = _string(block, key).encode("ascii").translate(_PLAIN_BASE64, b" \t\r\n")
+            content = b64decode(data + b"=" * (-len(data) % 4), validate=True)
+        except (Base64Error, UnicodeEncodeError) as error:
+            raise _Malformed(f"{mime_type} content that is not base64") from error
         return self._written(content, mime_type)
 
     def _written(self, content: bytes, mime_type: str) -> dict[str, JSON]:
@@ -269,21 +277,12 @@ class _ContentReader:
                 path=str(error.path),
             ) from error
 
-    def _string(self, block: JSONObject, key: str) -> str:
-        value = block.get(key)
-        if not isinstance(value, str):
-            raise self._malformed(f"a {block.get('type', 'resource')} block without {key}")
-        return value
 
-    def _malformed(self, what: str) -> _Malformed:
-        tool, server = self._where.tool, self._where.server
-        return _Malformed(
-            f"The result of tool {tool} on server {server} cannot be read: "
-            f"{self.redactor.shortened(what, _LONGEST_MESSAGE)}",
-            where=self._where,
-            ran="ran",
-            next_step=f"{_MAY_ACT_TWICE}. Report this to the author of {server}",
-        )
+def _string(block: JSONObject, key: str) -> str:
+    value = block.get(key)
+    if not isinstance(value, str):
+        raise _Malformed(f"a {block.get('type', 'resource')} block without {key}")
+    return value
 
 
 def _is_repeated(result: CallResult, value: JSON) -> bool:

@@ -190,7 +190,7 @@ class Runtime:
         if target.use is not None:
             arguments = target.use.check(arguments)
             if target.use.notice:
-                self._say(target.use.notice)
+                self.warn(target.use.notice)
         call = ToolCall(
             server=target.launch.server.name,
             tool=target.tool,
@@ -217,7 +217,7 @@ class Runtime:
         then = target.record.info.version if target.record else ""
         if now and then and now != then:
             known = [plain_version(each) or "another" for each in (now, then)]
-            self._say(
+            self.warn(
                 f"Server {server} has version {known[0]}, but was synced with version {known[1]} "
                 f"(run: pflow mcp sync {server})"
             )
@@ -227,6 +227,14 @@ class Runtime:
         """End the runtime's calls at once, from any thread, as its run was cancelled."""
         self._cancelled = True
         self._pool.cancel()
+
+    def warn(self, line: str) -> None:
+        """Warn the runtime's caller; a line that it has been given is not repeated."""
+        with self._lock:
+            if line in self._warned:
+                return
+            self._warned.add(line)
+        self._notices.warn(line)
 
     def warn_of_changed_lists(self) -> None:
         """Warn at the end of a run about servers whose tools changed meanwhile.
@@ -243,7 +251,7 @@ class Runtime:
             except McpError:  # the server announced a change that cannot be compared
                 differs = True
             if differs:
-                self._say(
+                self.warn(
                     f"The tools of server {server} changed during the run, which continued with those "
                     f"of its last sync (run: pflow mcp sync {server})"
                 )
@@ -274,12 +282,12 @@ class Runtime:
         ready = attrs.evolve(ready, report=self._notices.add_secrets)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
-            self._say(
+            self.warn(
                 f"Server {server}: variable {variable} is not set and is passed as an empty string "
                 f"(set it: {setting(variable)})"
             )
         if head and head.config_fingerprint and head.config_fingerprint != ready.fingerprint:
-            self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
+            self.warn(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
         return ready
 
     def resource_target(self, server: str) -> Target:
@@ -313,13 +321,6 @@ class Runtime:
 
         where = target.where._replace(phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))
-
-    def _say(self, line: str) -> None:
-        with self._lock:
-            if line in self._warned:
-                return
-            self._warned.add(line)
-        self._notices.warn(line)
 
 
 def _gone(synced: ToolFile, tool: str) -> McpError:

@@ -45,6 +45,14 @@ def test_reserved_keys_of_a_result_stay_inside_it(bench):
     assert shared["__run__"] is bench.run
 
 
+def test_what_is_malformed_in_a_result_is_warned_of(bench):
+    bench.add()
+    bench.answer = CallResult(content=({"type": "image", "data": "***", "mimeType": "image/png"},))
+    assert node(a=1, b=2).run({"__run__": bench.run}) == "default"
+    (warning,) = bench.warnings
+    assert warning.startswith("Tool add_up on server calc returned image/png content that is not base64")
+
+
 @pytest.mark.parametrize(
     ("failure", "action"),
     [

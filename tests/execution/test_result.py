@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from base64 import b64encode
+import re
+from base64 import b64encode, encodebytes, urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
 
@@ -215,12 +216,29 @@ def test_binary_content_goes_to_private_files(read_):
         {"type": "resource", "resource": {"uri": "x"}},
     ],
 )
-def test_a_result_that_makes_no_sense_says_that_the_tool_has_run(read_, block):
-    with pytest.raises(CallFailed, match="cannot be read") as caught:
-        read_(block)
-    error = caught.value
-    assert (error.ran, error.where) == ("ran", WHERE._replace(phase="result"))
-    assert error.suggestions[0].startswith("The tool has run; a repeat may act twice")
+@pytest.mark.parametrize("structure", [{}, {"structured": 3, "has_structured": True}])
+def test_a_malformed_block_is_named_and_stays_as_it_is_and_loses_nothing_beside_it(read_, block, structure):
+    reading = read_(text("17"), block, **structure)
+    assert (reading.content_blocks if structure else reading.value) == ["17", block]
+    assert re.fullmatch(r"Tool get_x on server s returned .*(base64|without).*", *reading.warnings)
+
+
+@pytest.mark.parametrize("content", [PNG * 9, b"\xff\xfe\xff"])
+@pytest.mark.parametrize(
+    "encode",
+    [
+        encodebytes,
+        lambda it: b64encode(it).rstrip(b"="),
+        urlsafe_b64encode,
+        lambda it: b64encode(it) + b"\r\n",
+    ],
+)
+def test_base64_with_line_ends_without_padding_or_for_urls_is_read(read_, content, encode):
+    data = encode(content).decode()
+    alone = read_({"type": "image", "data": data, "mimeType": "image/png"})
+    inside = read_(structured=[image() | {"data": data}], has_structured=True)
+    assert [alone.value] == inside.content_blocks == [reference(content, "image/png", alone.value["path"])]
+    assert (Path(alone.value["path"]).read_bytes(), alone.warnings) == (content, [])
 
 
 @pytest.mark.parametrize(
@@ -316,7 +334,7 @@ def test_media_inside_a_structure_are_files_too_and_stay_where_they_are(read_):
         {"mimeType": 3},
         {"data": None},
         {"data": "not base64!"},
-        {"data": "abc"},
+        {"data": "abcde"},
         {"data": ["aGk="]},
     ],
 )
@@ -332,12 +350,8 @@ def test_a_structure_with_a_number_that_json_does_not_have_fails_the_call(read_,
     with pytest.raises(CallFailed, match="NaN or too large") as caught:
         read_(structured={"a": [1.5, {"b": number}]}, has_structured=True)
     assert caught.value.ran == "ran"
-
-
-def test_a_malformed_block_beside_a_structure_is_kept_as_it_is(read_):
-    bad = {"type": "image", "data": "***", "mimeType": "image/png"}
-    reading = read_(bad, {"type": "text"}, structured=3, has_structured=True)
-    assert (reading.value, reading.content_blocks) == (3, [bad, {"type": "text"}])
+    assert caught.value.where == WHERE._replace(phase="result")
+    assert caught.value.suggestions[0].startswith("The tool has run; a repeat may act twice")
 
 
 def test_what_a_failed_tool_answers_beside_its_words_is_among_the_details(read_):
