@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
-_LONGEST_KEY = 60
+_LONGEST = 60
+"""Characters of a key or a number in messages."""
+
+
+_SURE = 15
+"""Digits of which a float never loses one."""
 
 
 class Lossy(ValueError):
@@ -143,21 +149,39 @@ def finite_number(number: str) -> float:
     return value
 
 
+def exact_float(number: str) -> float:
+    """Return a number in a JSON text as a float; raise `Lossy` if no float is written with these digits."""
+    value = float(number)
+    if repr(value) == number or (len(number) <= _SURE and "e" not in number.lower()):
+        return value  # as most are; to compare decimals takes ten times as long
+    from decimal import Decimal, InvalidOperation
+
+    with suppress(InvalidOperation):  # an exponent beyond what Decimal accepts
+        # Some programs write the shortest digits that read back as the same float, others always 17.
+        if math.isfinite(value) and Decimal(number) in (Decimal(repr(value)), Decimal(f"{value:.17g}")):
+            return value
+    raise Lossy(f"{abbreviated(number, _LONGEST)} is not exact as a float")
+
+
 def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
     """Return the members of an object in a JSON text; raise `Lossy` if a key occurs twice."""
     found: dict[str, JSON] = {}
     for key, value in members:
         if key in found:
-            raise Lossy(f"duplicate key {abbreviated(key, _LONGEST_KEY)}")
+            raise Lossy(f"duplicate key {abbreviated(key, _LONGEST)}")
         found[key] = value
     return found
 
 
-def strict_json(text: str) -> JSON:
-    """Return the value of a JSON text; also raise ValueError for what the two functions above refuse."""
+def strict_json(text: str, *, exact: bool = False) -> JSON:
+    """Return the value of a JSON text; raise ValueError for duplicate keys and numbers that are not finite.
+
+    With `exact`, also for numbers of which a float would lose digits.
+    """
     import json
 
+    parse_float = exact_float if exact else finite_number
     value: JSON = json.loads(
-        text, parse_float=finite_number, parse_constant=finite_number, object_pairs_hook=distinct
+        text, parse_float=parse_float, parse_constant=finite_number, object_pairs_hook=distinct
     )
     return value

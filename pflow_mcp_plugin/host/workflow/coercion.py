@@ -9,7 +9,6 @@ difference.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +18,7 @@ from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
-from pflow_mcp_plugin.storage.json_files import Lossy, distinct, finite_number
+from pflow_mcp_plugin.storage.json_files import Lossy, exact_float, finite_number, strict_json
 
 _LONGEST_SCALAR = 4_000
 """The most characters of a JSON string or number that is parsed on its own."""
@@ -42,10 +41,10 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
-        value: list[JSON] | dict[str, JSON] = (_LOSSLESS if exact else _READER).decode(stripped)
+        value = strict_json(stripped, exact=True) if exact else _READER.decode(stripped)
     except (ValueError, RecursionError):
         return None
-    return value
+    return value if isinstance(value, list | dict) else None
 
 
 def any_json_in(text: str) -> JSON:
@@ -72,7 +71,7 @@ def lines_of(text: str) -> list[str]:
 def loss(text: str) -> str:
     """Return what coercion from a JSON text would lose; empty if nothing, or if it is not JSON."""
     try:
-        _LOSSLESS.decode(text)
+        strict_json(text, exact=True)
     except Lossy as error:
         return str(error)
     except (ValueError, RecursionError):
@@ -80,26 +79,8 @@ def loss(text: str) -> str:
     return ""
 
 
-def exact_float(text: str) -> float:
-    """Coerce a number in a JSON text to a float; raise `Lossy` if no float has exactly this value."""
-    from decimal import Decimal, InvalidOperation
-
-    number = float(text)
-    try:
-        is_exact = math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
-    except InvalidOperation:  # an exponent beyond what Decimal accepts
-        is_exact = False
-    if not is_exact:
-        raise Lossy(f"{cut(text)} is not exact as a float")
-    return number
-
-
 # Python's decoder accepts NaN and Infinity, which are not JSON.
 _READER = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
-_LOSSLESS = json.JSONDecoder(
-    object_pairs_hook=distinct, parse_float=exact_float, parse_constant=finite_number
-)
-"""Rejects what is lost in Python values: duplicate keys, and numbers that are not exact as a float."""
 
 
 class TypeMismatch(PortableError, ValueError):
