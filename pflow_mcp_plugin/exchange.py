@@ -145,6 +145,7 @@ class ToolCall:
             `read-resource`.
         node_id: The calling workflow node, empty outside a run.
         run_id: The run, empty outside a run.
+        locked_version: What the server must report as its version for the call to be sent; None for any.
     """
 
     server: str
@@ -154,6 +155,7 @@ class ToolCall:
     method: Method = "tools/call"
     node_id: str = ""
     run_id: str = ""
+    locked_version: str | None = None
 
 
 @attrs.frozen(kw_only=True)

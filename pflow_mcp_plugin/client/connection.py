@@ -49,12 +49,12 @@ from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.config.auth import signs_in
 from pflow_mcp_plugin.contract import PflowError, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, Phase, Where
+from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
 from pflow_mcp_plugin.processes.system_calls import group_memory_mb
-from pflow_mcp_plugin.types import ServerInfo
+from pflow_mcp_plugin.types import ServerInfo, plain_version
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -175,6 +175,16 @@ class Connection:
         step: RunStep | None = None,
     ) -> CallResult:
         """Call a tool over the connection, once; tell the step just before it is sent."""
+        if call.locked_version not in (None, self.info.version):
+            known = [plain_version(it or "") or "another" for it in (self.info.version, call.locked_version)]
+            raise McpError(
+                f"Server {self._server.name} reports version {known[0]}, but version {known[1]} is locked: "
+                "nothing was sent to it",
+                where=Where(server=self._server.name, tool=call.label, phase="call"),
+                kind="validation",
+                next_step=f"Install the locked version; if the change is wanted, run pflow mcp sync "
+                f"{self._server.name}, then pflow mcp lock",
+            )
         # Only pflow itself is told which workflows have led to the call.
         above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
         meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}

@@ -118,6 +118,8 @@ class Run(ABC):
             there, is a function that returns the rules for the hosts that a node may connect to
             (`NetworkRules`).
         origin: Who asked for the run, and through what.
+        locked: Whether the user asked that its nodes are as a lock file says; what a plugin learns only when
+            it connects, it compares then.
     """
 
     run_id: str
@@ -126,6 +128,7 @@ class Run(ABC):
     artifacts_dir: Path
     resources: dict[str, Any]
     origin: RunOrigin = THE_USER
+    locked: bool = False
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:

@@ -113,7 +113,8 @@ class Notices:
 class Runtime:
     """The runtime of a run: resolves servers and tools once, and calls the tools from any thread.
 
-    `chain` returns the chain of workflows that leads to the calls, see `workflow_chain`.
+    `chain` returns the chain of workflows that leads to the calls, see `workflow_chain`. With `locked`, a
+    server must report the version of its last sync.
     """
 
     def __init__(  # noqa: PLR0913 - the last by keyword
@@ -126,6 +127,7 @@ class Runtime:
         notices: Notices | None = None,
         *,
         chain: Callable[[], Sequence[str]] = tuple,
+        locked: bool = False,
     ) -> None:
         self._store = store
         self._catalog = catalog
@@ -134,6 +136,7 @@ class Runtime:
         self._hooks = CallHooks(hook)
         self._notices = notices or Notices()
         self._chain = chain
+        self._locked = locked
         self._lock = threading.RLock()  # reentrant: resolving a tool resolves its server
         self._launches: dict[str, Launch] = {}
         self._targets: dict[tuple[str, str], Target] = {}
@@ -203,7 +206,11 @@ class Runtime:
         call = self._hooks.prepare(call)
         if (call.server, call.tool) != (target.launch.server.name, target.tool):  # a plugin redirected it
             target = self.target(call.server, call.tool)
-        call = attrs.evolve(call, method=target.method, label=target.where.tool)
+        then = target.record.info.version if target.record else ""
+        locked_version = then if self._locked else None  # that of the lock file, which was compared before
+        call = attrs.evolve(
+            call, method=target.method, label=target.where.tool, locked_version=locked_version
+        )
         send = partial(
             self._pool.call,
             target.launch,
@@ -214,7 +221,6 @@ class Runtime:
         )
         answer = self._hooks.answer(call, send) if self._hooks.may_answer else send(call)
         server, now = target.launch.server.name, answer.info.version
-        then = target.record.info.version if target.record else ""
         if now and then and now != then:
             known = [plain_version(each) or "another" for each in (now, then)]
             self.warn(
@@ -361,7 +367,14 @@ def open_runtime(
     chain = cache(partial(workflow_chain.below, run)) if run else tuple
     with _pool(host, run, notices, starting, known.kept) as pool:
         runtime = Runtime(
-            known.store, known.catalog, VariableLookup(host.settings), pool, host.hook, notices, chain=chain
+            known.store,
+            known.catalog,
+            VariableLookup(host.settings),
+            pool,
+            host.hook,
+            notices,
+            chain=chain,
+            locked=run is not None and run.locked,
         )
         if run:
             run.on_cancel(runtime.cancel)

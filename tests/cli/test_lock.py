@@ -276,6 +276,21 @@ def test_a_changed_tool_is_refused_with_both_hashes_and_its_unchanged_launch(syn
     synced.done("run", path, "--locked")
 
 
+def test_nothing_is_sent_to_a_server_that_does_not_report_the_locked_version(synced):
+    path = synced.workflow("mcp-one-add")
+    synced.done("mcp", "lock")
+    synced.version = "1.1"
+    failed = synced.run("run", path, "--locked", "--json")
+    error = failed.envelope["error"]
+    told = "Server one reports version 1.1, but version 1.0 is locked: nothing was sent to it"
+    assert (failed.exit_code, error["type"], told in error["message"]) == (2, "validation", True)
+    assert "call" not in synced.log.read_text()
+    assert "Server one has version 1.1" in synced.done("run", path).stderr
+    synced.done("mcp", "sync")
+    synced.done("mcp", "lock")
+    synced.done("run", path, "--locked")
+
+
 def test_a_run_without_a_lock_file_is_refused_and_one_without_tools_says_that_nothing_is_locked(synced):
     path = synced.workflow("mcp-one-add")
     assert "No lock file mcp-lock.toml beside the workflow or in the current folder" in synced.refused(

@@ -272,6 +272,7 @@ class WorkflowRunner(Runner):
             watcher=watcher,
             run_id=resumed.run_id if resumed else "",
         )
+        run.locked = self._options.locked
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
         if not trace:
