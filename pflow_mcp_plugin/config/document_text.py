@@ -39,20 +39,34 @@ _COMMENT = {
 }
 
 
+_FORMS: Mapping[str, Form] = {".json": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+
+
 def form_of(path: Path) -> Form:
     """Return how the text of a config file is parsed, by its suffix: as TOML, YAML or, by default, JSON."""
-    return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
+    return _FORMS.get(path.suffix.lower(), "json")
 
 
-def load(path: Path) -> Any:
-    """Return the value of a config file in JSON, TOML or YAML, parsed within limits; None without a file."""
+def load(path: Path, forms: Sequence[Form] = ("json",)) -> Any:
+    """Return the value of a config file in JSON, TOML or YAML, parsed within limits; None without a file.
+
+    If its suffix does not name its form, it is parsed in the first of `forms` that gives a table or a list.
+    """
     content = storage.read_bytes(path, LARGEST)
-    return None if content is None else parse(path, content)
+    if content is None:
+        return None
+    tried = () if path.suffix.lower() in _FORMS else forms
+    for form in tried:
+        with suppress(storage.CorruptFile):
+            document = parse(path, content, form)
+            if isinstance(document, dict | list):
+                return document
+    return parse(path, content, *tried[:1])
 
 
-def parse(path: Path, content: bytes) -> Any:
-    """Return the document that the text of a config file is: JSON, TOML or YAML, by the file's suffix."""
-    form = form_of(path)
+def parse(path: Path, content: bytes, form: Form | None = None) -> Any:
+    """Return the document in a config file's text: in JSON, TOML or YAML, by default by its suffix."""
+    form = form or form_of(path)
     if form == "toml":
         return toml_text.decode(path, content)
     text = decoded(path, content)

@@ -70,7 +70,7 @@ def read_any(path: Path, machine: Machine, client: Client | None = None) -> File
     Its format is that of `client`, or else what its path or content says: that of a client, a `server.json`,
     a bundle's `manifest.json`, or JSON with `mcpServers`.
     """
-    document = document_text.load(path)
+    document = document_text.load(path, (client.form,) if client else ("json", "toml", "yaml"))
     if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
     document = unwrapped(document)

@@ -104,6 +104,22 @@ def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(na
     assert all("does not expand" in item for item in lost), lost  # nothing but what the file itself lacks
 
 
+@pytest.mark.parametrize("name", ["codex.toml", "goose.yaml", "zed.json"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_file_without_a_usual_suffix_is_read_in_the_form_of_its_client_or_its_content(
+    tmp_path, name, is_named
+):
+    path = tmp_path / f"{name}.bak"
+    path.write_bytes((DATA / name).read_bytes())
+    client = CLIENTS[FILES[name]]
+    found = client_documents.read_any(path, MACHINE, client if is_named else None)
+    assert (found.client, len(found.servers)) == (client.name, len(read(name)))
+    path.write_text("[1")
+    expected = client.form.upper() if is_named else "JSON"
+    with pytest.raises(PflowError, match=f"not {expected}"):
+        client_documents.read_any(path, MACHINE, client if is_named else None)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_servers_put_into_their_own_file_leave_the_rest_of_it(name, tmp_path):
     client = CLIENTS[FILES[name]]
