@@ -104,6 +104,12 @@ def clean(table: JSON) -> JSON:
     return kept
 
 
+def nulls(table: JSONObject) -> tuple[str, ...]:
+    """Return the variables and headers that are null in a raw table, which the schema leaves out."""
+    inside = ((key, mapping(table.get(key))) for key in ("env", "headers"))
+    return tuple(join(key, str(name)) for key, values in inside for name in values if values[name] is None)
+
+
 def transport_of(table: JSONObject) -> Transport | None:
     """Return the transport of a raw table by the schema of `type`: stdio by default, None if unknown."""
     spelling = table.get("type", "stdio")

@@ -245,7 +245,12 @@ class ServerStore:
     def add(self, tables: JSONObject) -> StoreChange:
         """Add servers to the store, or replace those of the same names; all of them or none."""
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
-        problems: list[Problem] = []
+        step = 'Write its value, or "" if it is to be empty'
+        problems: list[Problem] = [
+            advice(f"{server_schema.server_path(name)}.{field}", "It is null, so it is left out", step)
+            for name, table in tables.items()
+            for field in server_schema.nulls(mapping(table))
+        ]
         before: dict[str, JSON] = {}
 
         def change(document: dict[str, Any]) -> None:

@@ -168,6 +168,12 @@ def test_a_file_that_others_may_read_is_a_warning_until_it_is_written(store, pat
     assert store.check() == []
 
 
+def test_a_variable_that_is_null_is_left_out_with_a_warning(store):
+    (warning,) = store.add({"a": {"command": "a", "cwd": None, "env": {"A": None, "B": "b"}}}).warnings
+    assert (warning.severity, warning.path) == ("warning", "mcpServers.a.env.A")
+    assert dict(store.get("a").env) == {"B": "b"}
+
+
 def test_values_that_toml_cannot_hold_are_refused(store, path):
     with pytest.raises(McpError, match="null"):
         store.add({"a": {"command": "a", "x": [None]}})

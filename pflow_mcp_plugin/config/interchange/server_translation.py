@@ -247,10 +247,11 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
     if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
+    lost += server_schema.nulls(table)
     # Numbers and booleans become strings in these fields.
     for key in ("env", "headers"):
         if isinstance(table.get(key), Mapping):
-            table[key] = {str(name): _string(value) for name, value in table[key].items()}
+            table[key] = {str(it): _string(value) for it, value in table[key].items() if value is not None}
     if isinstance(table.get("args"), list):
         table["args"] = [_string(value) for value in table["args"]]
     for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):

@@ -42,6 +42,11 @@ def test_null_and_empty_fields_say_nothing():
     assert (reading.table, reading.lost) == ({"command": "x"}, ())
 
 
+def test_a_variable_or_header_that_is_null_is_named():
+    reading = read(formats.CURSOR, {"command": "x", "env": {"A": None, "B": 1}, "headers": {"H": None}})
+    assert (reading.table, reading.lost) == ({"command": "x", "env": {"B": "1"}}, ("env.A", "headers.H"))
+
+
 def test_a_limit_above_ours_lifts_ours_too_and_is_not_reported_as_lost_on_the_way_back():
     reading = read(formats.GEMINI_CLI, {"command": "x", "timeout": 1_800_000})
     assert reading.table == {"command": "x", "call_timeout": 1800, "call_timeout_max": 1800}
