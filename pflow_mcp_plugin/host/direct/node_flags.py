@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -301,7 +302,7 @@ class FlagReader:
 def metavar(field: Field) -> str:
     """Return the placeholder for the value of a node's flag in its description."""
     if field.choices and len(str([*field.choices])) <= 60:
-        return "|".join(map(str, field.choices))
+        return "|".join(it if isinstance(it, str) else json.dumps(it) for it in field.choices)
     kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
     return "|".join(_METAVARS.get(kind, "VALUE") for kind in kinds) or "VALUE"
 

@@ -230,9 +230,12 @@ def depends_on_value(given: Field, wanted: Field) -> bool:
 def typed(text: str, field: Field) -> object:
     """Coerce a string that the user typed: parse it as JSON where `field` takes lists or objects.
 
-    `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
-    parsed needlessly.
+    `null` becomes None where the field takes that and the text does not fit. `coerce`, in contrast, leaves a
+    string unchanged where one fits: values from elsewhere are not parsed needlessly.
     """
+    fits = text in field.choices if field.choices else not {"str", "any"}.isdisjoint(type_names(field))
+    if text == "null" and "None" in type_names(field) and not fits:
+        return None
     structured = [name for name in map(type_name, field.types) if name in {"list", "dict"}]
     found = (_CONVERSIONS[name](text) for name in structured)
     return next((value for value in found if value is not _MISFIT), text)

@@ -72,6 +72,26 @@ def test_flags_give_values_of_the_declared_types(words, values):
 
 
 @pytest.mark.parametrize(
+    ("type_", "choices", "value"),
+    [
+        ("str | int | None", ["a", 3, None], None),
+        ("str | None", ["a", "null", None], "null"),
+        ("str | None", [], "null"),
+        ("any", [], "null"),
+        ("int | None", [], None),
+    ],
+)
+def test_null_is_a_text_only_where_that_text_fits(type_, choices, value):
+    field = Field(key="mode", type=type_, schema={"enum": choices} if choices else None)
+    assert read("--mode", "null", of=entry(field)) == {"mode": value}
+
+
+def test_choices_are_shown_as_they_are_written():
+    field = Field(key="mode", type="str | int | bool | None", schema={"enum": ["a", 3, True, None]})
+    assert read("--mode", "b", of=entry(field))[0].endswith("(Write --mode a|3|true|null)")
+
+
+@pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["-st", "x"], "t-issue has no flag -st; flags begin with two hyphens (Its flags are "),
