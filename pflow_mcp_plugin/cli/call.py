@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Suggestion
@@ -120,6 +121,7 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
             raise
     if report.error:
         _retell(report.error, as_typed)
+    _tell_files(report)
     if typed and isinstance(report.text, str) and not {"-h", "--help"}.isdisjoint(words):
         return attrs.evolve(report, text=as_typed(report.text))
     return report
@@ -243,6 +245,16 @@ def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
         _OF_HOST + word.removeprefix(_ARGS) if ours else word for word, ours in zip(own, is_ours, strict=True)
     ]
     return [entry.node, *spelled, *words[len(own) :]], True
+
+
+def _tell_files(report: Report) -> None:
+    """Name the files of media that a tool returned beside a structured result, which alone is printed."""
+    data = report.data if isinstance(report.data, Mapping) else {}
+    outputs = data.get("outputs")
+    blocks = outputs.get(CONTENT_BLOCKS) if isinstance(outputs, Mapping) else None
+    for block in blocks if isinstance(blocks, list) else ():
+        if isinstance(block, Mapping) and {"path", "mimeType", "size", "sha256"} <= block.keys():
+            tell(f"Also returned: {block['path']} ({block['mimeType']})")
 
 
 def _retell(error: PflowError, as_typed: Callable[[str], str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.cli.call import call
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Tool
 
@@ -47,6 +47,14 @@ def test_one_word_may_name_server_and_tool(hub, word):
     hub.run(call, word, "query=x", "--args", '{"page": 2}', "then", "echo", "--args", "x")
     words = ["mcp-git-hub-search-code", "query=x", "--params", '{"page": 2}', "then", "echo", "--args", "x"]
     assert hub.chains == [(words, "pflow")]
+
+
+def test_files_beside_a_structured_result_are_named(hub, monkeypatch, capsys):
+    file = {"path": "/a/x.png", "mimeType": "image/png", "size": 1, "sha256": "0"}
+    data = {"outputs": {"result": 1, "content_blocks": ["said", {"path": "own"}, file]}, "result": 1}
+    monkeypatch.setattr(type(hub), "run_chain", lambda *_: Report(data=data, text="1"))
+    hub.run(call, "git-hub", "getRepo")
+    assert capsys.readouterr().err == "Also returned: /a/x.png (image/png)\n"
 
 
 def test_an_argument_of_the_tool_that_is_called_args_keeps_its_flag(hub):
