@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _REMOTE = ("http", "sse")
 _HARMLESS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 """The value of each hint that makes a tool harmless; without it, the tool counts as the opposite."""
+HINTS = tuple(_HARMLESS)
 _STOPPING = ("readOnlyHint", "destructiveHint", "openWorldHint")
 
 
@@ -63,10 +64,15 @@ def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:
 
 def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
     """Yield the hints by which a tool's new annotations claim that it is more dangerous than before."""
-    for hint in _STOPPING:
+    return (it for it in changed_claims(old, new) if it in _STOPPING and _is_harmless(old, it))
+
+
+def changed_claims(old: JSONObject, new: JSONObject) -> Iterator[str]:
+    """Yield the hints by which a tool counts as something else than before; one that is absent counts too."""
+    for hint in HINTS:
         # A tool that only reads destroys nothing, whatever else it says.
         is_idle = hint == "destructiveHint" and _is_harmless(new, "readOnlyHint")
-        if _is_harmless(old, hint) and not _is_harmless(new, hint) and not is_idle:
+        if _is_harmless(old, hint) != _is_harmless(new, hint) and not is_idle:
             yield hint
 
 

@@ -19,6 +19,7 @@ from pflow_mcp_plugin.catalog.json_values import excerpt, is_same
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.terminal.printable_text import escape, one_line
 from pflow_mcp_plugin.trust.name_index import plain_form
+from pflow_mcp_plugin.trust.tool_claims import HINTS, changed_claims
 from pflow_mcp_plugin.types import Tool
 
 _MOST = 40
@@ -70,12 +71,16 @@ class Difference:
 
 def differences(old: Tool, new: Tool) -> tuple[Difference, ...]:
     """Return where two versions of a tool differ, except in `_meta`; never raises."""
+    annotations = old.annotations, new.annotations
     found = [*text_difference("title", old.title, new.title)]
     found += text_difference("description", old.description, new.description)
     found += _walked("inputSchema", old.input_schema, new.input_schema)
     before, after = (_ABSENT if it is None else it for it in (old.output_schema, new.output_schema))
     found += _walked("outputSchema", before, after)
-    found += _walked("annotations", old.annotations, new.annotations)
+    # What a hint says that is new may be what was assumed without it.
+    same = {f"annotations.{hint}" for hint in set(HINTS).difference(changed_claims(*annotations))}
+    for each in _walked("annotations", *annotations):
+        found.append(attrs.evolve(each, may_break=False) if each.field in same else each)
     return tuple(found[:_MOST_FOUND])
 
 

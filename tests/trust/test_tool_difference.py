@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,6 +93,22 @@ def test_differences_are_counted_up_to_the_limit_and_no_fewer():
 
 def test_an_excerpt_of_a_small_value_is_the_value():
     assert excerpt({"a": [1, None, True, 2.5, "x"]}) == {"a": [1, None, True, 2.5, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "affects"),
+    [
+        ({}, {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, []),
+        ({}, {"idempotentHint": False}, []),
+        ({"destructiveHint": True}, {"readOnlyHint": True, "destructiveHint": False}, ["readOnlyHint"]),
+        ({}, {"destructiveHint": False, "openWorldHint": False}, ["destructiveHint", "openWorldHint"]),
+        ({"readOnlyHint": True}, {"readOnlyHint": False}, ["readOnlyHint"]),
+        ({"x": {}}, {"x": {"readOnlyHint": False}}, ["x.readOnlyHint"]),
+    ],
+)
+def test_a_hint_affects_a_use_only_where_the_tool_counts_as_something_else(old, new, affects):
+    found = differences(Tool(name="t", annotations=old), Tool(name="t", annotations=new))
+    assert [each.field for each in found if each.may_break] == [f"annotations.{hint}" for hint in affects]
 
 
 def test_each_difference_has_its_place_its_kind_and_whether_a_use_may_break():
