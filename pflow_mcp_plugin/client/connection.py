@@ -167,14 +167,8 @@ class Connection:
         if self._process is not None:
             await asyncio.to_thread(self._process.release)
 
-    async def call(
-        self,
-        call: ToolCall,
-        on_progress: OnProgress | None,
-        chain: Callable[[], Sequence[str]] = tuple,
-        step: RunStep | None = None,
-    ) -> CallResult:
-        """Call a tool over the connection, once; tell the step just before it is sent."""
+    def require_locked(self, call: ToolCall) -> None:
+        """Raise an error if the connection's server does not report the version that is locked for a call."""
         if call.locked_version not in (None, self.info.version):
             known = [plain_version(it or "") or "another" for it in (self.info.version, call.locked_version)]
             raise McpError(
@@ -185,6 +179,16 @@ class Connection:
                 next_step=f"Install the locked version; if the change is wanted, run pflow mcp sync "
                 f"{self._server.name}, then pflow mcp lock",
             )
+
+    async def call(
+        self,
+        call: ToolCall,
+        on_progress: OnProgress | None,
+        chain: Callable[[], Sequence[str]] = tuple,
+        step: RunStep | None = None,
+    ) -> CallResult:
+        """Call a tool over the connection, once; tell the step just before it is sent."""
+        self.require_locked(call)
         # Only pflow itself is told which workflows have led to the call.
         above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
         meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
