@@ -14,7 +14,7 @@ from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
-    from pflow_mcp_plugin.contract.problems import PflowError
+    from pflow_mcp_plugin.contract.problems import PflowError, Problem
     from pflow_mcp_plugin.contract.progress import Progress
 
 
@@ -230,6 +230,7 @@ class Outcome:
             130 if it was interrupted; 1 for any other failure.
         checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
             trace. Empty on success.
+        warnings: What the run warned of, in order.
         shown: Returns a value of the run as people and models should see it: the same unless it is large;
             else shortened, secrets redacted, with the files that hold what is left out. By default the
             value itself.
@@ -243,4 +244,5 @@ class Outcome:
     steps: int = 0
     exit_code: int = 0
     checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
+    warnings: tuple[Problem, ...] = attrs.field(default=(), converter=items)
     shown: Callable[[Any], Any] = attrs.field(default=_itself, repr=False, eq=False)

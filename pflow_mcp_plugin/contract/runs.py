@@ -16,6 +16,7 @@ from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.hosts import Host
     from pflow_mcp_plugin.contract.json_types import JSONObject
+    from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.run_requests import RunOrigin
 
 
@@ -167,6 +168,10 @@ class Run(ABC):
         from its beginning. None, as by default, if nothing is recorded.
         """
         return None
+
+    def warn(self, problem: Problem) -> None:
+        """Report a warning about this run; a host may also add it to the run's outcome."""
+        self.host.report(problem)
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add a plugin's JSON values to a node's step in the trace of the run; does nothing by default."""

@@ -357,11 +357,12 @@ def open_runtime(
     """
     host = run.host if run else current_host()
     known = servers(host.paths)
+    report = run.warn if run else host.report
     for problem in known.store.notices():  # before anything starts
-        host.report(problem)
+        report(problem)
 
     def warn(line: str) -> None:
-        host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
+        report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
 
     notices = Notices(warn=warn, progress=progress, add_secrets=run.add_secrets if run else lambda _: None)
     chain = cache(partial(workflow_chain.below, run)) if run else tuple

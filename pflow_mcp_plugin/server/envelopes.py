@@ -178,6 +178,10 @@ RUN_BESIDE: Mapping[str, JSONObject] = {
         **ANY_OBJECT,
         "description": "On failure: what each node had written, by node id; shortened and redacted",
     },
+    "warnings": {
+        **list_of(object_of({"message": TEXT, "suggestion": TEXT}, ("message",))),
+        "description": "What the run warned of, such as items of a batch that failed while it went on",
+    },
 }
 """What the envelopes of a run have beside `data` or `error`."""
 

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.server.served_tool import (
     library_of,
     runner_of,
 )
-from pflow_mcp_plugin.server.workflow_tools import ended
+from pflow_mcp_plugin.server.workflow_tools import beside_run, ended
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
@@ -149,8 +149,7 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
         )
         if outcome.error is not None:
             return ended(outcome, request)
-        beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
-        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside)
+        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside_run(outcome))
         envelope: dict[str, Any] = envelopes.encoded(ran)[0]
         misfits = tuple(
             Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution")

@@ -175,7 +175,7 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
 
 def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObject:
     """Return what `workflow_*` tools answer after a run: outputs, or error and checkpoint, shortened."""
-    beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+    beside = beside_run(outcome)
     if outcome.error is not None:
         outcome.error.details["run_id"] = outcome.run_id
         envelope = failure(_advised(outcome.error, request), checkpoint=outcome.checkpoint, **beside)
@@ -183,6 +183,13 @@ def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObjec
         return {**envelope, "error": {**error, "details": outcome.shown(error["details"])}}
     outputs = outcome.shown(dict(outcome.outputs))
     return success({"outputs": outputs, **more, "run_id": outcome.run_id}, **beside)
+
+
+def beside_run(outcome: Outcome) -> dict[str, Any]:
+    """Return what an answer has beside the data or error of a run: its trace, and what it warned of."""
+    warnings = [it.to_dict() for it in outcome.warnings]
+    trace = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+    return {**trace, "warnings": warnings} if warnings else trace
 
 
 _WORKFLOW: JSONObject = {

@@ -94,6 +94,21 @@ def test_its_result_are_the_outputs_and_names_the_run(call, library, pflow_host)
     assert pflow_host.host.traces.find(run["run_id"]) == pflow_host.host.traces.find(run["trace_path"])
 
 
+def test_what_a_run_warned_of_is_beside_its_outputs(call, library):
+    batch = {"items": [0, 1], "error_handling": "continue"}
+    node = {"id": "send", "type": "shell", "params": {"command": "exit ${item}"}, "batch": batch}
+    workflow = {"nodes": [node], "outputs": {"count": "${send.count}"}}
+    library.save("send", workflow)
+    for _ in range(2):  # in each run
+        typed = call("send")
+        answer = call("workflow_execute", workflow=workflow).structured_content
+        assert typed.structured_content == answer["data"]["outputs"] == {"count": 2}
+        for warned in (typed.meta[RUN_META_KEY], answer):
+            assert [it["message"] for it in warned["warnings"]] == ["send: 1 of 2 items failed: send[1]"]
+    quiet = call("workflow_execute", workflow=GREET, parameters={"name": "Ada"})
+    assert "warnings" not in quiet.structured_content
+
+
 BOUNDED = {
     "size": {"enum": ["small", "large"]},
     "count": {"type": "int", "minimum": 1},

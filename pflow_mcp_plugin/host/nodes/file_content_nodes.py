@@ -111,7 +111,7 @@ class WriteFile(OutputsNode):
             raise file_problem("write", file.path, reason, *hints, retryable=is_whole) from error
         if warning and run is not None:
             message = f"{file.path} was written in place: {warning}"
-            run.host.report(Problem(message=message, severity="warning", kind="execution"))
+            run.warn(Problem(message=message, severity="warning", kind="execution"))
         return {"file_path": str(file.path), "size": size}
 
 

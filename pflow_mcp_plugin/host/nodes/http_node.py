@@ -88,7 +88,7 @@ class Http(pocketflow.Node):
             shared["path"] = exec_res.path
         if run is not None:
             for warning in exec_res.warnings:
-                run.host.report(Problem(message=warning, severity="warning", kind="execution"))
+                run.warn(Problem(message=warning, severity="warning", kind="execution"))
             details = {"status": exec_res.status, "requests": exec_res.requests}
             run.annotate(self.params.get("__node_id__", ""), {"http": details})
         return ended(shared, failure)

@@ -77,6 +77,7 @@ class CurrentRun(Run):
         self.goes_on = False  # inside an item of a batch that goes on if items fail
         # Of each batch that went on: its name, and the numbers of its failed and of all items.
         self.failed_items: list[tuple[str, int, int]] = []
+        self.warnings: list[Problem] = []
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.watcher = watcher or RunWatcher()
@@ -153,6 +154,12 @@ class CurrentRun(Run):
         from pflow_mcp_plugin.host.running.recorded_run import current_step
 
         return current_step()
+
+    def warn(self, problem: Problem) -> None:
+        with self._lock:
+            if problem not in self.warnings:
+                self.warnings.append(problem)
+        self.host.report(problem)
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         self.recorder.annotate(node_id, details)
@@ -236,7 +243,7 @@ class CurrentRun(Run):
         except Exception as error:  # noqa: BLE001 - the listener is the caller's code
             self._is_told = False
             message = f"The progress of the run is no longer reported: {described(error)}"
-            self.host.report(Problem(message=message, severity="warning", kind="execution"))
+            self.warn(Problem(message=message, severity="warning", kind="execution"))
 
 
 @attrs.define(eq=False, repr=False)

@@ -35,7 +35,7 @@ from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Host
+    from pflow_mcp_plugin.contract import Host, Run
     from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 
 _NAMED = 5
@@ -62,7 +62,7 @@ class RecordedRun:
         self,
         compiled: Compiled,
         head: JSONObject,
-        host: Host,
+        run: Run,
         recorder: Recorder,
         *,
         record: RunRecord | None,
@@ -71,7 +71,7 @@ class RecordedRun:
         kept: bool,
     ) -> None:
         self.run_id = recorder.run_id
-        self._host = host
+        self._run = run
         self._recorder = recorder
         self._redactor = recorder.redactor
         self._head = head
@@ -190,7 +190,7 @@ class RecordedRun:
         with self._lock:
             if self._record is None and not self._lacking:
                 try:
-                    self._record = RunRecord.create(runs_folder(self._host), self.run_id, self._head)
+                    self._record = RunRecord.create(runs_folder(self._run.host), self.run_id, self._head)
                 except PflowError as error:
                     self._lacking = True
                     self.warn(f"The run cannot be resumed: its record cannot be written: {error.message}")
@@ -228,7 +228,7 @@ class RecordedRun:
     def warn(self, message: str) -> None:
         if not self._warned:
             self._warned = True
-            self._host.report(Problem(message=message, severity="warning", kind="execution"))
+            self._run.warn(Problem(message=message, severity="warning", kind="execution"))
 
     def shown(self, params: Mapping[str, Any]) -> str:
         given = {key: it for key, it in params.items() if not is_reserved(key)}
@@ -255,7 +255,7 @@ class RecordedRun:
             return []
         if not error and (left := self.earlier.left()):
             message = f"Begun before, but no longer in the workflow: {_named(left)}"
-            self._host.report(Problem(message=message, severity="warning", kind="execution"))
+            self._run.warn(Problem(message=message, severity="warning", kind="execution"))
         return undecided
 
 

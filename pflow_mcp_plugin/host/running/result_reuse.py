@@ -86,7 +86,7 @@ class ResultReuse:
         except StoreError as error:
             self._broken = True
             message = f"Results are not kept for later runs: {error.message}"
-            self.run.host.report(problem_of(error, message=message, severity="warning", kind="config"))
+            self.run.warn(problem_of(error, message=message, severity="warning", kind="config"))
             raise NotKept("the cache cannot be written") from error
         with self._lock:
             self._kept[key] = known

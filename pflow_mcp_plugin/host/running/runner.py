@@ -262,7 +262,9 @@ class WorkflowRunner(Runner):
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
         """Begin the run of a compiled workflow; return the run and its inputs' values, both recorded."""
-        self._report_findings(compiled)
+        lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
+        if lacking:
+            raise refusal(compiled.name, lacking, "config")
         run = CurrentRun(
             self._host,
             compiled.workflow,
@@ -273,6 +275,8 @@ class WorkflowRunner(Runner):
             run_id=resumed.run_id if resumed else "",
         )
         run.locked = self._options.locked
+        for warning in (*compiled.warnings, *compiled.unmet):
+            run.warn(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
         if not trace:
@@ -281,13 +285,6 @@ class WorkflowRunner(Runner):
         run.record = self._recorded(run, compiled, values, resumed, trace=trace)
         run.recorder.enter = run.record.enter if run.record else None
         return run, values
-
-    def _report_findings(self, compiled: Compiled) -> None:
-        lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
-        if lacking:
-            raise refusal(compiled.name, lacking, "config")
-        for warning in (*compiled.warnings, *compiled.unmet):
-            self._host.report(warning)
 
     def _recorded(
         self,
@@ -320,7 +317,7 @@ class WorkflowRunner(Runner):
         return RecordedRun(
             compiled,
             head,
-            self._host,
+            run,
             run.recorder,
             record=resumed.begin() if resumed else None,
             only_failed=resumed is not None and resumed.only_failed,
@@ -357,11 +354,11 @@ class WorkflowRunner(Runner):
                 trace_path = recorder.write(self._host.paths.state / "traces", error)
             except StoreError as failure:
                 message = f"The trace was not written: {failure.message}"
-                self._host.report(advice("", message))
+                run.warn(advice("", message))
         is_told = error is not None or run.watcher.shows_handled
         handled = () if is_told else handled_failures(recorder.steps)
         for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
-            self._host.report(warning)
+            run.warn(warning)
         known = settings.get if settings else lambda _: None
         remove_outdated(self._host.paths, known, self._host.report)
         self._host.run_ended()
@@ -376,6 +373,7 @@ class WorkflowRunner(Runner):
                 error, recorder.steps, is_open=bool(left or (run.record and run.record.question))
             ),
             checkpoint={} if error is None else recorder.checkpoint(),
+            warnings=run.warnings,
             shown=recorder.shown,
         )
 
@@ -532,7 +530,7 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowErr
     except PflowError as error:  # the run's outcome is already decided
         if error.__cause__ is not failure:
             text = run.redactor.text(error.message)
-            run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin.name))
+            run.warn(Problem(message=text, severity="warning", kind="execution", source=plugin.name))
 
 
 def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
