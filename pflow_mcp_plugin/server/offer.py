@@ -10,20 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server import registry_tools, settings_tools, workflow_tools
 from pflow_mcp_plugin.server.client_notifications import Changed, ListChanges, watched
-from pflow_mcp_plugin.server.pflow_server import ServingOptions
+from pflow_mcp_plugin.server.pflow_server import INSTRUCTIONS, ServingOptions
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
 from pflow_mcp_plugin.server.served_tool import (
     ServedRequest,
     ServedTool,
+    hidden_tools,
     library_of,
     matching,
     runner_of,
     selected,
     shown,
+    without,
 )
 
 ALL_TOOLS: tuple[ServedTool, ...] = (
@@ -77,7 +81,8 @@ class PflowResources:
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
         if uri == GUIDE:
-            return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
+            lacking = f"This server does not serve {', '.join(request.hidden)}.\n\n" if request.hidden else ""
+            return [_content(uri, lacking + _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
             return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
         start = uri.rfind("/") + 1
@@ -195,7 +200,9 @@ class Offer:
         self._patterns = patterns
         self._read_only = read_only
         choose = matching if workflows else selected  # a workflow that is saved later may match a pattern
-        self._own = choose(ALL_TOOLS, patterns, read_only=read_only)
+        own = choose(ALL_TOOLS, patterns, read_only=read_only)
+        self._hidden = hidden_tools(own)
+        self._own = tuple(attrs.evolve(it, description=without(self._hidden, it.description)) for it in own)
         names = [tool.name for tool in ALL_TOOLS]
         self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
 
@@ -210,7 +217,8 @@ class Offer:
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(
             resources=PflowResources(),
-            prompts=PflowPrompts(),
+            prompts=None if any(name in _STEPS for name in self._hidden) else PflowPrompts(),
             changes=changes,
+            instructions=without(self._hidden, INSTRUCTIONS),
             background=partial(watched, self._host.library, changes, lists),
         )

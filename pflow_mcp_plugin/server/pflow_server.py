@@ -31,7 +31,14 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, checked_arguments, nearest, shown
+from pflow_mcp_plugin.server.served_tool import (
+    ServedRequest,
+    ServedTool,
+    checked_arguments,
+    hidden_tools,
+    nearest,
+    shown,
+)
 
 NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
@@ -44,10 +51,10 @@ MOST_CALLS = 128
 
 INSTRUCTIONS = (
     "pflow runs workflows: JSON documents whose nodes are tools of MCP servers, shell commands, files and "
-    "language models. Begin with workflow_discover: the task may have a workflow already. Otherwise find "
-    "nodes with registry_discover, look at their parameters with registry_describe, see what they really "
-    "return with registry_run, then write a workflow, check it with workflow_validate, run it with "
-    "workflow_execute and keep it with workflow_save. trace_read shows what each step of a run did."
+    "language models. Begin with workflow_discover: the task may have a workflow already. Find nodes for a "
+    "new workflow with registry_discover. Look at their parameters with registry_describe. See what they "
+    "really return with registry_run. Check a workflow with workflow_validate. Run it with "
+    "workflow_execute. Keep it with workflow_save. trace_read shows what each step of a run did."
 )
 
 Context = ServerRequestContext[Any, Any]
@@ -102,6 +109,7 @@ class ServingOptions:
         allow_decisions: Whether clients may decide about steps of runs that they resume; asked for each call.
         secrets: Further values that no answer or trace may contain, such as the token of the server.
         changes: Tells clients that a list has changed; see `ListChanges`.
+        instructions: What clients tell their models about the server.
         background: Entered while the server runs, for tasks of its own.
     """
 
@@ -115,6 +123,7 @@ class ServingOptions:
     resources: Resources | None = None
     prompts: Prompts | None = None
     changes: ListChanges | None = None
+    instructions: str = INSTRUCTIONS
     background: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
 
@@ -191,7 +200,7 @@ class _Handlers:
             NAME,
             title="pflow",
             version=version("pflow-mcp"),
-            instructions=INSTRUCTIONS,
+            instructions=options.instructions,
             lifespan=lambda _server: options.background(),
             # The SDK also accepts results as the dictionaries that it sends; its types do not say so.
             on_list_tools=cast("Any", self.list_tools),
@@ -222,7 +231,7 @@ class _Handlers:
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
-            request = self._request(context, control)
+            request = self._request(context, control, offered)
             answer = partial(self._answered, tool, request, params)
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
         return answered
@@ -232,7 +241,7 @@ class _Handlers:
 
         `facts` are further members of the error's data.
         """
-        request = self._request(context, RunControl())
+        request = self._request(context, RunControl(), self._offered())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
         except Exception as error:  # noqa: BLE001 - a door: plugins raise anything
@@ -256,7 +265,7 @@ class _Handlers:
             return result(envelope, bare=tool.bare)
         return result(envelope, self._secrets.redactor(request.control), bare=tool.bare)
 
-    def _request(self, context: Context, control: RunControl) -> ServedRequest:
+    def _request(self, context: Context, control: RunControl, offered: Sequence[ServedTool]) -> ServedRequest:
         options = self._options
         return ServedRequest(
             host=self._host,
@@ -266,6 +275,7 @@ class _Handlers:
             show_secrets=options.show_secrets(),
             allow_decisions=options.allow_decisions(),
             run_options=options.run_options,
+            hidden=hidden_tools(offered),
         )
 
     def _offered(self) -> Sequence[ServedTool]:

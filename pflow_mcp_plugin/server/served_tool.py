@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ class ServedRequest:
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
         allow_decisions: Whether it may say what became of a step whose outcome is unknown.
+        hidden: The names of pflow's own tools that are not served.
     """
 
     host: Host
@@ -46,6 +48,7 @@ class ServedRequest:
     show_secrets: bool = False
     allow_decisions: bool = False
     run_options: RunOptions = USUAL_OPTIONS
+    hidden: Collection[str] = ()
 
     @property
     def runner(self) -> Runner:
@@ -95,6 +98,26 @@ class ServedTool:
     bare: bool = False
     reveals: bool = False
     beside_error: JSONObject = attrs.field(factory=dict)
+
+
+OWN_TOOLS = (
+    *("workflow_discover", "registry_discover", "registry_run", "workflow_execute", "workflow_validate"),
+    *("workflow_save", "registry_describe", "registry_search", "workflow_list", "settings_set"),
+    *("settings_get", "registry_list", "trace_read"),
+)
+"""The names of the tools that pflow serves, apart from those of saved workflows."""
+
+
+def hidden_tools(served: Iterable[ServedTool]) -> tuple[str, ...]:
+    """Return the names of pflow's own tools that are not among the served ones."""
+    names = {tool.name for tool in served}
+    return tuple(name for name in OWN_TOOLS if name not in names)
+
+
+def without(hidden: Collection[str], text: str) -> str:
+    """Return a text for agents without the sentences that name tools that are not served."""
+    sentences = re.split(r"(?<=[.]) ", text)
+    return " ".join(it for it in sentences if not any(name in it for name in hidden))
 
 
 _SHOWN = 200
