@@ -258,7 +258,7 @@ class _Handlers:
             origin = attrs.evolve(request.origin, above=workflow_chain.received(params.meta))
             envelope = tool.answer(attrs.evolve(request, origin=origin), arguments)
         except PflowError as error:
-            envelope = envelopes.failure(error, **tool.beside_error)
+            envelope = envelopes.failure(request.told(error), **tool.beside_error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error), **tool.beside_error)
         if tool.reveals and request.show_secrets:

@@ -149,7 +149,7 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
         )
         if outcome.error is not None:
             return ended(outcome, request)
-        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside_run(outcome))
+        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside_run(outcome, request))
         envelope: dict[str, Any] = envelopes.encoded(ran)[0]
         misfits = tuple(
             Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution")

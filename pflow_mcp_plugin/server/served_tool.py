@@ -24,9 +24,25 @@ from pflow_mcp_plugin.contract import (
     Traces,
 )
 from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
+from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 from pflow_mcp_plugin.terminal.similar_names import closest
+
+_MOST_STEPS = 10
+_CALLS = (
+    ("registry_list", r"pflow registry list$", "registry_list"),
+    ("registry_describe", r"pflow registry describe (\S+)$", r'registry_describe with nodes ["\1"]'),
+    ("workflow_list", r"pflow workflow list$", "workflow_list"),
+    ("trace_read", r"pflow trace show (\S+).*$", r"trace_read with trace_file \1"),
+    ("trace_read", r"pflow resume (\S+) --dry-run$", r"trace_read with trace_file \1"),
+    (
+        "workflow_execute",
+        r"(To go on[^:]*|then): pflow resume ([\w-]+)$",
+        r"\1: call workflow_execute with resume \2",
+    ),
+)
+"""The tools that do what commands in suggestions do: their names, the commands, and the words for a call."""
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +69,24 @@ class ServedRequest:
     @property
     def runner(self) -> Runner:
         return runner_of(self.host).with_options(self.run_options)
+
+    def step(self, suggestion: str) -> str:
+        """Return a suggestion that names tools in place of commands; empty if one of them is not served."""
+        for tool, command, call in _CALLS:
+            if tool not in self.hidden:
+                suggestion = re.sub(command, call, suggestion)
+        return without(self.hidden, suggestion)
+
+    def advised(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """Return problems with suggestions that the caller can follow."""
+        return tuple(attrs.evolve(it, suggestion=self.step(it.suggestion)) for it in problems)
+
+    def told(self, error: PflowError) -> PflowError:
+        """Return an error with suggestions that the caller can follow: by default, those of its problems."""
+        error.problems = self.advised(error.problems)
+        steps = error.suggestions or [it.suggestion for it in errors_in(error.problems)]
+        error.suggestions = tuple(dict.fromkeys(filter(None, map(self.step, steps))))[:_MOST_STEPS]
+        return error
 
 
 @attrs.frozen(kw_only=True)

@@ -71,7 +71,8 @@ def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     value = settings.get(key)
     if value is None:
         hint = nearest(key, list(settings.names()), "Save it with settings_set")
-        raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=(hint,))
+        steps = (hint, f"Ask the user to set it: pflow settings set {shown(key)} -")
+        raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=steps)
     visible = value if request.show_secrets or key in settings.plain() else mask(value)
     return success({"key": key, "value": visible, "masked": visible != value})
 

@@ -23,8 +23,8 @@ MOST_NODES = 10_000
 DEEPEST = 100
 _TEXT = re.compile(r"[{\[]|[\"']?\w+[\"']?\s*:(\s|$)|.*\n")
 """How JSON and YAML begin, even on a single line, unlike names and paths, which have no second line."""
-_UNNAMED = "the given workflow"
-"""No saved workflow can have this name, as it contains spaces."""
+_UNNAMED = "(unnamed)"
+"""No saved workflow can have this name."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWork
     if not isinstance(given, str):
         found = GivenWorkflow(given, _UNNAMED)
     elif _TEXT.match(given.strip("\ufeff \t\r\n")):
-        found = _parsed(request, given, _UNNAMED)
+        found = attrs.evolve(_parsed(request, given, "the given workflow"), name=_UNNAMED)
     elif library is not None and given in library.names():
         found = GivenWorkflow(library.get(given), given, saved=True)
     elif set(given) & set("/\\.\0"):  # it looks like a path
@@ -58,7 +58,7 @@ def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWork
                 library.get(given)
             except PflowError as error:  # it names the nearest
                 hints = [*(hint for hint in error.suggestions if hint.startswith("Did you mean")), *hints]
-        message = f"No workflow is saved as {shown(given)}"
+        message = f"No workflow is saved as {shown(given) or repr(given)}"
         raise PflowError(message, kind="not_found", suggestions=tuple(hints))
     _check_size(found)
     return found

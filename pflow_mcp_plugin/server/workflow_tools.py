@@ -86,6 +86,7 @@ def _resumed(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             control=request.control,
         )
     except PflowError as error:
+        error.suggestions = error.suggestions or ("Pass the run_id in error.details of a run that failed",)
         raise _advised(error, request) from None
     return ended(outcome, request)
 
@@ -113,11 +114,6 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
             given = f"With their answer, {begin} {json.dumps({asked: {'answer': 'TEXT'}})}"
             then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
             error.suggestions = ("Show details.question and details.preview to the user", *then)
-        else:
-            of_user, of_agent = f"pflow resume {run}", f"call workflow_execute with resume {run}"
-            error.suggestions = tuple(
-                it.replace(of_user, of_agent) if it.endswith(of_user) else it for it in error.suggestions
-            )
         return error
     step = left[0]["step"]
     if request.allow_decisions:
@@ -146,17 +142,17 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             f"The workflow has {count_text(len(errors), 'error')}",
             kind="validation",
             problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
-            suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
         )
+    found = [it.to_dict() for it in request.advised(problems)]
     normal = request.runner.normalise(given.workflow)
-    return success({"valid": True, "problems": [it.to_dict() for it in problems], "workflow": normal})
+    return success({"valid": True, "problems": found, "workflow": normal})
 
 
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_save`: check the given workflow, and save it in the host's library."""
     given = given_workflow(request, arguments["workflow_file"])
     saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
-    return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
+    return success({**described(saved), "problems": [it.to_dict() for it in request.advised(problems)]})
 
 
 def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -175,19 +171,20 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
 
 def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObject:
     """Return what `workflow_*` tools answer after a run: outputs, or error and checkpoint, shortened."""
-    beside = beside_run(outcome)
+    beside = beside_run(outcome, request)
     if outcome.error is not None:
         outcome.error.details["run_id"] = outcome.run_id
-        envelope = failure(_advised(outcome.error, request), checkpoint=outcome.checkpoint, **beside)
+        told = request.told(_advised(outcome.error, request))
+        envelope = failure(told, checkpoint=outcome.checkpoint, **beside)
         error = envelope["error"]
         return {**envelope, "error": {**error, "details": outcome.shown(error["details"])}}
     outputs = outcome.shown(dict(outcome.outputs))
     return success({"outputs": outputs, **more, "run_id": outcome.run_id}, **beside)
 
 
-def beside_run(outcome: Outcome) -> dict[str, Any]:
+def beside_run(outcome: Outcome, request: ServedRequest) -> dict[str, Any]:
     """Return what an answer has beside the data or error of a run: its trace, and what it warned of."""
-    warnings = [it.to_dict() for it in outcome.warnings]
+    warnings = [it.to_dict() for it in request.advised(outcome.warnings)]
     trace = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     return {**trace, "warnings": warnings} if warnings else trace
 
@@ -346,8 +343,15 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
     run = arguments.get("trace_file", "latest")
     if not run or len(run) > _LONGEST or not run.isprintable():
         raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
-    path = traces.find(run, owner=request.origin.owner)
-    trace: Mapping[str, Any] = traces.read(path)
+    try:
+        path = traces.find(run, owner=request.origin.owner)
+    except PflowError as error:
+        error.suggestions = error.suggestions or ("Pass the run_id or trace_path of a run, or latest",)
+        raise
+    trace: dict[str, Any] = dict(traces.read(path))
+    if trace.get("error"):
+        advice = map(request.step, trace["error"]["suggestions"])
+        trace["error"] = {**trace["error"], "suggestions": [it for it in advice if it]}
     # Steps that would make it too long lose their params, outputs and items.
     steps: list[Any] = []
     left = _LARGEST

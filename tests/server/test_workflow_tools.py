@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from pflow_mcp_plugin.server.settings_tools import GET
+from pflow_mcp_plugin.server.workflow_tools import READ_TRACE
+
 HELLO = {
     "description": "Greets somebody by name",
     "inputs": {"name": {"type": "string", "required": True, "description": "Who"}},
@@ -69,6 +72,46 @@ def test_what_is_wrong_with_a_workflow_is_named_with_its_place(served, given, wo
     error = served.error("workflow_execute", **given)
     assert error["type"] == "validation"
     assert [word for word in words if word not in error["message"]] == []
+
+
+UNKNOWN = {"nodes": [{"id": "a", "type": "ecko"}, {"id": "b", "type": "zzzz"}]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "steps"),
+    [
+        ("workflow_execute", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),
+        ("workflow_execute", {"resume": "20200101-000000-00000000"}, ["Pass the run_id in error.details"]),
+        ("workflow_execute", {"workflow": ""}, ["See workflow_list"]),
+        ("workflow_execute", {"workflow": FAILING}, ["call workflow_execute with resume 2"]),
+        ("workflow_validate", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),
+        (
+            "registry_run",
+            {"node_type": "shell", "parameters": {"x": 1}},
+            ['registry_describe with nodes ["shell"]'],
+        ),
+        ("registry_describe", {"nodes": ["zzzz"]}, ["List them: registry_list"]),
+        ("trace_read", {"trace_file": "zzzz"}, ["Pass the run_id or trace_path"]),
+        ("settings_get", {"key": "ZZZZ"}, ["Save it with settings_set", "Ask the user"]),
+    ],
+)
+def test_a_failure_names_steps_that_an_agent_can_take(served, tool, given, steps):
+    error = served.error(tool, **given)
+    assert [step for step in steps if not any(step in it for it in error["suggestions"])] == []
+    assert not any("pflow r" in it for it in error["suggestions"])
+    assert "the given" not in error["message"]
+
+
+def test_a_step_names_a_command_where_its_tool_is_not_served(served):
+    run = served.error("workflow_execute", workflow=FAILING)["details"]["run_id"]
+    assert served.data("trace_read")["error"]["suggestions"][-1].endswith(
+        f"workflow_execute with resume {run}"
+    )
+    served.tools = lambda: (READ_TRACE, GET)
+    assert served.data("trace_read")["error"]["suggestions"][-1].endswith(f"pflow resume {run}")
+    assert served.error("settings_get", key="ZZZZ")["suggestions"] == [
+        "Ask the user to set it: pflow settings set ZZZZ -"
+    ]
 
 
 def test_a_failed_run_answers_with_error_checkpoint_and_trace(either):
