@@ -41,15 +41,12 @@ _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
 
 
-def _require_http_options(context: click.Context, given: Mapping[str, Any]) -> None:
-    """Refuse options of serving over HTTP without `--http`, and those that conflict."""
-    if given["http_address"] is None:
-        for option in context.command.params:
-            source = context.get_parameter_source(option.name or "")
-            if option.name in given and source is click.core.ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
-    for message in _conflicts(given):
-        raise click.UsageError(message)
+def _require(needed: str, context: click.Context, given: Mapping[str, Any]) -> None:
+    """Refuse the given options on the command line of `pflow mcp serve`: they need an option that is not."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in given and source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option.opts[0]} needs {needed}")
 
 
 def _conflicts(given: Mapping[str, Any]) -> Iterator[str]:
@@ -242,12 +239,16 @@ def serve(
 
         # The other options become those of the server that the client starts.
         return set_up_client(context, **setup, quiet=as_json)
+    _require("--install CLIENT or --print-config CLIENT", context, setup)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
     run_options = RunOptions(
         **{key: options.pop(key) for key in attrs.fields_dict(RunOptions) if key in options}
     )
-    _require_http_options(context, options)
+    if options["http_address"] is None:
+        _require("--http HOST:PORT", context, options)
+    for message in _conflicts(options):
+        raise click.UsageError(message)
     over_http = options["http_address"] is not None
     if over_http and root:
         raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
@@ -347,9 +348,10 @@ def _serve_http(
     tls = Tls(certificate=options["tls_cert"], key=options["tls_key"]) if options["tls_cert"] else None
     if tls is not None:
         tls.check()
+    wanted = parse_address(options["http_address"])
     check, made = _token_check(host, options, inherited)
     token = getattr(check, "value", "")
-    listening, address = listen(parse_address(options["http_address"]), shared=options["reuse_port"])
+    listening, address = listen(wanted, shared=options["reuse_port"])
     kept = KeptByToken()
     served = attrs.evolve(
         served,

@@ -240,11 +240,14 @@ def selected(
 
     Raises `PflowError` if one matches no tool.
     """
-    names = [tool.name for tool in tools]
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not matching(tools, [pattern]):
+            names = [tool.name for tool in tools]
             hint = nearest(pattern, names, f"The tools: {', '.join(names)}")
             raise PflowError(f"There is no tool {pattern}", kind="usage", suggestions=(hint,))
+        if not matching(tools, [pattern], read_only=read_only):
+            hint = "Name other tools, or leave out --read-only"
+            raise PflowError(f"--read-only leaves no tool {pattern}", kind="usage", suggestions=(hint,))
     return matching(tools, patterns, read_only=read_only)
 
 

@@ -58,7 +58,14 @@ def test_an_option_for_several_words_may_be_repeated(pflow):
     [
         (("--tools", "registry_lst"), "Did you mean registry_list?"),
         (("--tools", "nothing_*"), "There is no tool nothing_*"),
+        (
+            ("--tools", "registry_run", "registry_list", "--read-only"),
+            "--read-only leaves no tool registry_run",
+        ),
+        (("--name", "mine"), "--name needs --install CLIENT or --print-config CLIENT"),
+        (("--force",), "--force needs --install CLIENT"),
         (("--root", "not-there"), "is not a folder"),
+        (("--http", "nowhere"), "nowhere"),
         (("--http", "127.0.0.1:0", "--max-request-size", "1023"), "1023 is not in the range x>=1024"),
         (("--http", "127.0.0.1:0", "--reuse-port"), "processes on one address need the same"),
         (("--json",), "standard output belongs to the protocol"),
