@@ -143,9 +143,9 @@ DESCRIBE = ServedTool(
     title="Describe nodes",
     description=(
         "Return the complete interface of these nodes: each param with its type, whether it is required and "
-        "what it means; outputs; actions. Call it for every node before you use it in a workflow, at most "
-        f"{_MOST_DESCRIBED} at once. If some are unknown, the failure names the nearest of each, and its "
-        "details hold `entries` of the others."
+        "what it means; outputs; actions; if it may not run here, the reason under `withheld`. Call it for "
+        f"every node before you use it in a workflow, at most {_MOST_DESCRIBED} at once. If some are "
+        "unknown, the failure names the nearest of each, and its details hold `entries` of the others."
     ),
     input_schema=arguments_schema(
         {

@@ -531,9 +531,10 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
         ("registry_list", {}),
         ("registry_search", {"pattern": "run a command in a shell"}),
         ("registry_discover", {"task": "run a shell command"}),
+        ("registry_describe", {"nodes": ["shell"]}),
     ]
     honest = ("registry_run", {"node_type": "echo", "parameters": {"message": "still here"}})
-    *answers, listed, searched, discovered, echoed = play(
+    *answers, listed, searched, discovered, described, echoed = play(
         transport, *tries, *lists, honest, options=SWITCHES[switch]
     )
     for attempt, answer in zip(tries, answers, strict=True):
@@ -543,6 +544,7 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
     assert list(folder.rglob("PWNED")) == []
     for nodes in (listed["data"]["nodes"], searched["data"]["nodes"], discovered["data"]["matches"]):
         assert "shell" not in {node["node"].removeprefix("my-") for node in nodes}
+    assert "--no-shell" in described["data"]["nodes"][0]["withheld"]["suggestion"]
     assert echoed["data"]["outputs"]["message"] == "still here"
 
 
