@@ -339,7 +339,7 @@ def _serve_http(
     served: ServingOptions,
 ) -> int:
     from pflow_mcp_plugin.redaction import Redactor
-    from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
+    from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app, note_call
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
     from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
     from pflow_mcp_plugin.server.http.request_tokens import KeptByToken, http_caller
@@ -356,6 +356,7 @@ def _serve_http(
     served = attrs.evolve(
         served,
         caller=http_caller,
+        began=note_call,
         keeper=kept.keeper,
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         show_secrets=served.show_secrets if options["issuer"] is None else lambda: False,

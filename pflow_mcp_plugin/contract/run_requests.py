@@ -143,7 +143,12 @@ class RunControl:
 
     Args:
         on_progress: Called with each step of the run's progress, from the thread that makes it.
+
+    Attributes:
+        run_id: The id of the run, from its beginning; the host sets it.
     """
+
+    run_id: str = ""
 
     def __init__(self, on_progress: Callable[[Progress], object] | None = None) -> None:
         self._on_progress = on_progress

@@ -110,6 +110,7 @@ class ServingOptions:
         secrets: Further values that no answer or trace may contain, such as the token of the server.
         changes: Tells clients that a list has changed; see `ListChanges`.
         instructions: What clients tell their models about the server.
+        began: Called with each call's control, which has the id of its run once that begins.
         background: Entered while the server runs, for tasks of its own.
     """
 
@@ -124,6 +125,7 @@ class ServingOptions:
     prompts: Prompts | None = None
     changes: ListChanges | None = None
     instructions: str = INSTRUCTIONS
+    began: Callable[[RunControl], object] = lambda _: None
     background: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
 
@@ -184,6 +186,7 @@ class _Handlers:
         self._options = options
         self._secrets = KnownSecrets(host, options.secrets)
         self._threads = WorkerThreads()
+        self._calls: dict[RunControl, str] = {}  # those being answered, with their owners
 
     def server(self) -> Server[Any]:
         from importlib.metadata import version
@@ -233,7 +236,12 @@ class _Handlers:
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
             request = self._request(context, control, offered)
             answer = partial(self._answered, tool, request, params)
-            answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
+            self._calls[control] = request.origin.owner
+            self._options.began(control)
+            try:
+                answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
+            finally:
+                del self._calls[control]
         return answered
 
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
@@ -267,15 +275,18 @@ class _Handlers:
 
     def _request(self, context: Context, control: RunControl, offered: Sequence[ServedTool]) -> ServedRequest:
         options = self._options
+        origin = attrs.evolve(options.caller(context), keeper=options.keeper())
+        running = [it.run_id for it, owner in self._calls.items() if it.run_id and owner == origin.owner]
         return ServedRequest(
             host=self._host,
             root=options.root,
-            origin=attrs.evolve(options.caller(context), keeper=options.keeper()),
+            origin=origin,
             control=control,
             show_secrets=options.show_secrets(),
             allow_decisions=options.allow_decisions(),
             run_options=options.run_options,
             hidden=hidden_tools(offered),
+            running=running,
         )
 
     def _offered(self) -> Sequence[ServedTool]:

@@ -55,6 +55,7 @@ class ServedRequest:
         control: Receives the progress of a run; cancelled when the client cancels its request.
         allow_decisions: Whether it may say what became of a step whose outcome is unknown.
         hidden: The names of pflow's own tools that are not served.
+        running: The ids of the caller's runs that have not ended.
     """
 
     host: Host
@@ -65,6 +66,7 @@ class ServedRequest:
     allow_decisions: bool = False
     run_options: RunOptions = USUAL_OPTIONS
     hidden: Collection[str] = ()
+    running: Sequence[str] = ()
 
     @property
     def runner(self) -> Runner:

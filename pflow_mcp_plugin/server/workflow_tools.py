@@ -343,9 +343,14 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
     run = arguments.get("trace_file", "latest")
     if not run or len(run) > _LONGEST or not run.isprintable():
         raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
+    running = [it for it in request.running if run == "latest" or it.startswith(run)]
     try:
         path = traces.find(run, owner=request.origin.owner)
     except PflowError as error:
+        if running:
+            step = "Read its trace by this id when it has ended"
+            message = f"Run {running[-1]} has not ended yet"
+            raise PflowError(message, kind="not_found", suggestions=(step,)) from None
         error.suggestions = error.suggestions or ("Pass the run_id or trace_path of a run, or latest",)
         raise
     trace: dict[str, Any] = dict(traces.read(path))
@@ -359,7 +364,8 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
         left -= len(str(step))
         large = {key: "..." for key in ("params", "outputs", "items") if key in step}
         steps.append(step if left > 0 else {**step, **large, "cut": True})
-    return success({**trace, "steps": steps, "trace_file": str(path)})
+    beside = {"running": running} if running else {}
+    return success({**trace, "steps": steps, "trace_file": str(path), **beside})
 
 
 _STEP = object_of(
@@ -399,6 +405,7 @@ READ_TRACE = ServedTool(
             "inputs": ANY_OBJECT,
             "steps": list_of(_STEP),
             "trace_file": TEXT,
+            "running": {**list_of(TEXT), "description": "With latest: runs of yours that have not ended"},
         },
         required=("steps", "trace_file"),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import anyio
 import pytest
 
 ECHO = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
@@ -18,6 +19,29 @@ def test_the_latest_trace_shows_each_step(either):
     )
     for given in (run["trace_path"], run["data"]["run_id"], "latest"):
         assert either.data("trace_read", trace_file=given)["run_id"] == run["data"]["run_id"]
+
+
+def test_a_run_that_has_not_ended_is_named_and_no_other_is_taken_for_it(either, root):
+    line = f"touch {root}/began; while [ ! -e {root}/go-on ]; do sleep 0.01; done"
+    waiting = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
+    earlier = either.data("workflow_execute", workflow=ECHO)["run_id"]
+
+    async def conversation(client):
+        async def read(run):
+            return either.envelope(await client.call_tool("trace_read", {"trace_file": run}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "workflow_execute", {"workflow": waiting})
+            await either.until((root / "began").exists)
+            latest = (await read("latest"))["data"]
+            (run,) = latest["running"]
+            unended = (await read(run))["error"]
+            (root / "go-on").touch()
+        return latest["run_id"], run, unended, (await read("latest"))["data"]
+
+    before, run, unended, after = either.talk(conversation)
+    assert (before, after["run_id"], "running" in after) == (earlier, run, False)
+    assert (unended["type"], unended["message"]) == ("not_found", f"Run {run} has not ended yet")
 
 
 def test_no_trace_yet_is_said(served):

@@ -79,6 +79,7 @@ class CurrentRun(Run):
         self.failed_items: list[tuple[str, int, int]] = []
         self.warnings: list[Problem] = []
         self._control = control = control or RunControl()
+        control.run_id = self.run_id
         self.redactor = Redactor(control.secrets)
         self.watcher = watcher or RunWatcher()
         self.recorder = Recorder(

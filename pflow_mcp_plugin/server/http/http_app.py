@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,12 +32,21 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pflow_mcp_plugin.contract import RunControl
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
 from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Refusal, TokenCheck
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
 """A host and perhaps a port; of `127.0.0.1:80.evil.example`, the SDK compares only the beginning."""
 _NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: Bearer TOKEN")
+
+
+_controls: ContextVar[list[RunControl]] = ContextVar("pflow_controls_of_request")
+
+
+def note_call(control: RunControl) -> None:
+    """Note the control of a call that this HTTP request makes, so that a reply can name its run."""
+    _controls.get().append(control)
 
 
 async def refuse(
@@ -168,6 +178,8 @@ class RequestLimits:
         self, scope: Scope, receive: Receive, send: Send, limit: anyio.CancelScope, seconds: float | None
     ) -> None:
         reply, call = _Reply(send, listens=seconds is None), None
+        controls: list[RunControl] = []
+        _controls.set(controls)
         if seconds is not None:
             limit.deadline = anyio.current_time() + seconds
         try:
@@ -192,10 +204,13 @@ class RequestLimits:
                 while (await receive())["type"] != "http.disconnect":
                     pass
             await reply.break_off(400, "The client has cancelled this request")
-        elif anyio.current_time() >= limit.deadline:
-            await reply.break_off(504, f"The request took more than {seconds:g} seconds")
+            return
+        named = [it.run_id for it in controls if it.run_id]
+        run = f"; run {named[0]} was cancelled: its trace shows what it did" if named else ""
+        if anyio.current_time() >= limit.deadline:
+            await reply.break_off(504, f"The request took more than {seconds:g} seconds{run}")
         else:
-            await reply.break_off(503, "This server is shutting down")
+            await reply.break_off(503, f"This server is shutting down{run}")
 
     def _begin(self, scope: Scope, message: dict[str, Any], limit: anyio.CancelScope) -> _Call | None:
         """Note a call that its client may cancel later; if the message cancels one, do that.

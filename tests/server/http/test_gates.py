@@ -12,9 +12,9 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
-from pflow_mcp_plugin.contract import PflowError, RunOrigin
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.server.http import http_app
-from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, refuse
+from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, note_call, refuse
 from pflow_mcp_plugin.server.http.request_tokens import KeptByToken, Refusal, http_caller
 
 
@@ -74,10 +74,13 @@ def test_a_request_has_at_most_the_bytes_that_are_allowed(body, length, status):
 STREAM = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
-def begins(headers, *, more=True):
-    """An application that begins an answer, and never ends."""
+def begins(headers, *, more=True, run=""):
+    """An application that begins an answer, perhaps with a run, and never ends."""
+    control = RunControl()
+    control.run_id = run
 
     async def app(scope, receive, send):
+        note_call(control)
         if headers is not None:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b": begun", "more_body": more})
@@ -89,7 +92,8 @@ def begins(headers, *, more=True):
 @pytest.mark.parametrize(
     ("app", "status", "said"),
     [
-        (begins(None), 504, "more than 0.05 seconds"),
+        (begins(None), 504, 'more than 0.05 seconds"'),
+        (begins(None, run="r7"), 504, "more than 0.05 seconds; run r7 was cancelled"),
         (
             begins(STREAM),
             200,
@@ -98,7 +102,7 @@ def begins(headers, *, more=True):
         (begins([]), 200, ": begun"),
         (begins(STREAM, more=False), 200, " "),
     ],
-    ids=["nothing", "a stream", "another answer", "a whole answer"],
+    ids=["nothing", "a run", "a stream", "another answer", "a whole answer"],
 )
 def test_a_request_that_takes_too_long_is_broken_off_whatever_was_sent(app, status, said):
     request_ = b'{"id": 7}'

@@ -65,7 +65,7 @@ def in_background(work: Callable[[], object]) -> threading.Thread:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, number, code):
+def test_a_signal_ends_it_with_the_runs_and_their_processes(program, pflow_home, tmp_path, number, code):
     answers: list[str] = []
     asking = in_background(
         lambda: answers.append(program.post("workflow_execute", **waiting(tmp_path / "began")).text)
@@ -75,7 +75,10 @@ def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, n
     assert program.end(number) == (code, "")
     assert time.monotonic() - started < 20
     asking.join(10)
-    assert '"message": "This server is shutting down"' in answers[0]
+    (trace,) = (pflow_home / "state" / "traces").glob("*.json")
+    assert (
+        f'"message": "This server is shutting down; run {trace.stem} was cancelled: its trace' in answers[0]
+    )
 
 
 def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_leftovers):
