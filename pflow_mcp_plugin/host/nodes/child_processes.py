@@ -62,7 +62,7 @@ class CommandOutput:
                 message = f"Node {node}: bytes of its {self.name} are not UTF-8, and became U+FFFD"
                 step = "Let it write UTF-8, or write data to a file of its own"
                 problem = Problem(message=message, suggestion=step, severity="warning", kind="execution")
-                run.host.report(problem)
+                run.warn(problem)
             return self._data.decode("utf-8", "replace")
 
     def end(self, redact: Callable[[str], str]) -> str:
