@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pflow_mcp_plugin.contract import Discovery, Host, PflowError, RunControl, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import EXIT_CODES
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
@@ -44,8 +45,9 @@ def list_of(items: JSONObject) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-_ERROR: JSONObject = {
-    **object_of({"type": TEXT, "message": TEXT, "details": ANY_OBJECT, "suggestions": list_of(TEXT)}),
+_KIND: JSONObject = {"enum": list(EXIT_CODES)}
+ERROR: JSONObject = {
+    **object_of({"type": _KIND, "message": TEXT, "details": ANY_OBJECT, "suggestions": list_of(TEXT)}),
     "description": "Why it failed; absent on success",
 }
 
@@ -62,7 +64,7 @@ def failure(error: PflowError, **beside: object) -> dict[str, Any]:
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
     """Return the output schema of a tool that answers in an envelope, with optional keys beside its data."""
-    own: JSONObject = {"schema": {"const": SCHEMA}, "success": FLAG, "data": data, "error": _ERROR}
+    own: JSONObject = {"schema": {"const": SCHEMA}, "success": FLAG, "data": data, "error": ERROR}
     return object_of({**own, **beside}, ("schema", "success"))
 
 
@@ -105,6 +107,40 @@ def _text(value: object) -> str:
     except Exception:  # noqa: BLE001 - the object is a node's own: its `__str__` may raise anything
         text = f"<{type(value).__name__}>"
     return text.encode("utf-8", "replace").decode()
+
+
+def redacted(value: Any, schema: JSON, redactor: Redactor) -> Any:
+    """Return a part of an answer without secrets; the keys and words that its schema declares stay."""
+    rules: Any = schema if isinstance(schema, Mapping) else {}
+    declared, items = rules.get("properties"), rules.get("items")
+    if "enum" in rules or "const" in rules:
+        return value
+    if isinstance(value, dict) and declared:
+        own = {key: redacted(value[key], declared[key], redactor) for key in value if key in declared}
+        return {**own, **redactor.value({key: it for key, it in value.items() if key not in declared})}
+    if isinstance(value, list) and isinstance(items, Mapping) and "properties" in items:
+        return [redacted(item, items, redactor) for item in value]
+    return redactor.value(value)
+
+
+_PROSE = ("title", "description", "default", "enum", "const", "examples")
+
+
+def redacted_schema(schema: Any, redactor: Redactor) -> Any:
+    """Return a tool's schema without secrets; it stays a valid schema, with the same names in it."""
+    if not isinstance(schema, Mapping):
+        return schema
+    shown: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword == "properties":
+            shown[keyword] = {name: redacted_schema(each, redactor) for name, each in value.items()}
+        elif keyword in _PROSE:
+            shown[keyword] = redactor.value(value)
+        elif isinstance(value, Mapping):
+            shown[keyword] = redacted_schema(value, redactor)
+        elif keyword in ("type", "required") or redactor.value(value) == value:
+            shown[keyword] = value
+    return shown
 
 
 _SHORTEST = 6

@@ -30,7 +30,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
-from pflow_mcp_plugin.server.envelopes import KnownSecrets
+from pflow_mcp_plugin.server.envelopes import TEXT, KnownSecrets, list_of, object_of
 from pflow_mcp_plugin.server.served_tool import (
     ServedRequest,
     ServedTool,
@@ -215,8 +215,8 @@ class _Handlers:
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
         if self._options.changes is not None:
             self._options.changes.seen(context)
-        declared = [declaration(tool) for tool in self._offered()]
-        return complete(tools=[{**self.redacted(tool), "name": tool["name"]} for tool in declared])
+        redactor = self._secrets.redactor()
+        return complete(tools=[declaration(tool, redactor) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         # Any failure is a result with `isError`, for agents to read.
@@ -230,7 +230,7 @@ class _Handlers:
                 suggestions=(nearest(params.name, names, "See tools/list"),),
                 details={"tools": names[:50]},
             )
-            return result(envelopes.failure(unknown), self._secrets.redactor())
+            return result(envelopes.failure(unknown), envelopes.output_schema({}), self._secrets.redactor())
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
@@ -255,8 +255,8 @@ class _Handlers:
         except Exception as error:  # noqa: BLE001 - a door: plugins raise anything
             raise self._protocol_error(error, **facts) from None
 
-    def redacted(self, value: Any) -> Any:
-        return self._secrets.redactor().value(value)
+    def redacted(self, value: Any, schema: JSONObject) -> Any:
+        return envelopes.redacted(value, schema, self._secrets.redactor())
 
     def _answered(
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
@@ -269,9 +269,13 @@ class _Handlers:
             envelope = envelopes.failure(request.told(error), **tool.beside_error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error), **tool.beside_error)
+        redactor = self._secrets.redactor(request.control)
         if tool.reveals and request.show_secrets:
-            return result(envelope, bare=tool.bare)
-        return result(envelope, self._secrets.redactor(request.control), bare=tool.bare)
+            redactor = Redactor()
+        schema = tool.output_schema
+        if tool.bare:
+            schema = envelopes.output_schema(schema, run_id=envelopes.TEXT, **envelopes.RUN_BESIDE)
+        return result(envelope, schema, redactor, bare=tool.bare)
 
     def _request(self, context: Context, control: RunControl, offered: Sequence[ServedTool]) -> ServedRequest:
         options = self._options
@@ -299,20 +303,22 @@ class _Handlers:
         # For resources and prompts, whose answers have no envelopes.
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
-        data = self.redacted({**failure.to_dict(), **facts})
+        data = self.redacted({**failure.to_dict(), **facts}, envelopes.ERROR)
         return MCPError(types.INVALID_PARAMS if wrong else types.INTERNAL_ERROR, data["message"], data)
 
 
-def declaration(tool: ServedTool) -> dict[str, Any]:
+def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
     """Return a tool as the MCP server's handler of `tools/list` hands it to the SDK's low-level server."""
+    redactor = redactor or Redactor()
+    title = redactor.piece(tool.title)
     return {
         "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-        "outputSchema": tool.output_schema,
+        "title": title,
+        "description": redactor.piece(tool.description),
+        "inputSchema": envelopes.redacted_schema(tool.input_schema, redactor),
+        "outputSchema": envelopes.redacted_schema(tool.output_schema, redactor),
         "annotations": {
-            "title": tool.title,
+            "title": title,
             "readOnlyHint": tool.claims.read_only,
             "destructiveHint": tool.claims.destructive,
             "idempotentHint": tool.claims.idempotent,
@@ -321,18 +327,21 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
     }
 
 
-def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
+def result(
+    envelope: JSONObject, schema: JSONObject, redactor: Redactor, *, bare: bool = False
+) -> dict[str, Any]:
     """Return what the MCP server's handler of `tools/call` hands to the SDK's low-level server.
 
-    If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
+    `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
+    goes to `_meta`.
     """
     content, text = envelopes.encoded(envelope)
-    redacted = content if redactor is None else redactor.value(content)
+    redacted = envelopes.redacted(content, schema, redactor)
     beside: dict[str, Any] = {}
     if bare and envelope["success"]:
         run = {key: value for key, value in redacted.items() if key not in ("schema", "success", "data")}
         redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
-    if redacted is not content:
+    if redacted != content:
         text = json.dumps(redacted, ensure_ascii=False)
     return complete(
         content=[{"type": "text", "text": text}],
@@ -353,10 +362,18 @@ def _unexpected(name: str, error: BaseException) -> PflowError:
     return PflowError(f"{name} failed: {described(error)}", details={"exception": type(error).__name__})
 
 
+_WORD: JSONObject = {"enum": []}
+_RESOURCES = list_of(
+    object_of({"uri": TEXT, "name": TEXT, "description": TEXT, "mimeType": _WORD, "text": TEXT})
+)
+_MESSAGE = object_of({"role": _WORD, "content": object_of({"type": _WORD, "text": TEXT})})
+_PROMPT = object_of({"description": TEXT, "messages": list_of(_MESSAGE)})
+
+
 def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any]:
     async def listed(context: Context, _params: object) -> dict[str, Any]:
         found = await served.in_thread(context, resources.resources)
-        return complete(resources=served.redacted(list(found)))
+        return complete(resources=served.redacted(list(found), _RESOURCES))
 
     async def templates(context: Context, _params: object) -> dict[str, Any]:
         found = await served.in_thread(context, lambda _request: resources.templates())
@@ -365,7 +382,7 @@ def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any
     async def read(context: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         uri = str(params.uri)
         found = await served.in_thread(context, lambda request: resources.read(request, uri), uri=uri)
-        return complete(contents=served.redacted(list(found)))
+        return complete(contents=served.redacted(list(found), _RESOURCES))
 
     return {
         "on_list_resources": listed,
@@ -381,6 +398,6 @@ def _prompt_handlers(served: _Handlers, prompts: Prompts) -> dict[str, Any]:
     async def get(context: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         arguments = params.arguments or {}
         found = await served.in_thread(context, lambda request: prompts.get(request, params.name, arguments))
-        return complete(**served.redacted(found))
+        return complete(**served.redacted(found, _PROMPT))
 
     return {"on_list_prompts": listed, "on_get_prompt": get}

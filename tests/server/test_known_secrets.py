@@ -76,6 +76,39 @@ def test_the_tools_of_saved_workflows_show_none_and_no_default_of_a_secret_input
     assert "hunter2hunter2" not in "".join(tools)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("object", "string", "inputSchema", "properties", "required", "greeting", "description"),
+        *("schema", "success", "message", "outputs", "not_found", "mimeType", "contents", "messages"),
+    ],
+)
+def test_a_secret_that_is_a_word_of_the_protocol_breaks_no_answer(served, word):
+    given = {"greeting": {"type": "str", "description": word}}
+    workflow = {**_say("${greeting}"), "inputs": given, "outputs": {"said": "${say.message}"}}
+    served.pflow.host.library.save("one", workflow, "")
+    offer = Offer(served.pflow.host, workflows=("*",))
+    served.tools = offer.tools
+    served.options = {"resources": offer.options().resources, "prompts": offer.options().prompts}
+    served.data("settings_set", key="API_KEY", value=word)
+
+    async def conversation(client):
+        assert (await client.list_resources()).resources[0].mime_type == "text/markdown"
+        assert (await client.read_resource("pflow://guide")).contents[0].mime_type == "text/markdown"
+        prompt = await client.get_prompt("build-workflow", {"task": word})
+        assert (prompt.messages[0].role, word in prompt.messages[0].content.text) == ("user", False)
+        [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "one"]
+        calls = (("one", {"greeting": word}), ("workflow_execute", {"workflow": "two"}))
+        return tool.input_schema, [(await client.call_tool(*call)).structured_content for call in calls]
+
+    schema, (ran, failed) = served.talk(conversation)
+    assert schema["properties"] == {"greeting": {"type": "string", "description": "***"}}
+    assert (schema["type"], schema["required"]) == ("object", ["greeting"])
+    assert ran == {"said": "***"}
+    assert (failed["success"], failed["error"]["type"]) == (False, "not_found")
+    assert served.data("workflow_execute", workflow=_say(word))["outputs"]
+
+
 def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, pflow):
     assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": PLANTED}
     there = {"PFLOW_HOME": str(served.pflow.home)}
