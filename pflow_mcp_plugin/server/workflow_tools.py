@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Decision, Outcome, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract import Decision, Outcome, PflowError, Problem, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.redaction import REDACTED, Redactor
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
@@ -143,15 +145,33 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             kind="validation",
             problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
         )
-    found = [it.to_dict() for it in request.advised(problems)]
     normal = request.runner.normalise(given.workflow)
+    if Redactor(request.control.secrets).value(normal) != normal:
+        message = (
+            "The workflow contains a secret, which this answer shows as ***: do not save this form of it"
+        )
+        problems = (*problems, Problem(message=message, severity="warning", suggestion=_BY_SETTING))
+    found = [it.to_dict() for it in request.advised(problems)]
     return success({"valid": True, "problems": found, "workflow": normal})
 
 
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_save`: check the given workflow, and save it in the host's library."""
-    given = given_workflow(request, arguments["workflow_file"])
-    saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
+    """Answer `workflow_save`: check the given workflow, and save it in the host's library.
+
+    One that has `***` where answers show that for a secret of the workflow to be replaced is refused.
+    """
+    given, name = given_workflow(request, arguments["workflow_file"]), arguments["name"]
+    earlier: JSONObject = {}
+    with suppress(PflowError):  # there is none, or it is damaged, and this one replaces it
+        earlier = library_of(request.host).get(name)
+    hides = Redactor(request.control.secrets).value(earlier) != earlier
+    if hides and json.dumps(given.workflow).count(REDACTED) > json.dumps(earlier).count(REDACTED):
+        raise PflowError(
+            f"The workflow has *** where {name} has a secret, which no answer shows",
+            kind="validation",
+            suggestions=(_BY_SETTING, "Or write the value itself, if you know it"),
+        )
+    saved, problems = request.host.save_workflow(given.workflow, name, arguments["description"])
     return success({**described(saved), "problems": [it.to_dict() for it in request.advised(problems)]})
 
 
@@ -189,6 +209,10 @@ def beside_run(outcome: Outcome, request: ServedRequest) -> dict[str, Any]:
     return {**trace, "warnings": warnings} if warnings else trace
 
 
+_BY_SETTING = (
+    'Declare an input such as {"type": "str", "secret": true, "setting": "DB_PASSWORD"}, which takes its '
+    "value from the setting, and refer to it as ${INPUT} where the secret is"
+)
 _WORKFLOW: JSONObject = {
     "type": ["string", "object"],
     "description": (

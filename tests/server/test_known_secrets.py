@@ -109,6 +109,19 @@ def test_a_secret_that_is_a_word_of_the_protocol_breaks_no_answer(served, word):
     assert served.data("workflow_execute", workflow=_say(word))["outputs"]
 
 
+def test_a_workflow_is_not_replaced_by_what_answers_show_of_it(served):
+    served.pflow.host.library.save("one", _say(f"*** {PLANTED} ***"), "")
+    served.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    checked = served.data("workflow_validate", workflow="one")
+    assert "do not save" in checked["problems"][-1]["message"]
+    edited = json.dumps(checked["workflow"]).replace("*** ", "*** now ", 1)
+    error = served.error("workflow_save", workflow_file=edited, name="one", description="d")
+    assert "has *** where one has a secret" in error["message"]
+    whole = json.dumps(_say(f"*** now {PLANTED} ***"))
+    for text, name in ((whole, "one"), (edited, "two"), (edited, "two"), ("one", "one")):
+        served.data("workflow_save", workflow_file=text, name=name, description="d")
+
+
 def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, pflow):
     assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": PLANTED}
     there = {"PFLOW_HOME": str(served.pflow.home)}
