@@ -30,6 +30,8 @@ from pflow_mcp_plugin.server.workflow_tools import ended
 
 SEARCH_LIMIT = 50
 _MOST_DESCRIBED = 100
+MOST_PATHS = 200
+"""Paths in the outputs of a node that an answer lists."""
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -46,8 +48,13 @@ def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
         origin=request.origin,
         control=request.control,
     )
-    structure = [attrs.asdict(path) for path in ran.structure]
-    return ended(ran.outcome, request, node=ran.node, structure=structure)
+    places = ran.structure
+    if len(places) > MOST_PATHS:  # the outermost: they show where to look for the others
+        outermost = sorted(places, key=lambda place: place.path.count(".") + place.path.count("["))
+        places = tuple(outermost[:MOST_PATHS])
+    structure = [attrs.asdict(place) for place in places]
+    more_paths = len(ran.structure) - len(places)
+    return ended(ran.outcome, request, node=ran.node, structure=structure, more_paths=more_paths)
 
 
 def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -110,7 +117,8 @@ RUN = ServedTool(
     title="Run a single node",
     description=(
         "Run one node with these parameters and return its outputs, and as `structure` every path in them "
-        "with its type and a sample. A template takes the path after the node's id: for a node `fetch`, the "
+        f"with its type and a sample; beyond {MOST_PATHS} only the outermost, and `more_paths` counts the "
+        "others. A template takes the path after the node's id: for a node `fetch`, the "
         "path `result.items[0].name` is ${fetch.result.items[0].name}. The node really runs, with all its "
         "effects. Call it before you write a workflow that uses the outputs."
     ),
@@ -130,6 +138,7 @@ RUN = ServedTool(
             "node": TEXT,
             "outputs": ANY_OBJECT,
             "structure": list_of(object_of({"path": TEXT, "type": TEXT, "sample": {}}, ("path", "type"))),
+            "more_paths": INTEGER,
             "run_id": TEXT,
         },
         **RUN_BESIDE,

@@ -38,7 +38,7 @@ OF_RUNS = {"trace_path", "checkpoint"}
 ANSWERED = {
     "workflow_discover": "matches ranked_by",
     "registry_discover": "matches ranked_by",
-    "registry_run": "node outputs structure run_id",
+    "registry_run": "node outputs structure more_paths run_id",
     "workflow_execute": "outputs run_id",
     "workflow_validate": "valid",
     "workflow_save": "name",

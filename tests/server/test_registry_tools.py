@@ -29,6 +29,14 @@ def test_a_single_node_runs_and_every_path_of_its_output_is_described(either):
     assert data["run_id"] in answer["trace_path"]
 
 
+def test_of_many_paths_the_outermost_are_described_and_the_others_counted(served):
+    message = {"many": {f"k{n}": n for n in range(1_000)}, "last": 1}
+    data = served.data("registry_run", node_type="echo", parameters={"message": message})
+    paths = [each["path"] for each in data["structure"]]
+    assert paths[:4] == ["message", "message.many", "message.last", "message.many.k0"]
+    assert (len(paths), data["more_paths"]) == (200, 803)
+
+
 def test_a_node_that_fails_says_why(either):
     answer = either.call("registry_run", node_type="shell", parameters={"command": "exit 7"})
     assert not answer["success"]
