@@ -162,6 +162,16 @@ def test_a_large_result_of_a_tool_is_shown_by_its_beginning_and_the_file_that_ho
     assert "whole in" in json.dumps(shown)
 
 
+def test_a_large_text_of_any_node_is_shown_by_its_beginning(served, root):
+    (root / "large.txt").write_text(LARGE)
+    parameters = {"file_path": str(root / "large.txt")}
+    shown = served.data("registry_run", node_type="read-file", parameters=parameters)["outputs"]["content"]
+    beginning, file = re.fullmatch(
+        r"((?:line\n)+l?i?n?e?)\.\.\. \(500,000 .*\), whole in (\S+)", shown
+    ).groups()
+    assert (len(beginning), Path(file).read_text()) == (16_000, LARGE)
+
+
 def test_what_a_failed_tool_answered_is_in_the_details_shortened(served, give):
     structured = {"code": 7, "rows": list(range(200_000))}
     give(CallResult(content=(), structured=structured, has_structured=True, is_error=True))

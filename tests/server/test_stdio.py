@@ -60,10 +60,12 @@ class Speaker:
         return self.answer(number)
 
     def ask_for_text(self, number, folder, length):
-        """Send a request for a workflow's run that returns a text of this length."""
+        """Send a request for a workflow's run that returns texts of this length in all, each shown whole."""
         file = folder / "large.txt"
-        file.write_text("x" * length, encoding="utf-8")
-        workflow = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(file)}}]}
+        file.write_text("x" * 200_000, encoding="utf-8")
+        outputs = {f"o{at}": "${a.content}" for at in range(length // 200_000)}
+        node = {"id": "a", "type": "read-file", "params": {"file_path": str(file)}}
+        workflow = {"nodes": [node], "outputs": outputs}
         params = {"name": "workflow_execute", "arguments": {"workflow": workflow}}
         self.say(id=number, method="tools/call", params=params)
 
@@ -222,7 +224,7 @@ def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
         for number in range(3, 40):
             client.say(id=number, method="ping")
         large = client.answer(2)["result"]["structuredContent"]["data"]["outputs"]
-        assert max(map(len, map(str, large.values()))) >= 3_000_000
+        assert sum(map(len, large.values())) == 3_000_000
         for number in range(40, 50):
             assert client.ask("ping", number)["result"] == {}
 

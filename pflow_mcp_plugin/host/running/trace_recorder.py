@@ -382,18 +382,17 @@ class Recorder:
     def shown(self, value: object) -> Any:
         """Shorten a value's large members as in the trace, for whoever asked for the run.
 
-        Those are lists and objects, and the strings for which nodes have named files.
+        A string for which a node has named a file is shortened whatever its size.
         """
         if isinstance(value, Mapping):
             return {key: self._shown_member(item) for key, item in value.items()}
         return self._shown_member(value)
 
     def _shown_member(self, value: object) -> Any:
-        if isinstance(value, str):
-            whole = self.files is None or self.files.named(value) is None
-        else:
-            whole = not is_larger(value, LARGEST_SHOWN)
-        return value if whole else Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
+        named = isinstance(value, str) and self.files is not None and self.files.named(value)
+        if not named and not is_larger(value, LARGEST_SHOWN):
+            return value
+        return Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the last outputs of each node, by node id, shortened and redacted."""
