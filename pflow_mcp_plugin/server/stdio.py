@@ -45,8 +45,6 @@ MOST_UNREAD = 64 << 20
 """Bytes of answers that the client may leave unread; beyond that, nothing is read from it."""
 MOST_UNANSWERED = 2_000
 """Requests that may be unanswered; beyond that, nothing is read from the client either."""
-_NO_MESSAGE = "Not a message: invalid JSON, or nested too deeply"
-_INVALID_ID = "The id of a request must be a string or an integer"
 _LAST_ANSWERS = 0.5
 """Seconds that requests have after the end of the input, before their runs are cancelled."""
 _POLL = 0.01
@@ -280,7 +278,7 @@ class LineReader:
         # What the SDK takes for a notification is a request with an invalid id, if it has an id.
         is_notification = isinstance(message.message, JSONRPCNotification)
         if is_notification and '"id"' in text and "id" in json.loads(text):
-            self._writer.refuse(line, INVALID_REQUEST, _INVALID_ID)
+            self._writer.refuse(line)
             return
         self._requests += isinstance(message.message, JSONRPCRequest)
         self._cancelled += getattr(message.message, "method", "") == "notifications/cancelled"
@@ -330,12 +328,26 @@ class LineWriter:
             await written.wait()
         self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
-    def refuse(self, line: bytes, code: int = PARSE_ERROR, reason: str = _NO_MESSAGE) -> None:
-        """Answer a line from stdin that is not a message, so that no client waits for an answer to it."""
-        number = None
-        with suppress(ValueError, RecursionError):  # it is not JSON
+    def refuse(self, line: bytes) -> None:
+        """Answer a line from stdin that is not a message with the reason, so that no client waits for it."""
+        code, number = INVALID_REQUEST, None
+        try:
             message = json.loads(line)
-            number = message.get("id") if isinstance(message, dict) else None
+        except (ValueError, RecursionError):
+            code, reason = PARSE_ERROR, "Not a message: invalid JSON, or nested too deeply"
+        else:
+            fields = message if isinstance(message, dict) else {}
+            number = fields.get("id")
+            if not isinstance(message, dict):
+                reason = "A message must be a JSON object; batches are not supported"
+            elif fields.get("jsonrpc") != "2.0":
+                reason = 'jsonrpc must be "2.0"'
+            elif not isinstance(fields.get("params"), dict | None):
+                reason = "The params must be an object"
+            elif "id" in fields and type(number) not in (int, str):
+                reason = "The id of a request must be a string or an integer"
+            else:
+                reason = "Not a request, a notification or an answer, or nested too deeply"
         number = number if type(number) in (int, str) else None
         answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
         if not self._gone:

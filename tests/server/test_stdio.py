@@ -193,27 +193,36 @@ def test_when_it_ends_its_runs_and_their_servers_end_too(
 
 
 @pytest.mark.parametrize(
-    ("line", "number"),
+    ("line", "number", "code", "reason"),
     [
-        (b"not json\n", None),
-        (b'{"jsonrpc": "2.0"\xff\n', None),
-        (b'{"jsonrpc": "2.0", "id": 9, "method": 5}\n', 9),
-        (b"[" * 200_000 + b"\n", None),
+        (b"not json\n", None, -32700, "invalid JSON"),
+        (b'{"jsonrpc": "2.0"\xff\n', None, -32700, "invalid JSON"),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": 5}\n', 9, -32600, "request"),
+        (b'[{"jsonrpc": "2.0", "id": 9, "method": "ping"}]\n', None, -32600, "batches"),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": [1]}\n', 9, -32600, "params"),
+        (b'{"jsonrpc": "1.0", "id": 9, "method": "ping"}\n', 9, -32600, 'jsonrpc must be "2.0"'),
+        (b'{"id": 9, "method": "ping"}\n', 9, -32600, 'jsonrpc must be "2.0"'),
+        (b"[" * 200_000 + b"\n", None, -32700, "too deep"),
         (
             b'{"jsonrpc": "2.0", "id": 9, "method": "x", "params": {"a": '
             + b"[" * 400
             + b"]" * 400
             + b"}}\n",
             9,
+            -32600,
+            "too deep",
         ),
     ],
-    ids=["text", "cut", "no message", "deep", "deep request"],
+    ids=["text", "cut", "no message", "batch", "list", "1.0", "no version", "deep", "deep request"],
 )
-def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, line, number):
+def test_a_line_that_is_no_message_is_answered_with_the_reason_and_the_next_one_too(
+    speaker, line, number, code, reason
+):
     with speaker() as client:
         client.write(line)
         refused = client.heard()
-        assert refused["error"]["code"] in (-32700, -32601, -32600, -32602)
+        assert refused["error"]["code"] == code
+        assert reason in refused["error"]["message"]
         assert refused.get("id") == number
         assert client.ask("ping", 3)["result"] == {}
 
