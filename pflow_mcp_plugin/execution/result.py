@@ -322,7 +322,7 @@ def _decoded(text: str) -> JSON:
         return text
     try:
         # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
-        return strict_json(stripped, exact=True)
+        return strict_json(stripped)
     except (ValueError, RecursionError):
         return text
 

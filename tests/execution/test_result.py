@@ -170,15 +170,13 @@ def test_a_result_that_is_not_declared_as_a_wrapping_stays_as_it_is(read_, schem
         ("[NaN]", "[NaN]"),
         ("[1e999]", "[1e999]"),
         ('[{"a": 1, "a": 2}]', None),
-        ('{"w": 0.1234567890123456789012}', None),
-        ("[9007199254740993.0]", None),
-        ("[1e-400]", None),
+        ("[3.3333333333333333333]", [10 / 3]),
         ("[1.10, 0.30000000000000004, 0.10000000000000001, 5E-324]", [1.1, 0.30000000000000004, 0.1, 5e-324]),
         ("[" * 100_000 + "]" * 100_000, None),
         ("", ""),
     ],
 )
-def test_one_text_is_parsed_only_when_it_is_an_object_or_a_list_that_loses_nothing(read_, words, value):
+def test_one_text_is_parsed_only_when_it_is_an_object_or_a_list(read_, words, value):
     reading = read_(text(words), limit=10**6)
     assert reading.value == (words if value is None else value)
     assert reading.natural == {}
