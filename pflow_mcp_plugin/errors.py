@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 
-STATUS_ACTIONS: Mapping[object, str] = {
-    401: "auth_failed",
-    403: "auth_failed",
-    404: "resource_missing",
-    408: "timeout",
-    410: "resource_missing",
-    429: "rate_limited",
-    504: "timeout",
-}
 _CODE_ACTIONS: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
 """JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP)."""
 

@@ -26,6 +26,17 @@ EXIT_CODES: Mapping[Kind, int] = {
 }
 """The process exit code of a failure of each kind."""
 
+STATUS_ACTIONS: Mapping[object, str] = {
+    401: "auth_failed",
+    403: "auth_failed",
+    404: "resource_missing",
+    408: "timeout",
+    410: "resource_missing",
+    429: "rate_limited",
+    504: "timeout",
+}
+"""The action of a failure by its HTTP status; that of all others is `error`."""
+
 _RAN = ("ran", "not ran", "unknown")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from pflow_mcp_plugin.errors import STATUS_ACTIONS
+from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
 
 ERROR = "error"
 

@@ -30,7 +30,8 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine, signs_in
-from pflow_mcp_plugin.errors import STATUS_ACTIONS, DeadlineExceeded, McpError
+from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.network.http_headers import media_type, retry_after

@@ -21,7 +21,7 @@ import attrs
 import httpx2
 
 from pflow_mcp_plugin.contract import NetworkRules, PflowError
-from pflow_mcp_plugin.contract.problems import Ran
+from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS, Ran
 from pflow_mcp_plugin.contract.runs import RunStep
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem
@@ -50,7 +50,6 @@ _BESIDE = 30
 """The number of characters shown before and after a mistake in JSON."""
 _RETRIED = frozenset({429, 502, 503, 504})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_ACTIONS = {408: "timeout", 429: "rate_limited", 504: "timeout"}
 _HINTS = {401: "Check auth", 403: "Check auth, and what it may do", 404: "Check the url", 405: "Check method"}
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
 """Python encodings that are not charsets; some are very slow."""
@@ -414,7 +413,7 @@ class _Exchange:
             message,
             details={"status": status, "headers": dict(response.headers)},
             suggestions=(step,),
-            action=_ACTIONS.get(status, "error"),
+            action=STATUS_ACTIONS.get(status, "error"),
             # A server that limits requests has not processed this one (RFC 6585, section 4).
             ran="not ran" if limited else "ran",
             retryable=limited or (call.method in SAFE and status in _RETRIED),

@@ -422,7 +422,7 @@ _ENTRIES = (
             ),
             _field("path", "str", "Only with download: the file"),
         ),
-        actions=("default", "error", "timeout", "rate_limited"),
+        actions=("default", "error", "timeout", "rate_limited", "auth_failed", "resource_missing"),
         result="body",
     ),
     _own(

@@ -23,6 +23,7 @@ from resolver import Names
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import NetworkRules, PflowError, RunControl, RunOptions, RunOrigin
+from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
 from pflow_mcp_plugin.contract.run_requests import Keeper
 from pflow_mcp_plugin.host.nodes import http_request
 from pflow_mcp_plugin.host.nodes.http_node import Http
@@ -362,7 +363,18 @@ def test_an_unexpected_status_fails_with_the_answer_in_the_outputs(bench, serve)
     assert bench.run(workflow).outputs["message"] == "404 gone"
     error = fails(bench, server.url(), '404 Whatever: {"why": "gone"}')
     assert (error.details["status"], error.details["headers"]["x-mark"]) == (404, "m")
-    assert error.ran == "ran"
+    assert (error.ran, error.action) == ("ran", "resource_missing")
+
+
+@pytest.mark.parametrize("action", sorted({*STATUS_ACTIONS.values()}))
+def test_an_edge_takes_the_action_of_a_status_also_from_a_workflow_around_it(bench, serve, action):
+    code = next(status for status, known in STATUS_ACTIONS.items() if known == action)
+    inner = step("sub", "workflow", {"workflow": flow(http(serve(answering(code)).url(), retries=0))})
+    outcome = bench.run(
+        flow(inner, step("show", "echo", {"message": "on"}), edges=[edge("sub", "show", action)])
+    )
+    assert outcome.outputs == {"message": "on"}
+    assert action in bench.host.registry.get("http").interface.actions
 
 
 @pytest.mark.parametrize(
