@@ -220,6 +220,8 @@ class ExpressionFunctions(functions.Functions):
 
     def _validate_arguments(self, args: list[Any], signature: Sequence[Any], function_name: str) -> Any:
         given = [it for number, it in enumerate(signature) if number < len(args) or not it.get("optional")]
+        if given and given[-1].get("variadic"):  # which JMESPath would check once
+            given += given[-1:] * (len(args) - len(given))
         return super()._validate_arguments(args, given, function_name)
 
     # Functions that are one step in Python; `call_function` counts their work.
