@@ -1,4 +1,4 @@
-"""JSON values compared, cut to what people read, and hashed.
+"""JSON values of tools, cut to what people read, and hashed.
 
 Hashes are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
 same tool. What that form cannot represent is first written in another way: integers beyond 2^53 and
@@ -15,33 +15,6 @@ from typing import Any, cast
 
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
-
-_PLAIN = frozenset({str, int, float})
-"""Compared first: most values are of these types, and the check that one is not a Mapping is slow."""
-_KINDS = (bool, Mapping, list, tuple)
-"""Types whose values never equal one of another type."""
-
-
-def is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1."""
-    pairs = [(one, other)]
-    while pairs:
-        left, right = pairs.pop()
-        if left is right:
-            continue
-        if type(left) in _PLAIN and type(left) is type(right):
-            if left != right and (left == left or right == right):  # noqa: PLR0124 NaN is not equal to itself
-                return False
-        elif isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys():
-            pairs.extend((value, right[key]) for key, value in left.items())
-        elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
-            pairs.extend(zip(left, right, strict=True))
-        elif isinstance(left, _KINDS) or isinstance(right, _KINDS):
-            return False  # Python's True == 1; the same object was seen above
-        elif left != right:
-            return False
-    return True
-
 
 _DEPTH = 8
 _MEMBERS = 50

@@ -15,7 +15,6 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.catalog.json_values import is_same
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch
@@ -23,7 +22,7 @@ from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.storage.json_files import strict_json
+from pflow_mcp_plugin.storage.json_files import is_same, strict_json
 from pflow_mcp_plugin.types import Server
 
 _BINARY = "application/octet-stream"

@@ -4,7 +4,7 @@
 - `atomic_files`: reading, locking, atomic writing, and removing
 - `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices;
   whether anybody but the user and root could have written a file
-- `json_files`: JSON objects in files, changed under a lock
+- `json_files`: JSON objects in files, changed under a lock; JSON values compared
 - `toml_text`: TOML decoded, with the position of mistakes, and encoded
 - `file_errors`: the exceptions, each with the path of its file; how deep a document may be nested
 """

@@ -1,9 +1,9 @@
-"""JSON objects in files: read, changed under a lock, encoded and decoded."""
+"""JSON objects in files: read, changed under a lock, encoded and decoded; JSON values compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Characters of a key or a number in messages."""
-
-
 _SURE = 15
 """Digits of which a float never loses one."""
+_PLAIN = frozenset({str, int, float})
+"""Compared first: most values are of these types, and the check that one is not a Mapping is slow."""
+_KINDS = (bool, Mapping, list, tuple)
+"""Types whose values never equal one of another type."""
 
 
 class Lossy(ValueError):
@@ -185,3 +187,24 @@ def strict_json(text: str, *, exact: bool = False) -> JSON:
         text, parse_float=parse_float, parse_constant=finite_number, object_pairs_hook=distinct
     )
     return value
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1."""
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if type(left) in _PLAIN and type(left) is type(right):
+            if left != right and (left == left or right == right):  # noqa: PLR0124 NaN is not equal to itself
+                return False
+        elif isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys():
+            pairs.extend((value, right[key]) for key, value in left.items())
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
+            pairs.extend(zip(left, right, strict=True))
+        elif isinstance(left, _KINDS) or isinstance(right, _KINDS):
+            return False  # Python's True == 1; the same object was seen above
+        elif left != right:
+            return False
+    return True

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.catalog.json_values import excerpt, is_same
+from pflow_mcp_plugin.catalog.json_values import excerpt
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.contract import UNKNOWN, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -30,6 +30,7 @@ from pflow_mcp_plugin.schemas.schema_document import (
     table_of,
     unwrapped,
 )
+from pflow_mcp_plugin.storage.json_files import is_same
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust.tool_claims import worse_hints
 from pflow_mcp_plugin.types import Tool, ToolRecord

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
-from pflow_mcp_plugin.storage.json_files import Lossy, exact_float, finite_number, strict_json
+from pflow_mcp_plugin.storage.json_files import Lossy, exact_float, finite_number, is_same, strict_json
 
 _LONGEST_SCALAR = 4_000
 """The most characters of a JSON string or number that is parsed on its own."""
@@ -147,11 +147,7 @@ def coerce(value: object, field: Field) -> Any:
     if field.choices and "any" not in alternatives:  # else the choices are those of some calls only
         candidates = [value] + [_converted(value, name) for name in alternatives]
         for candidate in candidates:
-            # 1 == True in Python, not in JSON.
-            if any(
-                isinstance(candidate, bool) == isinstance(it, bool) and candidate == it
-                for it in field.choices
-            ):
+            if any(is_same(candidate, it) for it in field.choices):
                 return candidate
         raise TypeMismatch(
             f"one of {', '.join(json.dumps(choice, default=str) for choice in field.choices)}", value

@@ -71,6 +71,8 @@ def value(text, values=VALUES, *current, **options):
         ("to_number('1e999')", None),
         ("to_number('1_0')", None),
         ("contains([true], `1`)", False),
+        ("[contains([`[1]`], [true]), `[1]` == [true], {a: 0} == {a: false}]", [False] * 3),
+        ("[`[1]` != [true], `[1, {}]` == `[1.0, {}]`, pair == `[1, 2]`]", [True] * 3),
         ("contains(files[].name, 'b.py')", True),
         ("range(count)", [0, 1, 2]),
         ("range(0)", []),

@@ -42,7 +42,7 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
-from pflow_mcp_plugin.storage.json_files import strict_json
+from pflow_mcp_plugin.storage.json_files import is_same, strict_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -338,7 +338,8 @@ class Evaluation(visitor.TreeInterpreter):
         left, right = (self.visit(child, value) for child in node["children"])
         if node["value"] in ("eq", "ne"):
             self._limits.spend(min(self._limits.size(left), self._limits.size(right)))
-        elif not all(map(_is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
+            return is_same(left, right) == (node["value"] == "eq")
+        if not all(map(_is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
             return None
         return self.COMPARATOR_FUNC[node["value"]](left, right)
 

@@ -30,7 +30,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     this_moment,
 )
 from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS, cut, shown
-from pflow_mcp_plugin.storage.json_files import Lossy, strict_json
+from pflow_mcp_plugin.storage.json_files import Lossy, is_same, strict_json
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),
@@ -242,15 +242,7 @@ class ExpressionFunctions(functions.Functions):
     def _func_contains(self, subject: Any, search: Any) -> bool:
         if isinstance(subject, str):
             return isinstance(search, str) and search in subject
-        # Not `in`: 1 equals true in Python, and deep values cost more work than their number.
-        return any(self._equal(item, search) for item in subject)
-
-    def _equal(self, one: Any, other: Any) -> bool:
-        if isinstance(one, bool) != isinstance(other, bool):
-            return False
-        if isinstance(one, list | dict) and isinstance(other, list | dict):
-            self._limits.spend(min(len(one), len(other)))
-        return bool(one == other)
+        return any(is_same(item, search) for item in subject)
 
     @functions.signature(_ANY)
     def _func_to_number(self, arg: Any) -> Any:
