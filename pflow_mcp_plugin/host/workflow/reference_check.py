@@ -364,3 +364,6 @@ def check_outputs(node: NodeSpec, findings: Findings) -> None:
             findings.error(where, f"Expected an expression, found {shown(text)}", 'Write "..."')
         if name == "error" or is_reserved(name):
             findings.error(where, f"The output name {name} is reserved", "Choose another name")
+        if name == "result" and EXPRESSION in node.params:
+            message = f"The output result of node {node.id} is the value of its expression"
+            findings.error(where, message, "Choose another name, or remove expression")

@@ -78,6 +78,7 @@ def test_templates_into_what_a_transform_makes_are_checked(bench, template, prob
         ({"expression": "files["}, "it ends too early"),
         ({"expression": 3, "outputs": {"a": 3}}, "Expected an expression, found a number"),
         ({"outputs": {"error": "files"}}, "The output name error is reserved"),
+        ({"expression": "@", "outputs": {"result": "files"}}, "The output result of node shape is the value"),
         ({"expression": "$.fils"}, "fils in node shape names an unknown value"),
     ],
 )
