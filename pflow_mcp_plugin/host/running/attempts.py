@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
+from pflow_mcp_plugin.host.workflow.constructs import IF_NOT_RUN, LONGEST_WAIT, Retry
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import (
@@ -203,6 +203,8 @@ class Attempts:
                     why = f"the run was not given the input {name}"
                     details = {"template": template, "input": name}
                     steps = (f"Pass {name}=..., or give the input a default",)
+                elif not missing.reached and any(node.id == name for node in self.values.document.nodes):
+                    why, steps = f"node {name} has not run", (IF_NOT_RUN,)
                 message = f"{user} needs {template}, but {why}"
                 raise PflowError(message, details=details, suggestions=steps) from missing
 

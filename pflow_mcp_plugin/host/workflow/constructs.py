@@ -37,6 +37,8 @@ MOST_ITEMS = 1_000
 """The most items of a batch that are looked at before it runs."""
 IF_SKIPPED = 'Give this node a "when" too, or provide a value for that case with a transform'
 """The next step for a node that needs a value of a skipped one."""
+IF_NOT_RUN = "Read it in a transform, where it is null then, as in not_null(small.result, large.result)"
+"""The next step for a node that needs a value of one that a run did not come to."""
 ITEMS = Field(key="items", type="list")
 """The declared type of `batch.items`."""
 MOST_CONCURRENT = 1_000

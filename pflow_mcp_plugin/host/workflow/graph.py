@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 
 import attrs
 
@@ -93,6 +94,14 @@ class Graph:
     def before(self, node_id: str) -> NodeSet:
         """Return the nodes that lead to `node_id` in the graph; in a loop, including itself."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
+
+    def may_miss(self, node_id: str, earlier: str) -> bool:
+        """Whether a way through the graph to `node_id` leaves out another node that leads to it.
+
+        Not if there is a fork between them on every way: it may be what makes sure that the other one ran.
+        """
+        always = self._always_before.get(node_id, 0)
+        return not always & (1 << self.positions[earlier] | self._forks & self.after(earlier).bits)
 
     def after(self, node_id: str) -> NodeSet:
         """Return the nodes that `node_id` leads to in the graph; in a loop, including itself."""
@@ -184,6 +193,19 @@ class Graph:
     @cached_property
     def _before(self) -> dict[str, int]:
         return self._spans(self._loops, self._sources)
+
+    @cached_property
+    def _forks(self) -> int:
+        return bits_of(place for place, routes in enumerate(self.successors.values()) if len(routes) > 1)
+
+    @cached_property
+    def _always_before(self) -> dict[str, int]:
+        """The nodes of the graph on every way to each; in a loop with two ways in, some more."""
+        found: dict[str, int] = {}
+        for node_id in self._order:
+            ways = [found[it] | 1 << self.positions[it] for it in self._sources[node_id] if it in found]
+            found[node_id] = reduce(and_, ways) if ways else 0
+        return found
 
     @cached_property
     def _after(self) -> dict[str, int]:

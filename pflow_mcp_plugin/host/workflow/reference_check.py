@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
 
@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import takes_null
-from pflow_mcp_plugin.host.workflow.constructs import CASE, IF_SKIPPED, ExpressionPlace, Path, valid_members
+from pflow_mcp_plugin.host.workflow.constructs import CASE, ExpressionPlace, Path, valid_members
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
@@ -296,25 +296,40 @@ class ReferenceCheck:
         self.check_reference(TemplateReference(spelled, path), place.path)
 
 
-def check_skipped(
-    node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
+class Absence(NamedTuple):
+    """Why what a reference names may have no value, as in `if node a is skipped`, and what to do about it.
+
+    As a param alone, an `optional` one is left out without it, and one that takes null is `null` then.
+    """
+
+    reason: str
+    step: str
+    alone: frozenset[Literal["optional", "null"]] = frozenset()
+
+
+def check_absences(
+    node: NodeSpec, entry: Entry | None, absence: Callable[[str], Absence | None], findings: Findings
 ) -> None:
-    """Warn about each reference of a node that has no value if another of `nodes` is skipped."""
+    """Warn about each reference of a node that may have no value, by what `absence` says of its root."""
     if node.constructs.may_skip:  # its condition may be the same
         return
     fields = entry.interface.fields if entry else {}
-    needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates]
+    needed: list[tuple[object, str, set[str]]] = []
+    needed += [(place.value, place.path, set()) for place in node.constructs.templates]
     for key, value in node.params.items():
         field = fields.get(str(key))
-        may_lack = field is None or not field.required or takes_null(field)
-        if key not in expression_params(entry) and not (lone(value) and may_lack):
-            needed.append((value, at(f"{node.path}.params", str(key))))
-    for wanted, path in needed:
+        fine = set()
+        if lone(value) and (field is None or not field.required):
+            fine = {"optional"}
+        elif lone(value) and field is not None and takes_null(field):
+            fine = {"null"}
+        if key not in expression_params(entry):
+            needed.append((value, at(f"{node.path}.params", str(key)), fine))
+    for wanted, path, fine in needed:
         for where, part in references(wanted, path):
-            source = nodes.get(part.root) if isinstance(part, TemplateReference) else None
-            if source is not None and source.constructs.may_skip:
-                message = f"{part.text} has no value if node {source.id} is skipped"
-                findings.warning(where, message, IF_SKIPPED)
+            found = absence(part.root) if isinstance(part, TemplateReference) else None
+            if found is not None and not fine & found.alone:
+                findings.warning(where, f"{part.text} has no value if {found.reason}", found.step)
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:

@@ -273,7 +273,8 @@ class _SubWorkflows:
         self._require_shallow([*(other.name or "..." for other in self._chain[1:]), name], 1)
         self._chain.append(place)
         try:
-            checked = check_one(workflow, self._types, None, self.called)
+            given = None if "enable_namespacing" in workflow else frozenset(node.params)
+            checked = check_one(workflow, self._types, given, self.called)
         finally:
             self._chain.pop()
         below = [

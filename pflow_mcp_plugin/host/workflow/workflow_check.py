@@ -20,18 +20,19 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     require_within,
     type_of,
 )
-from pflow_mcp_plugin.host.workflow.constructs import KnownRun, Path
+from pflow_mcp_plugin.host.workflow.constructs import IF_NOT_RUN, IF_SKIPPED, KnownRun, Path
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
 from pflow_mcp_plugin.host.workflow.reference_check import (
+    Absence,
     ReferenceCheck,
     Scope,
     Scopes,
+    check_absences,
     check_cases,
     check_outputs,
     check_shell_line,
-    check_skipped,
     effective_entry,
 )
 from pflow_mcp_plugin.host.workflow.shell_lines import is_shell_line
@@ -232,6 +233,7 @@ class _Check:
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
     scopes: Scopes = attrs.field(init=False)
     routes: RouteCheck = attrs.field(init=False)
+    certain: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # If two nodes have the same id, the first counts; the second is reported.
@@ -246,6 +248,8 @@ class _Check:
             entries=self.scopes.entries,
             findings=self.findings,
         )
+        branches = [it.id for it in self.document.nodes if own_type(self.entries[it.entry_key]) == "branch"]
+        self.certain = self.graph.certain(branches)
 
     def run(self) -> None:
         for node in self.document.nodes:
@@ -307,7 +311,7 @@ class _Check:
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
         self.check_templates(node, entry, checker)
-        check_skipped(node, entry, self.nodes, self.findings)
+        check_absences(node, entry, partial(self.absence, node.id), self.findings)
         if own_type(entry) == "branch":
             check_cases(node, self.findings)
         elif own_type(entry) == "ask" and node.constructs.repeats:
@@ -317,6 +321,21 @@ class _Check:
             check_outputs(node, self.findings)
         for place in param_expressions(node, entry):
             checker.check_expression(place, node.params.get(DATA))
+
+    def absence(self, node_id: str, name: str) -> Absence | None:
+        """Return why a value that a template of a node begins with may be missing when a workflow runs."""
+        source, spec = self.nodes.get(name), self.document.inputs.get(name)
+        if source is not None and source.constructs.may_skip:
+            return Absence(f"node {name} is skipped", IF_SKIPPED, frozenset({"optional", "null"}))
+        if self.lenient or self.document.permissive or name in self.scopes.writers:
+            return None
+        if source is not None and name in self.graph.before(node_id) and self.graph.may_miss(node_id, name):
+            return Absence(f"node {name} has not run", IF_NOT_RUN)
+        # Only of a node that runs anyway: a condition on the way to others may ask for the input.
+        if spec and spec.may_lack and name not in (self.given or ()) and node_id in self.certain:
+            step = f'Give input {name} a default, or this node a "when"'
+            return Absence(f"the run is not given input {name}", step, frozenset({"optional"}))
+        return None
 
     def check_templates(self, node: NodeSpec, entry: Entry | None, checker: ReferenceCheck) -> None:
         fields = entry.interface.fields if entry else {}
@@ -472,14 +491,12 @@ class _Check:
 
     def check_uses(self, read: WorkflowReads) -> None:
         bound = {} if self.inputs is None else bind_inputs(self.document, self.inputs)[0]
-        own = {node.id: own_type(self.entries[node.entry_key]) for node in self.document.nodes}
-        certain = self.graph.certain({node_id for node_id, kind in own.items() if kind == "branch"})
         for node in self.document.nodes:
             entry = self.entries[node.entry_key]
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
                 continue  # reported already
             # The guard of a node may depend on the inputs, so they are known only for nodes that run anyway.
-            runs = bool(bound) and node.id in certain and not node.constructs.may_skip
+            runs = bool(bound) and node.id in self.certain and not node.constructs.may_skip
             values = self.input_values(node, entry, bound) if runs else {}
             self.check_use(node, entry, values, read.of(node))
 

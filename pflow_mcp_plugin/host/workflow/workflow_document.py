@@ -153,6 +153,11 @@ class InputSpec:
         )
 
     @property
+    def may_lack(self) -> bool:
+        """Whether a run of the document may begin without a value of this input."""
+        return _is_left_out(self.default, self) if self.has_default else not (self.required or self.setting)
+
+    @property
     def limits(self) -> tuple[str, ...]:
         """What people are told about the values of an input: `one of "a", "b"`, `at least 3`."""
         return tuple(limits(SchemaDocument(self.bounds), self.bounds))

@@ -66,6 +66,69 @@ def test_text_with_a_value_of_a_skipped_node_fails_and_is_warned_of_before(bench
     assert f"{user} needs ${{first.message}}, but node first was skipped" in error.message
 
 
+BEFORE = {"b": {"type": "str", "required": False}}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "why"),
+    [
+        (  # one of two branches
+            flow(
+                *(echo("from", "1"), echo("b", "2"), echo("then", "${b.message}")),
+                edges=[
+                    edge("from", "b", when="from.message == '2'"),
+                    edge("from", "then"),
+                    edge("b", "then"),
+                ],
+            ),
+            *("node b has not run", "node b has not run"),
+        ),
+        (  # the way after a failure
+            flow(
+                *(step("from", "fail", {"message": "m"}), echo("b", "2"), echo("then", "${b.message}")),
+                edges=[edge("from", "b"), edge("from", "then", "error"), edge("b", "then")],
+            ),
+            *("node b has not run", "node b has not run"),
+        ),
+        (  # the first pass of a loop
+            flow(
+                *(echo("then", "${b.message}"), echo("b", "2"), echo("end", "3")),
+                edges=[edge("then", "b"), edge("b", "end"), edge("b", "then", when="b.message == '2'")],
+            ),
+            *("node b has not run", "node b has not run"),
+        ),
+        (
+            flow(echo("then", "v: ${b}"), inputs=BEFORE),
+            *("the run is not given input b", "the run was not given the input b"),
+        ),
+        (
+            flow(step("a", "workflow", {"workflow": flow(echo("then", "v: ${b}"), inputs=BEFORE)})),
+            *("the run is not given input b", "the run was not given the input b"),
+        ),
+    ],
+)
+def test_what_may_be_missing_on_the_way_to_a_node_is_warned_of_before(bench, given, reason, why):
+    [warning] = bench.host.runner.validate(given)
+    assert warning.severity == "warning"
+    assert warning.message.endswith(f"has no value if {reason}")
+    assert warning.message.removeprefix("$")[:2] == "{b"
+    assert f"but {why}" in bench.run(given).error.message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        flow(step("then", "shell", {"command": "ls", "cwd": "${b}"}), inputs=BEFORE),
+        flow(step("then", "transform", {"expression": "not_null(b, 'x')"}), inputs=BEFORE),
+        flow(step("a", "workflow", {"workflow": flow(echo("then", "${b}"), inputs=BEFORE), "b": "x"})),
+        flow(echo("a", "1"), echo("then", "${b}"), edges=[edge("a", "then", when="b")], inputs=BEFORE),
+    ],
+)
+def test_an_input_that_is_not_needed_is_not_warned_of(bench, given):
+    assert bench.host.runner.validate(given) == ()
+    assert bench.run(given).success
+
+
 def test_a_node_with_a_condition_of_its_own_is_not_warned_of(bench):
     given = maybe(echo("then", "say ${first.message}", when="first.message"))
     assert bench.host.runner.validate(given) == ()

@@ -360,8 +360,12 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         typed("list", over("${n}", title="${item.b}", count="${item}")),
         typed("int", make(title="${n}")),
         typed("float", make(title="${n}")),
-        # A loop with a way out may refer back.
-        only(make("a", title="${b.issue_url}"), make("b"), edges=edges("a b", "b a again")),
+        # The ways behind a fork may be those of a fork before it.
+        only(make("a"), make("b"), make("c", title="${b.issue_url}"), edges=edges("a b", "b a x", "b c")),
+        only(
+            *(PICK, make("a"), make("b"), make("c", title="${a.issue_url}"), make("d")),
+            edges=edges("pick a done", "a b", "pick b", "b c again", "b d"),
+        ),
     ],
 )
 def test_what_is_right_is_not_complained_about(workflow):
