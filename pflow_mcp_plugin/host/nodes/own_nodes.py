@@ -46,11 +46,14 @@ def _own(node: str, module: str, description: str, **more: Any) -> Entry:
     )
 
 
+_ABOVE_0: dict[str, Any] = {"schema": {"type": "number", "exclusiveMinimum": 0}}
 _FILE_PATH = _field("file_path", "str", "The file; `~` and relative paths are fine", required=True)
 _SPECIAL = _field("special_files", "bool", "Whether it may be a pipe, a terminal or another device")
-_SPECIAL_TIMEOUT = _field("timeout", "float", "Seconds that such a file may take, 60 by default")
+_SPECIAL_TIMEOUT = _field("timeout", "float", "Seconds that such a file may take, 60 by default", **_ABOVE_0)
 _CWD = _field("cwd", "str", "The folder it runs in")
-_MOST_OUTPUT = _field("max_output_mb", "float", "MiB of each output at which it is ended, 256 by default")
+_MOST_OUTPUT = _field(
+    "max_output_mb", "float", "MiB of each output at which it is ended, 256 by default", **_ABOVE_0
+)
 _FILES: dict[str, JSON] = {
     "type": "array",
     "items": {
@@ -114,7 +117,7 @@ _ENTRIES = (
         params=(
             _FILE_PATH,
             _field("encoding", "str", "The encoding of its text, utf-8 by default"),
-            _field("max_mb", "float", "Its maximum size in MiB, 256 by default"),
+            _field("max_mb", "float", "Its maximum size in MiB, 256 by default", **_ABOVE_0),
             _SPECIAL,
             _SPECIAL_TIMEOUT,
         ),
@@ -223,10 +226,12 @@ _ENTRIES = (
             _field("stdin", "any", "Standard input; values other than strings as JSON"),
             _CWD,
             _field("env", "dict", "Variables in addition to those of pflow"),
-            _field("timeout", "float", "Seconds after which it is stopped, 300 by default"),
+            _field("timeout", "float", "Seconds after which it is stopped, 300 by default", **_ABOVE_0),
             _field("check", "bool", "Whether exit codes other than 0 fail; true by default"),
             _MOST_OUTPUT,
-            _field("memory_mb", "float", "MiB of memory that each process may have; any by default"),
+            _field(
+                "memory_mb", "float", "MiB of memory that each process may have; any by default", **_ABOVE_0
+            ),
         ),
         outputs=(
             _field("stdout", "str", "What it wrote"),
@@ -269,8 +274,10 @@ _ENTRIES = (
             ),
             _field("env", "dict", "Variables; of pflow's own it sees only PATH, HOME and a few others"),
             _CWD,
-            _field("timeout", "float", "Seconds after which it is ended, 60 by default"),
-            _field("memory_mb", "float", "MiB of memory that each process may have, 1024 by default"),
+            _field("timeout", "float", "Seconds after which it is ended, 60 by default", **_ABOVE_0),
+            _field(
+                "memory_mb", "float", "MiB of memory that each process may have, 1024 by default", **_ABOVE_0
+            ),
             _MOST_OUTPUT,
         ),
         outputs=(
@@ -405,8 +412,8 @@ _ENTRIES = (
             _field("max_pages", "int", "The most pages, 100 by default"),
             _field("download", "str", "The file to write the body to"),
             _field("retries", "int", "How often a GET is sent again if it fails, 2 by default"),
-            _field("timeout", "float", "Seconds for all of it, 60 by default"),
-            _field("max_mb", "float", "MiB of the response, 32 by default, 4096 for a download"),
+            _field("timeout", "float", "Seconds for all of it, 60 by default", **_ABOVE_0),
+            _field("max_mb", "float", "MiB of the response, 32 by default, 4096 for a download", **_ABOVE_0),
             _field("insecure", "bool", "Whether plain http to another machine is allowed"),
             _field("tls_pins", "str | list", "The keys, one of which it must have, or a file of them"),
             _field("ca_bundle", "str", "The file or folder of the only CAs that are trusted"),
@@ -463,15 +470,22 @@ class OwnNodes(NodeSource):
     def entries(self) -> Iterator[Entry]:
         yield from _ENTRIES
 
-    def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what is wrong with the use of an own node: the params of `http`, the code of `python`."""
+    def check_use(self, use: NodeUse) -> Iterator[Problem]:
+        """Yield what is wrong with the use of an own node: params of `http`, code, what starts a program."""
+        command = use.params.get("command", UNKNOWN)
+        if use.entry.node == "shell" and (
+            command == [] or (isinstance(command, str) and not command.strip())
+        ):
+            yield Problem(message="command is empty", path="command", suggestion="Write a command")
+        env = use.params.get("env") if use.entry.node in ("shell", "python") else None
+        for fault in unnamable(env) if isinstance(env, dict) else ():
+            yield Problem(message=fault, path="env", suggestion="Rename it")
         if use.entry.node == "python":
-            return _code_mistakes(use.params)
-        if use.entry.node != "http":
-            return ()
-        from pflow_mcp_plugin.host.nodes.http_node import mistakes
+            yield from _code_mistakes(use.params)
+        if use.entry.node == "http":
+            from pflow_mcp_plugin.host.nodes.http_node import mistakes
 
-        return mistakes(use.params)
+            yield from mistakes(use.params)
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
         """Yield what own nodes lack on this machine: `llm`, uv, and programs of commands that are lists."""
@@ -506,6 +520,13 @@ def misnamed(inputs: Iterable[str]) -> Iterator[str]:
     for name in inputs:
         if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
             yield f"the input {name!r:.60} cannot be the name of a variable"
+
+
+def unnamable(env: Iterable[object]) -> Iterator[str]:
+    """For our own nodes that start a program: yield which names of their `env` no variable can have."""
+    for name in map(str, env):
+        if not name or "=" in name or "\0" in name:
+            yield f"the name {name!r:.60} in env cannot be that of a variable"
 
 
 def _syntax_fault(code: str) -> str:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import MutableMapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes import python_driver
 from pflow_mcp_plugin.host.nodes.child_processes import CHANNEL, ChildCommand, CommandOutput
-from pflow_mcp_plugin.host.nodes.own_nodes import misnamed
+from pflow_mcp_plugin.host.nodes.own_nodes import misnamed, unnamable
 from pflow_mcp_plugin.host.nodes.value_nodes import positive
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.processes.missing_programs import where_to_get
@@ -50,9 +51,10 @@ class Python(pocketflow.Node):
         if not isinstance(code, str) or not code.strip():
             steps = ("Write the code in params",)
             raise PflowError("parameter code is empty", suggestions=steps, ran="not ran")
-        if fault := next(misnamed(inputs), ""):
+        given = self.params.get("env") or {}
+        if fault := next(chain(misnamed(inputs), unnamable(given)), ""):
             raise PflowError(fault, suggestions=("Rename it",), ran="not ran")
-        env = child_environment({key: as_text(it) for key, it in (self.params.get("env") or {}).items()}, "")
+        env = child_environment({key: as_text(it) for key, it in given.items()}, "")
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         try:
             # Without `ensure_ascii` a lone surrogate could not be sent.

@@ -13,6 +13,7 @@ import pocketflow
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
+from pflow_mcp_plugin.host.nodes.own_nodes import unnamable
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
@@ -45,8 +46,10 @@ class Shell(pocketflow.Node):
             arguments = [as_text(word) for word in command]
         else:
             steps = ("Give a line or a list of arguments",)
-            raise PflowError("parameter command is empty", suggestions=steps)
+            raise PflowError("parameter command is empty", suggestions=steps, ran="not ran")
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
+        if fault := next(unnamable(env), ""):
+            raise PflowError(fault, suggestions=("Rename it",), ran="not ran")
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         if "memory_mb" in self.params:
             limit = int(positive(self.params, "memory_mb", 0.0, "MiB") * 1024)

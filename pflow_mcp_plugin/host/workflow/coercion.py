@@ -165,13 +165,16 @@ def coerce(value: object, field: Field) -> Any:
 def require_within(value: object, field: Field) -> None:
     """Raise `TypeMismatch` if a coerced value is beyond the bounds in the schema of its field.
 
-    Those are `minimum`, `maximum` and a linear `pattern`, whose character classes are ASCII.
+    Those are `minimum`, `exclusiveMinimum`, `maximum` and a linear `pattern`, whose character classes are
+    ASCII.
     """
     schema: Mapping[str, Any] = field.schema if isinstance(field.schema, Mapping) else {}
     lowest, highest, pattern = map(schema.get, ("minimum", "maximum", "pattern"))
+    floor = schema.get("exclusiveMinimum")
     beyond = ""
     if isinstance(value, int | float):
         beyond = "minimum" if lowest is not None and value < lowest else beyond
+        beyond = "exclusiveMinimum" if floor is not None and not value > floor else beyond
         beyond = "maximum" if highest is not None and value > highest else beyond
     elif isinstance(value, str) and pattern is not None:
         # Python's `$` matches before a line break at the end, too.

@@ -427,7 +427,7 @@ class _Check:
     def check_constant(self, node: NodeSpec, field: Field, value: object, path: str, step: str) -> None:
         try:
             found = coerce(value, field)
-            if node.runs is not None:  # other nodes check what their schemas say
+            if own_type(self.entries[node.entry_key]):  # other nodes check what their schemas say
                 require_within(found, field)
         except TypeMismatch as error:
             message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"

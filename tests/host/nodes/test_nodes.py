@@ -76,9 +76,13 @@ def test_an_endless_device_is_read_up_to_the_limit(refused):
 
 
 @pytest.mark.parametrize("params", [{"max_mb": 0}, {"timeout": -1}])
-def test_a_limit_of_nothing_is_refused(refused, tmp_path, params):
-    message = refused("read-file", file_path=tmp_path, **params).message
-    assert f"parameter {next(iter(params))} must be more than 0" in message
+def test_a_limit_of_nothing_is_refused(bench, tmp_path, params):
+    [(key, value)] = params.items()
+    late = step("late", "transform", {"expression": f"`{value}`"})
+    reads = step("n", "read-file", {"file_path": str(tmp_path), key: value})
+    assert f"{key} of node n must be more than 0" in bench.host.runner.validate(flow(reads))[0].message
+    reads["params"][key] = "${late.result}"
+    assert f"parameter {key} must be more than 0" in bench.run(flow(late, reads)).error.message
 
 
 def test_pipes_are_read_and_written_where_asked_for(one, tmp_path):

@@ -170,8 +170,11 @@ def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(f
         ({"code": "x", "inputs": {"a-b": 1}}, "inputs", "the input 'a-b' cannot be the name of a variable"),
         ({"code": "x", "inputs": {"class": 1}}, "inputs", "the input 'class' cannot be"),
         ({"code": "x", "inputs": {"__builtins__": {}}}, "inputs", "the input '__builtins__' cannot be"),
+        ({"code": "x", "timeout": 0}, "timeout", "timeout of node py must be more than 0"),
+        ({"code": "x", "memory_mb": -1}, "memory_mb", "memory_mb of node py must be more than 0"),
+        ({"code": "x", "env": {"B=": "1"}}, "env", "the name 'B=' in env cannot be that of a variable"),
     ],
-    ids=range(14),
+    ids=range(17),
 )
 def test_a_mistake_in_the_code_is_found_before_the_run(bench, params, path, message):
     workflow = {**node(**params), "inputs": {"text": {"type": "str"}}}
@@ -312,8 +315,6 @@ def test_a_run_leaves_no_descriptor(bench):
         ({"cwd": "/no/such/folder"}, "Python cannot be started: No such file or directory (/no/such/folder)"),
         ({"env": {"A": "\0"}}, "embedded null byte"),
         ({"env": {"A": "x" * 200_000}}, "Python cannot be started: Argument list too long"),
-        ({"timeout": 0}, "parameter timeout must be more than 0 seconds"),
-        ({"memory_mb": -1}, "parameter memory_mb must be more than 0 MiB"),
     ],
 )
 def test_what_cannot_be_started_says_why(failed, params, message):

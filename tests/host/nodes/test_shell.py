@@ -62,8 +62,6 @@ def test_folder_variables_and_standard_input_are_the_workflows(bench, tmp_path):
     [
         ({"command": ["./no-such-program"]}, "Command not found: ./no-such-program"),
         ({"command": "ls", "cwd": "/no/such/folder"}, "No such file or directory (/no/such/folder)"),
-        ({"command": []}, "parameter command is empty"),
-        ({"command": "  "}, "parameter command is empty"),
         ({"command": "ls", "env": {"A": "\0"}}, "embedded null byte"),
         ({"command": ["/"]}, "/ cannot be started: Permission denied"),
     ],
@@ -212,17 +210,28 @@ def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(python, 
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("key", "value", "told", "unit"),
     [
-        ({"timeout": 0}, "timeout must be more than 0 seconds, got"),
-        ({"timeout": "-0.5"}, "timeout must be more than 0 seconds, got"),
-        ({"max_output_mb": 0}, "max_output_mb must be more than 0 MiB, got 0"),
-        ({"max_output_mb": -1}, "max_output_mb must be more than 0 MiB, got -1"),
+        ("timeout", 0, "must be more than 0", " seconds, got"),
+        ("timeout", "-0.5", "must be more than 0", " seconds, got"),
+        ("max_output_mb", 0, "must be more than 0", " MiB, got 0"),
+        ("max_output_mb", -1, "must be more than 0", " MiB, got -1"),
+        ("memory_mb", -1, "must be more than 0", " MiB, got -1"),
+        ("command", [], "command is empty", ""),
+        ("env", {"B=": "x"}, "the name 'B=' in env cannot be that of a variable", ""),
+        ("env", {"": "x"}, "the name '' in env cannot be that of a variable", ""),
     ],
 )
-def test_without_time_or_room_a_command_is_not_started(bench, tmp_path, params, told):
-    error = bench.run(shell(["touch", str(tmp_path / "begun")], **params)).error
-    assert f"parameter {told}" in error.message
+def test_a_command_that_cannot_run_is_not_started_and_refused_before_where_its_params_are_known(
+    bench, tmp_path, key, value, told, unit
+):
+    params = {"command": ["touch", str(tmp_path / "begun")], key: value}
+    [problem] = bench.host.runner.validate(shell(**params))
+    assert problem.path == f"$.nodes[0].params.{key}"
+    assert told in problem.message
+    late = step("late", "transform", {"expression": f"`{json.dumps(value)}`"})
+    error = bench.run(flow(late, step("sh", "shell", {**params, key: "${late.result}"}))).error
+    assert told + unit in error.message
     assert error.ran == "not ran"
     assert not (tmp_path / "begun").exists()
 
