@@ -22,6 +22,7 @@ RESOURCE = "network"
 """The key of a run's resources with the function that returns its `NetworkRules`."""
 _PORTS = {"http": 80, "https": 443}
 _UNDENY = "remove that from deny in [network] if the host is needed"
+_UP_TO = ", with a / before any template"
 _METADATA = frozenset(
     {
         *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),  # AWS, Azure, Google and others
@@ -166,6 +167,7 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
     step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
+    step += "" if _own_host(endpoint) else _UP_TO
     return _refused(endpoint, what, step, host, str(found))
 
 
@@ -193,11 +195,13 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
         entry.lower() == host or (address is not None and contains(entry, address)) for entry in rules.allow
     )
     if is_loopback(host) and not (is_named or is_loopback(_own_host(endpoint))):
-        named = (
-            "but its own host is not" if _own_host(endpoint) else "which its url, as written, does not name"
-        )
+        named, write = "but its own host is not", ""
+        if not _own_host(endpoint):
+            named = "which its url, as written up to a /, does not name"
+            write = f"write it in the url{_UP_TO}, or "
         what = f"host {host} is this machine, {named}"
-        return _refused(endpoint, what, f'if that is intended, add "{host}" to allow in [network]', host)
+        step = f'if that is intended, {write}add "{host}" to allow in [network]'
+        return _refused(endpoint, what, step, host)
     return None if address is None else refusal_of_address(endpoint, host, host)
 
 

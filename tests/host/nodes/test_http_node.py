@@ -289,7 +289,7 @@ def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench,
     for origin in (RunOrigin(keeper=Keeper()), RunOrigin(owner="ann")):
         for params, match in (
             ({"auth": OF_A_VARIABLE}, "only in runs that you start"),
-            ({}, "is this machine, which its url, as written, does not name"),
+            ({}, "is this machine, which its url, as written up to a /, does not name"),
         ):
             outcome = bench.host.runner.run(flow(http(echo.url(), **params)), {}, origin=origin)
             assert match in str(outcome.error)
@@ -668,7 +668,7 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
     workflow = flow(http("${url}"), inputs={"url": {"type": "str"}})
     for there in (echo.url(), echo.url("localhost"), echo.url("127.0.0.1.")):
         error = bench.run(workflow, url=there).error
-        assert "as written, does not name" in str(error)
+        assert "as written up to a /, does not name" in str(error)
         assert error.ran == "not ran"
     here = f"127.0.0.1:{echo.port}"
     for url, host in (
@@ -680,6 +680,11 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
         node = http(url, headers={"X": "${host}${rest}"})
         part = flow(node, inputs={"host": {"type": "str"}, "rest": {"type": "str"}})
         assert not bench.run(part, host=host, rest=f"{echo.port}").success
+    error = bench.run(flow(http(f"http://{here}${{rest}}"), inputs={"rest": {"type": "str"}}), rest="/").error
+    assert "with a / before any template, or add" in error.suggestions[0]
+    pinned = http("https://10.1.2.3${rest}", retries=0)
+    error = bench.run(flow(pinned, inputs={"rest": {"type": "str"}}), rest="/").error
+    assert error.suggestions[0].endswith("with a / before any template")
     assert echo.connections == 0
     rules(allow=("127.0.0.1",))
     assert bench.run(workflow, url=echo.url()).success
