@@ -245,7 +245,11 @@ def _url_mistakes(params: Mapping[str, Any]) -> Iterator[_Mistake]:
             has_host, _ = bool(parts.hostname), parts.port
         except ValueError:
             has_host = False
-        if not has_host or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
+        wrong = next((it for it in url if it == " " or not it.isprintable()), "")
+        if wrong:
+            step = "Write %20, or use query" if wrong == " " else "Remove it"
+            yield "url", f"url contains {wrong!r}, which no address may", step
+        elif not has_host or parts.scheme not in ("http", "https"):
             yield "url", "url is not an http or https address", "Write https://HOST/PATH"
         elif parts.username is not None or parts.password is not None:
             step = 'Use auth: {"type": "basic", "username": ..., "password": ...}'
