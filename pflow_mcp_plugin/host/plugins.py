@@ -141,7 +141,7 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 def _listed(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)
+        return sorted(os.listdir(folder))  # the order of a folder differs between machines
     except OSError:  # sys.path may name missing folders
         return []
 
@@ -320,20 +320,24 @@ class Plugins:
         return [plugin for plugin in self.all if plugin.status == "loaded"]
 
     def load(self) -> None:
-        """Load the host's own plugins, then the installed ones in the order of their names."""
+        """Load the host's own plugins, then the installed ones in the order of their names.
+
+        Of two plugins of one name, that of this package is loaded.
+        """
         registered = self.manager.list_name_plugin()
         for name, module in _OWN:
             self._add(Plugin(name, own=True), partial(import_module, module))
         if self.scan:
             disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")} - {""}
-            taken: dict[str, Plugin] = {}
-            for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
+            taken = {plugin.name: plugin for plugin in self.all}
+            found = entry_points(ENTRY_POINT_GROUP)
+            for point in sorted(found, key=lambda point: (point.name, not is_own_script(point))):
                 plugin = Plugin(point.name, metadata=point.distribution)
                 if point.name in disabled:
                     plugin.status, plugin.reason = "disabled", f"by {DISABLE_VARIABLE}"
                     self.all.append(plugin)
                 elif first := taken.get(point.name):
-                    reason = f"has the same name as the plugin {first.label}, which was found first"
+                    reason = f"has the same name as the plugin {first.label}"
                     self._refuse(plugin, reason)
                 else:
                     taken[point.name] = plugin
@@ -341,10 +345,10 @@ class Plugins:
         else:
             self.all += [Plugin(name, module=module) for name, module in registered if module is not None]
         for plugin in self.loaded:
-            found: list[tuple[str, str]] = []
+            uncalled: list[tuple[str, str]] = []
             with self.reporting(plugin, "could not be checked for misspelt hooks"):
-                found += uncalled_hooks(self.manager, plugin.module)
-            for message, fix in found:
+                uncalled += uncalled_hooks(self.manager, plugin.module)
+            for message, fix in uncalled:
                 self._warn(plugin, f"Plugin {plugin.label}: {message}", fix)
 
     def configure(self, host: Host) -> None:
@@ -427,7 +431,8 @@ class Plugins:
         if plugin not in self.all:
             self.all.append(plugin)
         plugin.status, plugin.reason = "skipped", reason
-        self._warn(plugin, f"Plugin {plugin.label} is skipped: it {reason}")
+        step = f"Upgrade or uninstall {plugin.distribution}" if plugin.distribution else ""
+        self._warn(plugin, f"Plugin {plugin.label} is skipped: it {reason}", step)
 
     def _warn(self, plugin: Plugin, message: str, suggestion: str = "") -> None:
         self.report(advice("", message, suggestion, source=plugin.name))

@@ -71,6 +71,15 @@ def test_two_plugins_of_one_name_are_both_named(install, open_with):
         assert "twin (second 1.0)" in opened.messages
 
 
+@pytest.mark.parametrize("name", ["mcp", "pflow-nodes"])
+def test_no_plugin_takes_the_place_of_one_of_ours_by_its_name(install, open_with, name):
+    install(name, GOOD, distribution="aaa")
+    with open_with(scan=True) as opened:
+        (skipped,) = (plugin for plugin in opened.host.plugins.all if plugin.status == "skipped")
+        assert (skipped.name, skipped.distribution) == (name, "aaa")
+        assert [problem.suggestion for problem in opened.problems] == ["Upgrade or uninstall aaa"]
+
+
 def test_a_disabled_plugin_is_not_imported(install, open_with, monkeypatch):
     install("off", "raise AssertionError")
     monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "other, off")
