@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.validators import each, items
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -165,17 +166,20 @@ class CallResult:
     Attributes:
         content: Content blocks as in the protocol (`{"type": "text", "text": ...}`), camelCase keys.
         structured: The structured content; any JSON value.
-        has_structured: Whether there was structured content, which may itself be None.
+        has_structured: Whether there was structured content: say so only if it is None.
         is_error: Whether the tool reports a failure.
         meta: The result's `_meta`.
         info: The server that answered.
         milliseconds: From the request to the answer.
     """
 
-    content: tuple[JSONObject, ...] = ()
+    content: tuple[JSONObject, ...] = attrs.field(default=(), converter=items, validator=each(Mapping))
     structured: JSON = None
     has_structured: bool = False
     is_error: bool = False
     meta: JSONObject = attrs.field(factory=dict)
     info: ServerInfo = attrs.field(factory=ServerInfo)
     milliseconds: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "has_structured", self.has_structured or self.structured is not None)

@@ -54,6 +54,12 @@ def test_an_exchange_is_by_default_empty():
     assert not Listing(info=ServerInfo()).has_resources
 
 
+def test_a_result_with_a_structure_has_one():
+    assert CallResult(structured={"n": 1}).has_structured
+    assert attrs.evolve(CallResult(), structured=0).has_structured
+    assert CallResult(has_structured=True).has_structured
+
+
 def test_a_launch_redacts_its_secrets_and_reports_those_that_it_learns():
     told = []
     launch = Launch(server=SERVER, secrets=("s3cret-1",), unset=("A",), empty=("B",), report=told.extend)

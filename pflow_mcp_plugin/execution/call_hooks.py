@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import attrs
@@ -55,6 +56,7 @@ class CallHooks:
 
         If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
+        checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
 
         def last(call: ToolCall) -> CallResult:
             # pluggy calls an extra implementation before the ordinary ones, but ours must be last
@@ -62,8 +64,10 @@ class CallHooks:
                 if not (implementation.tryfirst or _is_wrapper(implementation)):
                     answer = _asked(implementation, ANSWER, call, ran="unknown")
                     if answer is not None:
-                        return _checked(answer, implementation, call)
-            return ours(call)
+                        checked.append(_checked(answer, implementation, call))
+                        return checked[0]
+            checked.append(ours(call))
+            return checked[0]
 
         try:
             found = getattr(self.relay, ANSWER).call_extra([last], {"call": call})
@@ -71,7 +75,7 @@ class CallHooks:
             if isinstance(error, PflowError) or is_interruption(error):
                 raise
             raise _broken(None, ANSWER, call, f"raised {described(error)}", ran="unknown") from error
-        return _checked(found, None, call)
+        return checked[0] if checked and found is checked[0] else _checked(found, None, call)
 
     def _implementations(self, name: str) -> list[pluggy.HookImpl]:
         caller = getattr(self.relay, name, None)
@@ -91,8 +95,19 @@ def _asked(implementation: pluggy.HookImpl, name: str, call: ToolCall, *, ran: R
 
 
 def _checked(answer: object, implementation: pluggy.HookImpl | None, call: ToolCall) -> CallResult:
+    def broken(what: str) -> CallFailed:
+        return _broken(implementation, ANSWER, call, f"returned {what}", ran="unknown")
+
     if not isinstance(answer, CallResult):
-        raise _broken(implementation, ANSWER, call, f"returned {type(answer).__name__}", ran="unknown")
+        raise broken(type(answer).__name__)
+    for block in answer.content:
+        if block.get("type") == "text" and not isinstance(block.get("text"), str):
+            raise broken("a text block without text")
+    try:
+        # `default` is for mappings that are no dict; it raises for what JSON does not have.
+        json.dumps([answer.structured, answer.content], allow_nan=False, default=lambda it: {**it})
+    except (TypeError, ValueError, RecursionError) as error:  # ValueError: NaN, or it contains itself
+        raise broken(f"what is not JSON: {error}") from error
     return answer
 
 

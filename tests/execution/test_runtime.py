@@ -191,6 +191,37 @@ def test_a_plugin_answers_in_place_of_the_server_and_ours_comes_last(bench):
     assert len(bench.calls) == 1
 
 
+LOOP = {}
+LOOP["a"] = LOOP
+TEXT = {"type": "text"}
+
+
+@pytest.mark.parametrize("options", [{}, {"tryfirst": True}])
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"structured": LOOP}, "returned what is not JSON: Circular reference"),
+        ({"structured": {"result": {1}}}, "returned what is not JSON: 'set' object"),
+        ({"structured": float("nan")}, "returned what is not JSON: Out of range"),
+        ({"content": ({"type": "what", "of": LOOP},)}, "returned what is not JSON"),
+        ({"content": (TEXT | {"text": None},)}, "returned a text block without text"),
+        ({"content": "text"}, "raised TypeError: expected a list or tuple"),
+        ({"content": (None,)}, "raised ValueError: CallResult.content must be Mapping objects, got None"),
+    ],
+)
+def test_an_answer_that_no_server_could_send_is_the_plugins_failure(bench, fields, told, options):
+    bench.add()
+
+    @hookimpl(**options)
+    def pflow_mcp_call_tool(call):
+        return CallResult(**fields)
+
+    runtime = hooked(bench, pflow_mcp_call_tool)
+    with pytest.raises(CallFailed, match=f"lugin.*: pflow_mcp_call_tool {told}") as caught:
+        runtime.call(runtime.target("calc", "add_up"), SUM)
+    assert caught.value.ran == "unknown"
+
+
 def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(bench):
     bench.add()
     seen = []
