@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -23,7 +24,7 @@ from pflow_mcp_plugin.host.running.trace_recorder import Step
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
 from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.templates import named
+from pflow_mcp_plugin.host.workflow.templates import named, with_strings
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     bind_inputs,
@@ -34,6 +35,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
+_PACKAGE = __name__.partition(".")[0]
 
 
 class StepNode(pocketflow.BaseNode):
@@ -110,7 +112,12 @@ class StepNode(pocketflow.BaseNode):
         if isinstance(node, pocketflow.Node):
             # One attempt: `attempts` decides whether a retry is safe. With 0, pocketflow never calls `exec`.
             node.max_retries = 1
-        node.set_params(dict(params))
+        own = dict(params)
+        if type(node).__module__.partition(".")[0] != _PACKAGE:
+            # What a template gives belongs to the shared store, and a node may change its params in place.
+            with suppress(RecursionError):  # what contains itself is passed as it is
+                own = with_strings(own, lambda text: text)
+        node.set_params(own)
         run: Callable[[NodeAwareSharedStore], object]
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio

@@ -66,6 +66,23 @@ def test_the_workflow_and_its_params_are_left_as_they_were(bench):
     workflow = flow(step("a", "t-spoil", {"items": ["x"]}))
     assert bench.run(workflow).outputs == {"items": ["x", "spoiled"]}
     assert workflow == flow(step("a", "t-spoil", {"items": ["x"]}))
+    twice = step("b", "t-spoil", {"items": "${a.items}"}, batch={"items": [1, 2]})
+    outputs = {"before": "${a.items}", "after": "${b.results}"}
+    spoilt = {"items": ["x", "spoiled", "spoiled"]}
+    ran = bench.run(flow(*workflow["nodes"], twice, outputs=outputs))
+    assert ran.outputs == {"before": ["x", "spoiled"], "after": [spoilt, spoilt]}
+
+
+def test_a_value_that_contains_itself_is_passed_on_as_it_is(bench):
+    @bench.acts("t-loop", ["value"], ["value"])
+    def loop(shared, params):
+        shared["value"] = value = params.get("value") or [1]
+        value[1:] = [value]
+
+    outputs = {"kept": "${b.value[1][1][0]}"}
+    assert bench.run(
+        flow(step("a", "t-loop"), step("b", "t-loop", {"value": "${a.value}"}), outputs=outputs)
+    ).outputs == {"kept": 1}
 
 
 def test_an_async_node_runs_too(bench):
