@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.validators import each, items
+from pflow_mcp_plugin.contract.validators import each, is_a, items
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -152,7 +152,7 @@ class ToolCall:
     server: str
     tool: str
     label: str = attrs.Factory(lambda self: self.tool, takes_self=True)
-    arguments: JSONObject = attrs.field(factory=dict)
+    arguments: JSONObject = attrs.field(factory=dict, validator=is_a(Mapping))
     method: Method = "tools/call"
     node_id: str = ""
     run_id: str = ""

@@ -59,7 +59,8 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
     plugin order; each receives the call as the previous one left it.
 
     Returns:
-        A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it unchanged.
+        A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it unchanged. The arguments of
+        a changed call are validated like those before.
 
     Raise `pflow_mcp_plugin.errors.CallRefused` to veto. If an implementation raises, the call is not sent.
 

@@ -10,7 +10,7 @@ import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Ran, Run
 from pflow_mcp_plugin.contract.problems import described, is_interruption
-from pflow_mcp_plugin.errors import CallFailed, Where
+from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -29,10 +29,11 @@ class CallHooks:
 
     relay: pluggy.HookRelay | None = None  # None outside a host
 
-    def prepare(self, call: ToolCall) -> ToolCall:
+    def prepare(self, call: ToolCall, check: Callable[[ToolCall], ToolCall]) -> ToolCall:
         """Return the call as the hooks of plugins changed it; each receives what the previous one returned.
 
-        Raises `CallRefused` if a plugin vetoes the call, `CallFailed` if one fails: nothing was sent.
+        `check` returns a changed call as it can be made, or raises `McpError`. Raises `CallRefused` if a
+        plugin vetoes the call, `CallFailed` if one fails, or returns what cannot be made: nothing was sent.
         """
         # pluggy would begin with the plugin that was registered last, and pass the same call to each.
         found = sorted(self._implementations(PREPARE), key=lambda each: each.trylast - each.tryfirst)
@@ -40,7 +41,11 @@ class CallHooks:
             changed = _asked(implementation, PREPARE, call)
             if changed is not None and not isinstance(changed, ToolCall):
                 raise _broken(implementation, PREPARE, call, f"returned {type(changed).__name__}")
-            call = changed or call
+            try:
+                call = check(changed) if changed else call
+            except McpError as error:
+                how = f"returned a call that cannot be made: {error.message}"
+                raise _broken(implementation, PREPARE, call, how) from error
         return call
 
     @property

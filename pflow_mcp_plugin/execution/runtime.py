@@ -203,9 +203,15 @@ class Runtime:
             node_id=node_id,
             run_id=run_id,
         )
-        call = self._hooks.prepare(call)
-        if (call.server, call.tool) != (target.launch.server.name, target.tool):  # a plugin redirected it
-            target = self.target(call.server, call.tool)
+
+        def checked(changed: ToolCall) -> ToolCall:
+            nonlocal target
+            if (changed.server, changed.tool) != (target.launch.server.name, target.tool):  # it is redirected
+                target = self.target(changed.server, changed.tool)
+            arguments = target.use.check(changed.arguments) if target.use else changed.arguments
+            return attrs.evolve(changed, arguments=arguments)
+
+        call = self._hooks.prepare(call, checked)
         then = target.record.info.version if target.record else ""
         locked_version = then if self._locked else None  # that of the lock file, which was compared before
         call = attrs.evolve(

@@ -171,6 +171,31 @@ def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
     assert bench.calls == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"arguments": {"a": {1}, "b": 2}},
+            r"returned a call that cannot be made: .*a: expected a JSON value",
+        ),
+        ({"arguments": {"a": "x", "b": 2}}, r"returned a call that cannot be made: .*a: expected int"),
+        ({"server": "nowhere"}, "returned a call that cannot be made: Server nowhere not configured"),
+        ({"arguments": "text"}, "raised ValueError: ToolCall.arguments must be Mapping, got 'text'"),
+    ],
+)
+def test_a_call_that_a_plugin_changed_is_checked_like_any_other(bench, changes, told):
+    bench.add()
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        return attrs.evolve(call, **changes)
+
+    runtime = hooked(bench, pflow_mcp_prepare_call)
+    with pytest.raises(CallFailed, match=f"(?s)Plugin p0: pflow_mcp_prepare_call {told}") as caught:
+        runtime.call(runtime.target("calc", "add_up"), SUM)
+    assert (caught.value.ran, bench.calls) == ("not ran", [])
+
+
 def test_a_plugin_answers_in_place_of_the_server_and_ours_comes_last(bench):
     bench.add()
     asked = []
