@@ -8,11 +8,11 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack, redirect_stdout, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from io import UnsupportedOperation
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 from pflow_mcp_plugin.terminal.printable_text import printable
@@ -39,6 +39,7 @@ class Streams:
             if reconfigure := getattr(stream, "reconfigure", None):
                 reconfigure(encoding="utf-8", errors="backslashreplace")
         self._reserve = reserve
+        self._shared = sys.stdout
         self._end = ExitStack()
         self._out = self._duplicate(sys.stdout)
         self._err = self._duplicate(sys.stderr)
@@ -88,12 +89,24 @@ class Streams:
         self.tell(f"Error: the output could not be written: {error.strerror}")
         return 1
 
-    def restore(self) -> None:
-        """Reopen `sys.stdout` and `sys.stderr` where a plugin has closed them, for others that print."""
-        for name, own in (("stdout", self._err if self._reserve else self._out), ("stderr", self._err)):
-            stream = getattr(sys, name)
-            if own is not None and (stream is None or _is_closed(stream)):
-                setattr(sys, name, _duplicate(own))
+    @contextmanager
+    def lent(self, *, reserve: bool) -> Iterator[None]:
+        """Let a command print in the block: to standard output again, unless it stays reserved.
+
+        `sys.stdout` and `sys.stderr` are reopened where a plugin has closed them. After an exception
+        they stay as they are: what `sys.stdout` has not written tells whether the exception is about it.
+        """
+
+        def usable(stream: IO[str] | None, own: IO[str] | None) -> Any:
+            is_lost = own is not None and (stream is None or _is_closed(stream))
+            return _duplicate(own) if is_lost else stream
+
+        sys.stdout, sys.stderr = usable(sys.stdout, self._err), usable(sys.stderr, self._err)
+        reserved = sys.stdout
+        if not reserve:
+            sys.stdout = usable(self._shared, self._out)
+        yield
+        sys.stdout = reserved
 
     def _duplicate(self, stream: IO[str] | None) -> IO[str] | None:
         own = _duplicate(stream)

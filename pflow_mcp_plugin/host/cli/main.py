@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     """Run a command line and return the exit code; `manager` replaces the installed plugins."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(arguments)
-    with Streams(reserve=as_json) as streams:
+    # Standard output may be a protocol: what plugins print before and after a command goes to standard error.
+    with Streams(reserve=True) as streams:
         output = Output(streams, as_json=as_json)
         try:
             with (
@@ -29,11 +30,11 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
                 open_host(manager, show=lambda it: streams.tell(warning_lines(it))) as host,
             ):
                 command_line = build_cli(host)
-                streams.restore()
-                answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
-                if isinstance(answer, Answer):
-                    return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
-                return output.report(answer if isinstance(answer, Report) else Report())
+                with streams.lent(reserve=as_json):
+                    answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
+                    if isinstance(answer, Answer):
+                        return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
+                    return output.report(answer if isinstance(answer, Report) else Report())
         except PflowError as error:
             if os.environ.get("PFLOW_DEBUG"):
                 import traceback

@@ -347,6 +347,13 @@ def test_a_command_that_prints_itself_or_reports_nothing_still_gives_an_envelope
     assert pflow("voice", "unreadable", plugins=[shouting]) == (0, "fine\n", "")
 
 
+def test_standard_output_is_only_for_what_a_command_prints_not_for_plugins_around_it(pflow, shouting):
+    hooks = ("pflow_configure", "pflow_unconfigure")
+    loud = SimpleNamespace(**{name: hookimpl(lambda host, name=name: print(name)) for name in hooks})
+    told = "pflow_configure\npflow_unconfigure\n"
+    assert pflow("voice", "prints", plugins=[shouting, loud]) == (0, "beside the answer\n", told)
+
+
 def test_a_word_that_the_fallback_does_not_know_either_names_the_nearest_of_both(pflow, singing):
     code, _, err = pflow("voice", "shuot", plugins=[singing])
     steps = ["  -> Did you mean pflow voice shout?", "  -> Did you mean la?"]
