@@ -163,16 +163,21 @@ class NodeRegistry(Registry):
         return closest(node_type, names)
 
     def missing(self, node_type: str) -> Problem:
-        for origin in self.sources:
-            if origin.fits(node_type):
-                problem = asked(partial(origin.missing, node_type), self._report)
-                if problem:
-                    return problem
+        unknown = f"Unknown node type {node_type}"
+        fitting = [origin for origin in self.sources if origin.fits(node_type)]
+        for origin in fitting:
+            if problem := asked(partial(origin.missing, node_type), self._report):
+                return problem
+        for origin in fitting:
+            try:
+                origin.get(node_type)
+            except PflowError as error:  # it may well know the node
+                return problem_of(error, message=f"{unknown}: {error.message}", kind="not_found")
         if explained := self._memory.explain(node_type, self._plugins.all):
             return explained
         nearest = self.nearest(node_type)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
-        return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+        return Problem(message=unknown, suggestion=fix, kind="not_found")
 
     def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
         """Return what this machine lacks for uses of registered nodes, as the registry's sources say."""

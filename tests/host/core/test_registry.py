@@ -103,7 +103,8 @@ def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
         registry = opened.host.registry
         assert registry.get("echo").source == "pflow"
         assert "echo" in [found.node for found in registry.entries()]
-        registry.missing("nowhere")
+        told = registry.missing("echo-broken").message
+        assert ("failed to look up a node: ZeroDivisionError" in told) is (method == "get")
         registry.rows("nowhere")
         registry.upgrade({"type": "x"})
         assert "Plugin shout (node source broken)" in opened.messages
