@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.config.expansion import Lookup
 
 _HOOK = "pflow_mcp_presets"
+_OWN = "mcp-presets"
+"""The plugin with the presets of this package, which cannot be uninstalled on its own."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +109,9 @@ def _clash(name: str, offers: Sequence[OfferedPreset]) -> Problem:
         message, step = f"The preset {name} is offered twice by {named}", "Report it to its authors"
     else:
         message = f"The preset {name} is offered by {named}, so it cannot be added"
-        step = f"Uninstall one of them, or set PFLOW_DISABLE_PLUGINS={plugins[-1]}"
+        others = [plugin for plugin in plugins if plugin != _OWN]
+        which = "one of them" if len(others) > 1 else _origin(others[0])
+        step = f"Uninstall {which}, or set PFLOW_DISABLE_PLUGINS={others[-1]}"
     return advice("", message, step, source=name)
 
 

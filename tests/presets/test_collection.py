@@ -55,6 +55,13 @@ def test_a_name_that_two_plugins_offer_is_refused_with_both_distributions(host, 
     assert refused.value.exit_code == 2
 
 
+def test_the_step_after_a_clash_with_one_of_ours_names_the_other_plugin(host, manager, offer):
+    offer("acme", lambda host: [preset("git")])
+    manager.register(builtin, "mcp-presets")
+    (problem,) = collect(host).problems
+    assert problem.suggestion == "Uninstall plugin acme, or set PFLOW_DISABLE_PLUGINS=acme"
+
+
 def test_a_plugin_that_raises_is_named_and_what_it_yielded_before_stays(host, offer, tmp_path, monkeypatch):
     installed(tmp_path, monkeypatch, "bad-tools", "bad")
 
