@@ -6,6 +6,7 @@ with a message that names the field.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -113,7 +114,6 @@ class ServerPreset:
 
     Raises:
         ValueError: A field is invalid; the message names it.
-        TypeError: A list is a string.
     """
 
     name: str = attrs.field(validator=valid_name)
@@ -175,10 +175,12 @@ def _check_fields(preset: ServerPreset) -> _Found:
         for name, value in getattr(preset, field).items():
             if not (isinstance(name, str) and name and isinstance(value, str)):
                 yield field, f"must map names to strings, got {name!r}: {value!r}"
+            elif field == "env" and "=" in name:
+                yield field, f"{name!r} is not the name of a variable"
     for field in ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max"):
         value = getattr(preset, field)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (is_number and value > 0):
+        if value is not None and not (is_number and 0 < value < math.inf):
             yield field, f"must be a number of seconds above 0, got {value!r}"
 
 
@@ -191,7 +193,7 @@ def _check_recipes(preset: ServerPreset) -> _Found:
 def _check_reach(preset: ServerPreset) -> _Found:
     local = preset.transport == "stdio"
     needed, absent = ("command", ("url", "headers")) if local else ("url", ("command", "args", "env"))
-    if not getattr(preset, needed):
+    if not getattr(preset, needed).strip():
         yield needed, f"is needed by a {preset.transport} server"
     for field in absent:
         if getattr(preset, field):
@@ -213,6 +215,8 @@ def _check_references(preset: ServerPreset) -> _Found:
     declared = {given.name for given in preset.inputs}
     used = set()
     for field, value in preset.launch_texts():
+        if "\0" in value:
+            yield field, "contains a NUL character"
         piece = malformed(value)
         if piece:
             yield field, f"{piece} is not a reference to an input; write ${{NAME}}"

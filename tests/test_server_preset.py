@@ -57,6 +57,12 @@ def test_a_whole_preset_is_accepted_and_lists_become_tuples():
         ("startup_timeout", {"startup_timeout": 0}),
         ("call_timeout", {"call_timeout": "9"}),
         ("list_timeout", {"list_timeout": True}),
+        ("call_timeout", {"call_timeout": float("inf")}),
+        ("env", {"env": {"A=B": "c"}}),
+        (r"args\[0\]", {"args": ["a\0b"]}),
+        ("command", {"command": " "}),
+        ("args", {"args": "-y acme"}),
+        ("tools", {"tools": "a*"}),
         ("manifest_hash", {"manifest_hash": "sha256:12"}),
         ("manifest_hash", {"manifest_hash": None}),
     ],
@@ -64,11 +70,6 @@ def test_a_whole_preset_is_accepted_and_lists_become_tuples():
 def test_a_wrong_value_is_rejected_with_its_field(field, fields):
     with pytest.raises(ValueError, match=rf"ServerPreset\.{field} "):
         preset(**fields)
-
-
-def test_a_string_is_not_a_list():
-    with pytest.raises(TypeError, match="expected a list or tuple"):
-        preset(args="-y acme")
 
 
 @pytest.mark.parametrize(

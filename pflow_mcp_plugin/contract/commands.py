@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.validators import ByFields, flag, is_a, items, text, valid_name
+from pflow_mcp_plugin.contract.validators import ByFields, each, flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:  # few commands return tables
@@ -39,10 +39,9 @@ class Command(ByFields):
 
     Raises:
         ValueError: A field is invalid; names it.
-        TypeError: `path` is a string.
     """
 
-    path: tuple[str, ...] = attrs.field(converter=items)
+    path: tuple[str, ...] = attrs.field(converter=items, validator=each(str))
     help: str = attrs.field(validator=valid_name)
     load: str = attrs.field()
     hidden: bool = attrs.field(default=False, validator=flag)
@@ -51,7 +50,7 @@ class Command(ByFields):
 
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-        if not value or not all(isinstance(word, str) and _WORD.fullmatch(word) for word in value):
+        if not value or not all(_WORD.fullmatch(word) for word in value):
             message = f"Command.path must be words of a-z, 0-9 and hyphens, got {value!r}"
             raise ValueError(message)
 

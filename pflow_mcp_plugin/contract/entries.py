@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import attrs
@@ -70,7 +70,7 @@ class Field:
     type: str = attrs.field(default="any", validator=valid_name)
     required: bool = attrs.field(default=False, validator=flag)
     description: str = attrs.field(default="", validator=text)
-    schema: JSONObject | bool | None = None
+    schema: JSONObject | bool | None = attrs.field(default=None, validator=is_a(Mapping, bool, NoneType))
     shell_line: bool = attrs.field(default=False, validator=flag)
     source_code: bool = attrs.field(default=False, validator=flag)
 
@@ -134,8 +134,7 @@ class Interface:
             string means.
 
     Raises:
-        ValueError: A field is of the wrong type, or `result` or `piped` names no field.
-        TypeError: A string is given in place of a list.
+        ValueError: A field is of the wrong type, two have one key, or `result` or `piped` names no field.
     """
 
     params: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
@@ -147,6 +146,14 @@ class Interface:
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
     result: str = attrs.field(default="", validator=text)
     piped: str = attrs.field(default="", validator=text)
+
+    @params.validator
+    @outputs.validator
+    def _check_keys(self, attribute: attrs.Attribute[tuple[Field, ...]], value: tuple[Field, ...]) -> None:
+        keys = [field.key for field in value]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"Interface.{attribute.name} has the key {twice!r} twice")
 
     @result.validator
     @piped.validator

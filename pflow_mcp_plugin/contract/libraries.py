@@ -11,7 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.validators import items, text, valid_name
+from pflow_mcp_plugin.contract.validators import each, items, text, valid_name
 
 Found = TypeVar("Found")
 
@@ -46,7 +46,7 @@ class Discovery(Generic[Found]):
         note: Why the configured model did not rank them; empty otherwise.
     """
 
-    matches: Sequence[Match[Found]] = attrs.field(converter=items)
+    matches: Sequence[Match[Found]] = attrs.field(converter=items, validator=each(Match))
     ranked_by: str = attrs.field(default="words", validator=text)
     note: str = attrs.field(default="", validator=text)
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract.validators import flag, items, one_of, text, valid_name
+from pflow_mcp_plugin.contract.problems import Problem
+from pflow_mcp_plugin.contract.validators import each, flag, items, one_of, text, valid_name
 from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
-    from pflow_mcp_plugin.contract.problems import PflowError, Problem
+    from pflow_mcp_plugin.contract.problems import PflowError
     from pflow_mcp_plugin.contract.progress import Progress
 
 
@@ -55,8 +56,8 @@ class Keeper:
         with self._lock:
             self._closed = True
             kept = list(self._kept.values())
-        for each in kept:
-            each.close()
+        for program in kept:
+            program.close()
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +74,7 @@ class RunOrigin:
     """
 
     owner: str = attrs.field(default="", validator=text)
-    above: tuple[str, ...] = attrs.field(default=(), converter=items)
+    above: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
     trace_parent: str = attrs.field(default="", validator=text)
     keeper: Keeper | None = attrs.field(default=None, eq=False, repr=False)
 
@@ -249,5 +250,5 @@ class Outcome:
     steps: int = 0
     exit_code: int = 0
     checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
-    warnings: tuple[Problem, ...] = attrs.field(default=(), converter=items)
+    warnings: tuple[Problem, ...] = attrs.field(default=(), converter=items, validator=each(Problem))
     shown: Callable[[Any], Any] = attrs.field(default=_itself, repr=False, eq=False)

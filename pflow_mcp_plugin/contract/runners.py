@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract.run_requests import (
     RunOptions,
     RunOrigin,
 )
-from pflow_mcp_plugin.contract.validators import items, text, valid_name
+from pflow_mcp_plugin.contract.validators import each, items, text, valid_name
 
 
 class Runner(ABC):
@@ -217,4 +217,4 @@ class NodeOutcome:
 
     node: str = attrs.field(validator=valid_name)
     outcome: Outcome
-    structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items)
+    structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items, validator=each(ValuePath))

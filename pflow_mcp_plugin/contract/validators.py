@@ -66,7 +66,10 @@ def one_of(*allowed: str) -> Validator:
 
 def each_of(*allowed: str) -> Validator:
     """Return a validator for attrs classes of the contract: the value is a list of these strings only."""
-    return _accepting(f"a list of {', '.join(allowed)}", lambda value: set(value) <= set(allowed))
+    return _accepting(
+        f"a list of {', '.join(allowed)}",
+        lambda value: isinstance(value, tuple) and set(value) <= set(allowed),
+    )
 
 
 def is_a(*kinds: Any) -> Validator:
@@ -76,9 +79,11 @@ def is_a(*kinds: Any) -> Validator:
 
 
 def each(kind: type) -> Validator:
-    """Return a validator for attrs classes of the contract: every item of the value is of this class."""
+    """Return a validator for attrs classes of the contract: a list of which every item is of this class."""
 
-    def check(instance: object, attribute: attrs.Attribute[Any], value: Iterable[object]) -> None:
+    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, tuple):
+            raise _rejected(instance, attribute, "a list or tuple", value)
         for item in value:
             if not isinstance(item, kind):
                 raise _rejected(instance, attribute, f"{kind.__name__} objects", item)
@@ -87,15 +92,14 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Return an iterable as the tuple that a class of the contract has in an attrs field; no string.
+    """Return an iterable as the tuple that a class of the contract has in an attrs field.
 
-    Raises:
-        TypeError: It is a string, or not iterable.
+    A string, and what is not iterable, stays as it is: the field's validator rejects it by name.
     """
-    if isinstance(value, str):
-        message = f"expected a list or tuple, got the string {value!r}"
-        raise TypeError(message)
-    return tuple(value)
+    try:
+        return value if isinstance(value, str) else tuple(value)  # type: ignore[return-value]
+    except TypeError:
+        return value  # type: ignore[return-value]
 
 
 def _rejected(instance: object, attribute: attrs.Attribute[Any], expected: str, value: object) -> ValueError:

@@ -19,7 +19,10 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Command(path="mcp add", help="x", load="m:a"), "got the string 'mcp add'"),
+        (
+            lambda: Command(path="mcp add", help="x", load="m:a"),
+            "Command.path must be a list or tuple, got 'mcp add'",
+        ),
         (lambda: Command(path=("mcp add",), help="x", load="m:a"), "Command.path"),
         (lambda: Command(path=(), help="x", load="m:a"), "Command.path"),
         (lambda: Command(path=("--x",), help="x", load="m:a"), "Command.path"),
@@ -50,7 +53,9 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
         (lambda: Field(key=3), "Field.key"),
         (lambda: Field(key="a", required="yes"), "Field.required"),
         (lambda: Interface(params=({"key": "a"},)), "Interface.params must be Field objects"),
-        (lambda: Interface(actions="default"), "got the string 'default'"),
+        (lambda: Interface(actions="default"), "Interface.actions must be a list or tuple, got 'default'"),
+        (lambda: Interface(params=[Field(key="a")] * 2), "Interface.params has the key 'a' twice"),
+        (lambda: Field(key="a", schema="int"), "Field.schema"),
         (lambda: Problem(message="x", severity="bad"), "Problem.severity"),
         (lambda: Problem(message="x", kind="bad"), "Problem.kind"),
         (lambda: Problem(message=None), "Problem.message"),

@@ -230,7 +230,7 @@ TEXT = {"type": "text"}
         ({"structured": float("nan")}, "returned what is not JSON: Out of range"),
         ({"content": ({"type": "what", "of": LOOP},)}, "returned what is not JSON"),
         ({"content": (TEXT | {"text": None},)}, "returned a text block without text"),
-        ({"content": "text"}, "raised TypeError: expected a list or tuple"),
+        ({"content": "text"}, "raised ValueError: CallResult.content must be a list or tuple"),
         ({"content": (None,)}, "raised ValueError: CallResult.content must be Mapping objects, got None"),
     ],
 )
