@@ -121,7 +121,8 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     plugins returned. The node's host is `node.host`.
 
     Returns:
-        Parameters whose names have the form `__name__`, or None for other plugins' nodes.
+        Parameters whose names have the form `__name__`, or None for other plugins' nodes. The host sets
+        `__node_id__` itself.
 
     A plugin that raises here stops the compilation, as do two plugins that set one parameter.
 

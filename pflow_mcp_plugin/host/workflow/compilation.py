@@ -204,7 +204,8 @@ def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> t
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
     """Return the special parameters that plugins inject into a node as it is compiled.
 
-    Only `__dunder__` names may be set, and each by one plugin; an error names the plugins.
+    Only `__dunder__` names may be set that pflow does not set itself, and each by one plugin; an error names
+    the plugins.
     """
     injected: dict[str, object] = {}
     givers: dict[str, str] = {}
@@ -221,6 +222,9 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
             if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
                 target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
                 message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
+                raise PflowError(message, kind="config")
+            if key == "__node_id__":
+                message = f"Plugin {plugin} may not set parameter {key} of node {node.id}: pflow sets it"
                 raise PflowError(message, kind="config")
             if key in givers:
                 message = f"Plugins {givers[key]} and {plugin} both set {key} of node {node.id} ({node.type})"

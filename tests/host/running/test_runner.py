@@ -339,6 +339,7 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
         ({"volume": 1}, "may not set parameter volume of node a"),
         ({"____": 1}, "may not set parameter ____ of node a"),
         ({3: 1}, "may not set parameter int of node a"),
+        ({"__node_id__": "b"}, "may not set parameter __node_id__ of node a: pflow sets it"),
         (["__a__"], "returned a list as parameters of node a (t-give)"),
     ],
 )
