@@ -163,8 +163,9 @@ def _require_exact(value: object, what: str, most: int | None = None) -> int:
             elif kind not in _PLAIN:
                 _refuse(what, member)
         seen += len(members)
-        if (members and depth > _DEEPEST) or (most is not None and seen + size // 16 > most):
-            raise NotKept(f"{what} is too large")
+        is_deep = bool(members) and depth > _DEEPEST
+        if is_deep or (most is not None and seen + size // 16 > most):
+            raise NotKept(f"{what} is {'nested too deeply, or contains itself' if is_deep else 'too large'}")
     return size + seen
 
 
