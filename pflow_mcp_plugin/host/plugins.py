@@ -412,6 +412,10 @@ class Plugins:
         try:
             with plugin_code(plugin, "could not be loaded"):
                 plugin.module = load()
+                names = dir(plugin.module) if inspect.isclass(plugin.module) else ()
+                hooks = (inspect.getattr_static(plugin.module, it) for it in names if it.startswith(_PREFIX))
+                if any(map(inspect.isfunction, hooks)):
+                    raise TypeError("its entry point names a class; name an instance of it")
                 self.manager.register(plugin.module, plugin.name)
         except PluginFailed as failed:
             self._skip(plugin, failed)

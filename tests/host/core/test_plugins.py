@@ -15,6 +15,12 @@ def pflow_configure(host): calls.append("configure")
 @hookimpl
 def pflow_unconfigure(host): calls.append("unconfigure")
 """
+AS_CLASS = """
+import sys
+class Plugin:
+    def pflow_configure(self, host): 1
+sys.modules[__name__] = Plugin
+"""
 HEAD = "from pflow_mcp_plugin.contract import hookimpl\n"
 
 
@@ -25,6 +31,7 @@ def status(opened, name):
 @pytest.mark.parametrize(
     ("source", "told"),
     [
+        (AS_CLASS, "could not be loaded: TypeError: its entry point names a class; name an instance of it"),
         ("import nowhere_to_be_found", "could not be loaded: ModuleNotFoundError"),
         ("import sys; sys.exit(3)", "could not be loaded: SystemExit: 3"),
         ("class Own(BaseException): pass\nraise Own('mine')", "could not be loaded: Own: mine"),
