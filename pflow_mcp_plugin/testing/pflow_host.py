@@ -58,7 +58,8 @@ class PflowHost:
         Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
         the hooks that begin with `pflow_mcp_` are called.
         """
-        self.host.plugins.manager.register(plugin, name or None)
+        described = getattr(plugin, "__name__", type(plugin).__name__)
+        self.host.plugins.manager.register(plugin, name or f"{described} {id(plugin)}")
 
     def add(self, name: str, table: Mapping[str, Any]) -> None:
         """Configure a server in the test's host; nothing is started.
@@ -143,7 +144,12 @@ class PflowHost:
 
         Returns:
             What the tools answer; `give` sets it.
+
+        Raises:
+            ValueError: It is called twice for one server.
         """
+        if self.host.plugins.manager.has_plugin(f"stub-{name}"):
+            raise ValueError(f"Server {name} has a stub in this test already: give all tools to one")
         answers = ToolAnswers(tools)
         known = servers(self.host.paths)
         # A command that does not exist: a run starts nothing, and a call that is not answered says so.

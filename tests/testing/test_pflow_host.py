@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+from pluggy import PluginValidationError
 
 from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.errors import DeadlineExceeded, Where
@@ -84,6 +85,14 @@ def test_a_stub_answers_in_place_of_a_server_that_nobody_has(pflow_host):
     (call,) = tickets.calls
     assert (call.node_id, call.run_id) == ("find", outcome.run_id)
     assert pflow_host.warnings == []
+
+
+def test_a_second_stub_of_a_server_is_refused_and_a_plugin_that_does_not_fit_is_named(pflow_host):
+    pflow_host.stub("tickets", [SEARCH])
+    with pytest.raises(ValueError, match="Server tickets has a stub in this test already"):
+        pflow_host.stub("tickets", [SEARCH])
+    with pytest.raises(PluginValidationError, match="Plugin 'Odd "):
+        pflow_host.register(type("Odd", (), {"pflow_mcp_call_tool": hookimpl(lambda self, tool: None)})())
 
 
 def test_arguments_of_a_stub_are_checked_as_always(pflow_host):
