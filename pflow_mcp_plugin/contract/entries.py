@@ -134,7 +134,7 @@ class Interface:
             string means.
 
     Raises:
-        ValueError: A field is of the wrong type, two have one key, or `result` or `piped` names no field.
+        ValueError: A field is of the wrong type, or `result` or `piped` names no field.
     """
 
     params: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
@@ -146,14 +146,6 @@ class Interface:
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
     result: str = attrs.field(default="", validator=text)
     piped: str = attrs.field(default="", validator=text)
-
-    @params.validator
-    @outputs.validator
-    def _check_keys(self, attribute: attrs.Attribute[tuple[Field, ...]], value: tuple[Field, ...]) -> None:
-        keys = [field.key for field in value]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"Interface.{attribute.name} has the key {twice!r} twice")
 
     @result.validator
     @piped.validator

@@ -17,6 +17,7 @@ NEED_MORE = {
 """Workflows that are valid once what they need is there."""
 MAY_NEED_MORE = {"model"}
 WARNED = {
+    "input_types": "${either} has no value if the run is not given input either",
     "front_matter": "line 1, column 1: The front matter is not converted",
     "sections": "line 3, column 1: The section Usage is not converted",
 }
