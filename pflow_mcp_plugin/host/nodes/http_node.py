@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
-from pflow_mcp_plugin.host.workflow.templates import as_text, has_template
+from pflow_mcp_plugin.host.workflow.templates import as_text, has_template, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
 from pflow_mcp_plugin.network.egress import RESOURCE, refusal_of_url
 from pflow_mcp_plugin.storage import require_regular
@@ -41,8 +41,8 @@ _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding
 """Headers that pflow sets itself, as they decide where a request ends or goes."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
-_WRITTEN_HOST = re.compile(r"https?://[^/?#$@\\\s]+(?:[/?#]|\Z)", re.IGNORECASE)
-"""A URL up to the end of its host, without a template."""
+_AUTHORITY = re.compile(r"[^:/?#]*://([^/?#]*)")
+"""A URL up to the end of its host and port."""
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
 _LEAST = {"retries": 0, "max_pages": 1}
 _WRITTEN_NAME = "{}: the name of a variable must be written in the workflow, without a template"
@@ -158,9 +158,20 @@ def _endpoint(
         ca_bundle=params.get("ca_bundle", ""),
         client_cert=(certificate,) if isinstance(certificate, str) else tuple(certificate),
     )
-    # The node's own host may be private if the author wrote it.
     raw = written.get("url")
-    is_written = isinstance(raw, str) and _WRITTEN_HOST.match(raw.strip()) is not None and _is_of_user(run)
+    # Each run of templates as one NUL, which no URL contains.
+    parts = (part if isinstance(part, str) else "\0" for part in parse(raw.strip() if raw else "${"))
+    named = _AUTHORITY.match(re.sub("\0+", "\0", "".join(parts)))
+    host = named[1] if named else "\0"
+    if not re.fullmatch(r"\0(:[\0\d]*)?", host):  # what the author wrote of it stays
+        fitting = re.sub(r"(?<=[\w\]])\0$", r"(:\\d*)?", re.escape(host)).replace(":\0", r":\d*")
+        filled = _AUTHORITY.match(params["url"].strip())
+        if not (filled and re.fullmatch(fitting.replace("\0", r"[\w.-]*"), filled[1], re.ASCII)):
+            message = f"a value changes the host that url names: {cut(str(raw))}"
+            steps = ("Write a / between the host and the template, or correct the value",)
+            raise PflowError(message, suggestions=steps, ran="not ran")
+    # The node's own host may be private if the author wrote it.
+    is_written = "\0" not in host and _is_of_user(run)
     # A host that a template named counts as the node's own only where it would be allowed anyway.
     there = f"https://{urlsplit(url).netloc}"
     return endpoint(url=url if is_written or refusal_of_url(endpoint(), there) is None else "")

@@ -691,6 +691,41 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
     assert bench.run(workflow, url=echo.url()).success
 
 
+@pytest.mark.parametrize(
+    ("url", "value", "fits"),
+    [
+        ("http://127.0.0.1:{port}${x}", "/a", True),
+        ("http://127.0.0.1:{port}${x}${x}", "", True),
+        ("HTTP://127.0.0.1:{port}${x}", "?a", True),
+        ("http://127.0.0.1${x}/", ":{port}", True),
+        ("http://127.0.0.1:${x}/", "{port}", True),
+        ("http://127.${x}.1:{port}/", "0.0", True),
+        ("http://${x}.0.0.1:{port}/", "127", True),
+        ("http://${x}:{port}/", "127.0.0.1", True),
+        ("http://${x}", "127.0.0.1:{port}/a", True),
+        ("${x}/a", "http://127.0.0.1:{port}", True),
+        ("https://api.example.com${x}", ".evil.example/", False),
+        ("https://api.example.com${x}/", "-evil.example", False),
+        ("https://api.example.com:4${x}", "43", False),
+        ("https://${x}.example.com/", "evil.example/?", False),
+        ("https://${x}.example.com/", "evil.example\\", False),
+        ("https://${x}.example.com:1/", "evil.example#", False),
+        ("https://api.${x}.com/", "evil.example/", False),
+        ("${x}://api.example.com/", "https://evil.example/", False),
+        ("https://${x}:y@api.example.com/", "evil.example/", False),
+    ],
+)
+def test_what_is_written_of_a_host_stays_whatever_a_value_is(bench, echo, rules, url, value, fits):
+    rules(allow=("127.0.0.1",))
+    url, value = (text.replace("{port}", str(echo.port)) for text in (url, value))
+    workflow = flow(http(url, auth=BEARER, retries=0), inputs={"x": {"type": "str"}})
+    error = bench.run(workflow, x=value).error
+    assert bool(echo.connections) == (error is None) == fits
+    if error:
+        assert f"a value changes the host that url names: {url}" in str(error)
+        assert error.ran == "not ran"
+
+
 def test_a_path_of_a_template_leaves_the_host_the_authors(bench, echo):
     workflow = flow(http(echo.url(path="/${path}")), inputs={"path": {"type": "str"}})
     assert bench.run(workflow, path="a?b=c").outputs["body"]["target"] == "/a?b=c"
