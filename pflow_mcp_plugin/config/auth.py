@@ -139,6 +139,10 @@ def _check_oauth(path: str, value: JSONObject) -> Iterator[Problem]:
             yield fault(f"{path}.client_secret", wrong, step)
     elif given:
         yield from _missing(path, given[0], value, ("client_id",))
+        if "issuer" not in value:
+            message = f"Without issuer, the first login gives {given[0]} to whichever one the server names"
+            step = f"{_STEPS['issuer']}; pflow mcp auth shows that of the last login"
+            yield advice(join(path, "issuer"), message, step)
 
 
 def _missing(path: str, what: str, value: JSONObject, keys: Iterable[str]) -> Iterator[Problem]:

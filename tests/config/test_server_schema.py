@@ -250,6 +250,13 @@ def test_a_field_of_another_type_of_auth_is_a_warning_and_its_own_are_none(auth)
     assert {path for path, problem in told.items() if "has no effect" in problem.message} == unused
 
 
+@pytest.mark.parametrize("given", ["client_secret", "private_key"])
+def test_credentials_of_a_client_without_an_issuer_are_a_warning(given):
+    auth = {"type": "oauth", "client_id": "a", given: "b"}
+    assert given in warnings({**HTTP, "auth": auth})["auth.issuer"].message
+    assert not warnings({**HTTP, "auth": {**auth, "issuer": "https://login.example.com"}})
+
+
 def test_a_bare_variable_name_is_asked_for_where_a_reference_was_given():
     problem = errors({**HTTP, "auth": {"token_env": "${A}"}})["auth.token_env"]
     assert problem.suggestion == 'Write the bare name: "A"'

@@ -132,7 +132,10 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
     auth = launch.server.auth
     key, store = SignInKey.of(launch.server), store_of(launch)
     async with AuthorizationRequests(launch.server) as requests:
-        found = await discovered(requests)
+        # What the config has for one authorization server is not for another that the server names one day.
+        has_credentials = "client_secret" in auth or "private_key" in auth
+        last = await in_daemon_thread(_stored, store, key, "") if has_credentials else None
+        found = await discovered(requests, former=last.issuer if last else "")
         former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
         if former:  # an authorization server may repeat in an error what it knows
             launch.learn(former.secrets)

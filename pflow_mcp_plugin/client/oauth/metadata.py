@@ -58,14 +58,19 @@ class Discovery:
         )
 
 
-async def discovered(requests: AuthorizationRequests, challenge: str | None = None) -> Discovery:
-    """Request the metadata of a server and of its authorization server."""
+async def discovered(
+    requests: AuthorizationRequests, challenge: str | None = None, *, former: str = ""
+) -> Discovery:
+    """Request the metadata of a server and of its authorization server.
+
+    Where the config names no issuer, `former` is the only one that may have the credentials, if it is given.
+    """
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
     server = requests.server
     header = await requests.challenge() if challenge is None else challenge
     found = await _protected_resource(requests, header)
-    issuer = _chosen_issuer(server, found)
+    issuer = _chosen_issuer(server, found, former)
     require_url(server, "the issuer of its authorization server", issuer)
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
         answer = await requests.get(url)
@@ -162,8 +167,9 @@ def same_issuer(one: str, other: str) -> bool:
     return one == other or (are_roots and one.rstrip("/") == other.rstrip("/"))
 
 
-def _chosen_issuer(server: Server, found: JSONObject | None) -> str:
-    wanted = str(server.auth.get("issuer", ""))
+def _chosen_issuer(server: Server, found: JSONObject | None, former: str) -> str:
+    configured = str(server.auth.get("issuer", ""))
+    wanted = configured or former
     named = _words(found.get("authorization_servers")) if found else ()
     if found is None:  # servers of protocol 2025-03-26 are their own authorization server
         parts = urlsplit(resource_of(server.url))
@@ -175,10 +181,15 @@ def _chosen_issuer(server: Server, found: JSONObject | None) -> str:
     fitting = next((issuer for issuer in named if same_issuer(issuer, wanted)), None)
     if fitting is None:
         others = ", ".join(map(place, named[:3]))
+        whose, step = "which issuer in auth names", ""
+        if not configured:
+            whose = "with which the last login was made"
+            step = f"if that is intended, add issuer to auth, or run: pflow mcp logout {server.name}"
         raise NoAccessToken(
-            f"it uses the authorization server {others}, not {place(wanted)}, which issuer in auth names; "
+            f"it uses the authorization server {others}, not {place(wanted)}, {whose}; "
             "nothing was sent there",
             "credentials",
+            step=step,
         )
     return fitting
 

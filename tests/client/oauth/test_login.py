@@ -9,6 +9,7 @@ import attrs
 import pytest
 from signing_in import query_of
 
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, store_of
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.network.egress import HostRefused
 
@@ -127,6 +128,21 @@ def test_the_secret_of_a_client_in_the_config_is_not_stored(visitor, known):
     assert visitor.sign_in(**known).registration.client_secret == "planted-secret"
     assert visitor.stored(**known).registration.client_secret == ""
     assert visitor.stored() is None
+
+
+def test_a_secret_in_the_config_is_for_the_issuer_of_the_last_login_unless_the_config_names_another(
+    visitor, known, authorization_server
+):
+    first = visitor.sign_in(**known)
+    other = attrs.evolve(first.authorization_server, issuer="https://former.example")
+    last = attrs.evolve(first, authorization_server=other, signed_in_at=first.signed_in_at + 1)
+    launch = visitor.launch(**known)
+    store_of(launch).write(SignInKey.of(launch.server), last)
+    with pytest.raises(NoAccessToken, match=r"not https://former.example, with which the last") as failure:
+        visitor.sign_in(**known)
+    assert "add issuer to auth, or run: pflow mcp logout notes" in failure.value.step
+    assert (len(visitor.urls), len(authorization_server.requests("token"))) == (1, 1)
+    assert visitor.sign_in(**known, issuer=authorization_server.issuer).tokens
 
 
 @pytest.mark.parametrize(
