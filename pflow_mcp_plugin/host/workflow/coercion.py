@@ -110,6 +110,8 @@ def takes_null(field: Field) -> bool:
     """Return whether null has the type of a field: `any`, unless the schema names types without null."""
     names = type_names(field)
     listed: Any = field.schema.get("type", "null") if isinstance(field.schema, Mapping) else "null"
+    if not isinstance(listed, str | list):  # the schema of a plugin's node may be malformed
+        listed = "null"
     return "None" in names or ("any" in names and "null" in listed)
 
 

@@ -119,6 +119,7 @@ def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():
     schema = {"enum": [1, "two", None]}
     assert [to("any", value, schema=schema) for value in (1, "two", None)] == [1, "two", None]
     assert to("int", "1", schema=schema) == 1
+    assert to("any", None, schema={"type": 7}) is None
     for value in (True, "1", 2):
         with pytest.raises(TypeMismatch, match='one of 1, "two", null'):
             to("str", value, schema=schema)
