@@ -91,9 +91,10 @@ def read_references(
 
     def braced(piece: re.Match[str]) -> str:
         inside = piece["inside"]
+        if syntax.escapes and text[: piece.start()].endswith("$"):
+            return piece[0]
         if inside is None:
-            is_escaped = syntax.escapes and text[: piece.start()].endswith("$")
-            return piece[0] if is_escaped else "$${"
+            return "$${"
         if inside in known:
             return known[inside]
         reference = _REFERENCE.fullmatch(inside)

@@ -43,6 +43,7 @@ def read(text, syntax=OURS, **known):
         ("$TOKEN", OURS, "$TOKEN"),
         ("price: $5, $$TOKEN", DOLLAR, "price: $5, $$TOKEN"),
         ("${A:-b c}", OURS, "${A:-b c}"),
+        ("$${} and $${a/b}", OURS, "$${} and $${a/b}"),
         ("${A:-}", DOLLAR, "${A:-}"),
         ("{env:TOKEN}/x", CURLY, "${TOKEN}/x"),
         ("{env:TOKEN}", OURS, "{env:TOKEN}"),
