@@ -13,6 +13,9 @@ owned` if the value of x is `a[$(touch owned)]`, as arithmetic evaluates the sub
 builtins that take the name of a variable. A value is followed through the variables of the line, from
 `n=${template}` to `((n > 3))`; variables without one, such as a counter, are allowed. How other programs
 interpret their arguments is not covered: `sh -c ${a}` runs the value of `a`.
+
+What is quoted where differs between shells, and here-documents have rules of their own. So a line is read in
+several ways, and whatever evaluates a value in one of them counts: a line may be refused needlessly.
 """
 
 from __future__ import annotations
@@ -60,7 +63,14 @@ _COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
 _INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
 """The beginning of an assignment to an array element, also in a list of values."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"\$(\w+|[@*])")
+_EXPANSION = re.compile(r"\$(?:\{[!#]?)?(\w+|[@*])")
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([^\s;&|<>()'\"\\]+)")
+_ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+"""In bash a quote may be escaped in it, in other shells not."""
+_EXPANDED = re.compile(r"\$[({]|`")
+_COMPUTED = re.compile(r"\(\(|\$\[|\[\[")
+_MOST_WORK = 1_000_000
+"""The most characters of expansions, nested ones again, that are read."""
 _DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
 """Where output is redirected to a descriptor: bash expands its number twice."""
 _REDIRECTED = re.compile(r"\d+|\{\w+\}")
@@ -192,7 +202,8 @@ class _Word:
 def evaluated_value(line: str) -> str:
     """Return what evaluates a value, such as `let`, in a shell line with `MARK` for templates, or ""."""
     try:
-        commands = list(_Reader(line).commands())
+        commands = [words for text in _readings(line) for words in _Reader(text).commands()]
+        commands += _anywhere(line)
         for words in commands:  # the list grows meanwhile
             texts = [word.text for word in _command(words)[0]]
             if texts and texts[0] in _RUNNING:
@@ -214,6 +225,42 @@ def evaluated_value(line: str) -> str:
         (what for words in commands for what in _evaluations(words, tainted, computes=computes)),
         "",
     )
+
+
+def _readings(line: str) -> set[str]:
+    """Return a shell line as it is, without its here-documents, and both without `$'...'`."""
+    code: list[str] = []
+    ends: list[str] = []
+    for one in line.splitlines(keepends=True):
+        if ends:
+            ends = ends[one.strip() == ends[0] :]
+        else:
+            code.append(one)
+            ends = _HERE_DOCUMENT.findall(one)
+    return {it for text in (line, "".join(code)) for it in (text, _ANSI_QUOTED.sub("_", text))}
+
+
+def _anywhere(line: str) -> Iterator[list[_Word]]:
+    """Yield what a shell line runs and evaluates if quotes, comments and here-documents are ignored."""
+    line, work = line.replace("\\\n", ""), 0
+    for found in _EXPANDED.finditer(line):
+        reader = _Reader(line[found.start() :])
+        yield from reader.expansion()
+        work += reader.at
+        if work > _MOST_WORK:
+            raise RecursionError
+    ends = dict.fromkeys(("((", "$[", "[["), 0)
+    for found in _COMPUTED.finditer(line):
+        kind, at = found[0], found.end()
+        if at <= ends[kind]:
+            continue  # it is part of one that was read
+        opening, depth = kind[-1], kind.count(kind[-1])
+        while depth and at < len(line):
+            depth += (line[at] == opening) - (line[at] == {"(": ")", "[": "]"}[opening])
+            at += 1
+        ends[kind], inside = at, line[found.end() : at]
+        if kind != "[[" or any(map(_ARITHMETIC_TEST.fullmatch, inside.split())):
+            yield [_Word(evaluated={*_NAME.findall(inside), *_EXPANSION.findall(inside)})]
 
 
 def _evaluations(words: Sequence[_Word], tainted: set[str], *, computes: bool) -> Iterator[str]:
@@ -350,13 +397,20 @@ class _Reader:
 
     def __init__(self, line: str) -> None:
         self._line = line.replace("\\\n", "")
-        self._at = 0
+        self.at = 0
         self._found: list[list[_Word]] = []
 
     def commands(self) -> Iterator[list[_Word]]:
-        while self._at < len(self._line):
+        while self.at < len(self._line):
             self._read("")
         yield from self._found
+
+    def expansion(self) -> Iterator[list[_Word]]:
+        """Yield the commands in the expansion with which the line begins, and what it evaluates."""
+        word = _Word()
+        self._expansion(word)
+        word.text = word.text.replace("$", "")
+        yield from (*self._found, [word])
 
     def _read(self, end: str) -> _Word:
         """Read a shell line up to an end; return a word with everything that is expanded on the way."""
@@ -364,10 +418,10 @@ class _Reader:
         word: _Word | None = None
         whole = _Word()
         quoted = False
-        while self._at < len(self._line):
-            char = self._line[self._at]
+        while self.at < len(self._line):
+            char = self._line[self.at]
             if char == end and not quoted:
-                self._at += 1
+                self.at += 1
                 break
             if not quoted and char in " \t\n;|&()<>#'":
                 word = self._plain(char, word, words, whole)
@@ -375,25 +429,25 @@ class _Reader:
             word = word or self._begun(words)
             if char == '"':
                 quoted = not quoted
-                self._at += 1
+                self.at += 1
             elif char in "$`":
                 before = set(word.names)
                 self._expansion(word)
                 word.split |= set() if quoted else word.names - before
             else:
-                self._at += 1 + (char == "\\")
-                word.text += self._line[self._at - 1 : self._at]
+                self.at += 1 + (char == "\\")
+                word.text += self._line[self.at - 1 : self.at]
         self._end_command(words, whole)
         return whole
 
     def _plain(self, char: str, word: _Word | None, words: list[_Word], whole: _Word) -> _Word | None:
         """Read a character with a meaning outside of the shell's double quotes; return the word it is in."""
-        line, at = self._line, self._at
-        self._at += 1
+        line, at = self._line, self.at
+        self.at += 1
         if char == "'":
             word = word or self._begun(words)
-            self._at = (line.find("'", at + 1) + 1) or len(line)
-            word.text += line[at + 1 : self._at - 1]
+            self.at = (line.find("'", at + 1) + 1) or len(line)
+            word.text += line[at + 1 : self.at - 1]
             return word
         if char == "(" or line.startswith(("<(", ">("), at):
             return self._opened(char, word, words)
@@ -401,7 +455,7 @@ class _Reader:
             word.text += char
             return word
         if char == "#":
-            self._at = (line.find("\n", at) + 1) or len(line)
+            self.at = (line.find("\n", at) + 1) or len(line)
         elif char in "<>":
             if word is not None and _REDIRECTED.fullmatch(word.text):
                 words.pop()
@@ -418,13 +472,13 @@ class _Reader:
         if char in "<>":
             word = self._begun(words)
             word.text = "<("
-            self._at += 1
+            self.at += 1
             self._take(word, self._read(")"))
             return word
-        if self._line.startswith("(", self._at) and word is None:
-            self._arithmetic(self._begun(words), self._at + 1, "))")
-        elif self._line.startswith(")", self._at):  # a function: a command begins after it
-            self._at += 1
+        if self._line.startswith("(", self.at) and word is None:
+            self._arithmetic(self._begun(words), self.at + 1, "))")
+        elif self._line.startswith(")", self.at):  # a function: a command begins after it
+            self.at += 1
             words.clear()
         elif [each.text for each in (*words[:1], *words[-1:])] == ["case", "in"]:
             pass  # the first pattern: what is expanded before it still counts
@@ -463,9 +517,9 @@ class _Reader:
             word.text += MARK
 
     def _expansion(self, word: _Word) -> None:
-        line, at = self._line, self._at
+        line, at = self._line, self.at
         if line[at] == "`":
-            self._at += 1
+            self.at += 1
             self._take(word, self._read("`"))
             word.text += "$"
         elif line.startswith("$((", at):
@@ -473,30 +527,30 @@ class _Reader:
         elif line.startswith("$[", at):
             self._arithmetic(word, at + 2, "]")
         elif line.startswith("$(", at):
-            self._at += 2
+            self.at += 2
             self._take(word, self._read(")"))
             word.text += "$"
         elif line.startswith("${", at):
             self._braces(word, at + 2)
         elif found := _EXPANSION.match(line, at):
-            self._at = found.end()
+            self.at = found.end()
             word.names.add(found[1])
             word.text += "$"
         else:
-            self._at += 1
+            self.at += 1
 
     def _arithmetic(self, word: _Word, begin: int, end: str) -> None:
-        self._at = line_end = (self._line.find(end, begin) + 1 or len(self._line) + 1) - 1
-        self._at += len(end)
+        self.at = line_end = (self._line.find(end, begin) + 1 or len(self._line) + 1) - 1
+        self.at += len(end)
         inside = self._line[begin:line_end]
         word.evaluated |= {*_NAME.findall(inside), *_EXPANSION.findall(inside)}
 
     def _braces(self, word: _Word, begin: int) -> None:
-        depth, self._at = 1, begin
-        while depth and self._at < len(self._line):
-            depth += {"{": 1, "}": -1}.get(self._line[self._at], 0)
-            self._at += 1
-        inside = self._line[begin : self._at - 1]
+        depth, self.at = 1, begin
+        while depth and self.at < len(self._line):
+            depth += {"{": 1, "}": -1}.get(self._line[self.at], 0)
+            self.at += 1
+        inside = self._line[begin : self.at - 1]
         names = {*_NAME.findall(inside), *_EXPANSION.findall(inside), *re.findall(r"^[!#]?([1-9@*])", inside)}
         word.names |= names
         word.text += MARK if MARK in inside else "$"

@@ -133,6 +133,22 @@ REFUSED = [
     "[ ${x}a ${y}b ]",
     "l''et ${x}",
     "command -p let a ${x}",
+    "n=${x}; if((n > 3)); then :; fi",
+    "n=${x}; for((i = 0; i < n; i++)); do break; done",
+    "n=${x}; cat <<EOF\n# $((n + 1))\nEOF",
+    "n=${x}; cat <<EOF\nDon't: $((n + 1))\nEOF",
+    'n=${x}; cat <<EOF\nIt\'s $(eval "echo $n")\nEOF',
+    'n=${x}; cat <<EOF\nIt\'s\nEOF\neval "$n"',
+    "n=${x}; cat <<A - <<'B'\nIt's\nA\n'\nB\neval \"$n\"",
+    "set -- ${x}; echo $(($${1} + 1))",
+    "set -- ${x}; echo $(($${1:-0} + 1))",
+    "n=${x}; echo $(( (1 + (2)) + n ))",
+    "n=${x}; echo $(( ((1)) + n ))",
+    'echo "$${y:-$(let m=${x})}"',
+    'n=${x}; echo "$${y:-$(eval $n)}"',
+    "n=${x}; echo $'it\\'s' $((n + 1)) 'x'",
+    "n=${x}; echo $'it\\'s'; eval \"$n\"; echo 'x'",
+    "n=${x}; if ! [[ (1 -eq 1) && (n -gt 3) ]]; then :; fi",
 ]
 HONEST = [
     "cat -- ${x} | sort > out 2>&1",
@@ -174,6 +190,9 @@ HONEST = [
     "c=#let ${x}",
     "n=${x} # let $n",
     "tar -C ${x} -x",
+    "n=${x}; cat <<EOF\nDon't wait: $n, $((1 + 1)), $(date)\nlet eval read\nEOF",
+    "n=${x}; awk '{print $(NF - 1), $1}' \"$n\"",
+    'n=${x}; (cd "$n" && ls); echo "$${HOME:-$(pwd)} $${n%/}"',
 ]
 
 
@@ -217,6 +236,6 @@ def test_row_63_any_line_is_read_to_its_end(line):
     assert isinstance(evaluated_value(line), str)
 
 
-@pytest.mark.parametrize("opened", ["(", "$(", "`", "${", "$((", "a=(", "[[ "])
+@pytest.mark.parametrize("opened", ["(", "$(", "`", "${", "$((", "a=(", "[[ ", "$${", "$[", "<<A\n"])
 def test_row_63_brackets_without_end_are_read_or_refused(opened):
     assert isinstance(evaluated_value(opened * 20_000 + MARK), str)
