@@ -26,7 +26,8 @@ def interrupts_kept() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        end_if_interrupted(error)
+        if not _is_abandoned(error):
+            end_if_interrupted(error)
         raise
 
 
@@ -56,6 +57,8 @@ def foreign_code(
     try:
         yield
     except BaseException as error:  # foreign code may raise anything
+        if _is_abandoned(error):
+            raise
         try:
             if isinstance(error, PflowError):
                 _read(error)
@@ -66,6 +69,11 @@ def foreign_code(
             raise
         end_if_interrupted(error)
         raise failure(error) from error
+
+
+def _is_abandoned(error: BaseException) -> bool:
+    """Whether garbage collection ends the block, which Ctrl-C kept from being entered or left."""
+    return isinstance(error, GeneratorExit) and not (error.__traceback__ and error.__traceback__.tb_next)
 
 
 def _read(error: PflowError) -> None:

@@ -10,7 +10,8 @@ import pytest
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.daemon_threads import Threads
-from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
+from pflow_mcp_plugin.host import ctrl_c
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code, interrupts_kept
 
 WAITS = (threading.Condition.wait.__code__, Threads.submit.__code__)
 
@@ -90,3 +91,10 @@ def test_a_chain_of_exceptions_that_leads_back_to_itself_ends():
     first, second = ValueError(), ValueError()
     first.__cause__, second.__context__ = second, first
     end_if_interrupted(first)
+
+
+@pytest.mark.parametrize("block", [interrupts_kept(), foreign_code(lambda error: error)])
+def test_a_block_that_ctrl_c_kept_from_being_left_ends_in_silence(monkeypatch, block):
+    block.__enter__()
+    monkeypatch.setattr(ctrl_c, "interrupted", lambda: True)
+    block.gen.close()
