@@ -57,18 +57,20 @@ _PREFIXES = frozenset(["command", "builtin", "exec"])
 _INTEGERS = frozenset(["RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "OPTIND"])
 _EVALUATED_NAMES = _INTEGERS | {"PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "ENV", "BASH_ENV"}
 """Variables whose value a shell evaluates: integers, prompts, and files that it runs."""
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
-_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL | re.ASCII)
+_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=", re.ASCII)
 _COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
-_INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
+_INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=", re.ASCII)
 """The beginning of an assignment to an array element, also in a list of values."""
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"\$(?:\{[!#]?)?(\w+|[@*])")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_EXPANSION = re.compile(r"\$(?:\{[!#]?)?([A-Za-z_]\w*|[\d@*])", re.ASCII)
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([^\s;&|<>()'\"\\]+)")
 _ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 """In bash a quote may be escaped in it, in other shells not."""
 _EXPANDED = re.compile(r"\$[({]|`")
 _COMPUTED = re.compile(r"\(\(|\$\[|\[\[")
+_UNCOUNTED = re.compile(r"[\"'\\#]|\bcase\b")
+"""What may hold a bracket that a shell does not count."""
 _MOST_WORK = 1_000_000
 """The most characters of expansions, nested ones again, that are read."""
 _DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
@@ -207,7 +209,7 @@ def evaluated_value(line: str) -> str:
         for words in commands:  # the list grows meanwhile
             texts = [word.text for word in _command(words)[0]]
             if texts and texts[0] in _RUNNING:
-                commands += _Reader(" ".join(texts[1:])).commands()
+                commands += _Reader(" ".join(texts[1:]).replace("\\\n", "")).commands()
     except RecursionError:
         return "a bracket inside many others"
     tainted = _tainted(commands, line.count(MARK))
@@ -228,7 +230,10 @@ def evaluated_value(line: str) -> str:
 
 
 def _readings(line: str) -> set[str]:
-    """Return a shell line as it is, without its here-documents, and both without `$'...'`."""
+    """Return a shell line as it is, without its here-documents, and both without `$'...'`.
+
+    A backslash continues a line on the next one, but not if it ends a comment.
+    """
     code: list[str] = []
     ends: list[str] = []
     for one in line.splitlines(keepends=True):
@@ -237,7 +242,8 @@ def _readings(line: str) -> set[str]:
         else:
             code.append(one)
             ends = _HERE_DOCUMENT.findall(one)
-    return {it for text in (line, "".join(code)) for it in (text, _ANSI_QUOTED.sub("_", text))}
+    read = {it for text in (line, "".join(code)) for it in (text, _ANSI_QUOTED.sub("_", text))}
+    return {text.replace("\\\n", continued) for text in read for continued in ("", "\n")}
 
 
 def _anywhere(line: str) -> Iterator[list[_Word]]:
@@ -258,6 +264,8 @@ def _anywhere(line: str) -> Iterator[list[_Word]]:
         while depth and at < len(line):
             depth += (line[at] == opening) - (line[at] == {"(": ")", "[": "]"}[opening])
             at += 1
+        if _UNCOUNTED.search(line, found.end(), at):
+            at = len(line)
         ends[kind], inside = at, line[found.end() : at]
         if kind != "[[" or any(map(_ARITHMETIC_TEST.fullmatch, inside.split())):
             yield [_Word(evaluated={*_NAME.findall(inside), *_EXPANSION.findall(inside)})]
@@ -396,7 +404,7 @@ class _Reader:
     """
 
     def __init__(self, line: str) -> None:
-        self._line = line.replace("\\\n", "")
+        self._line = line
         self.at = 0
         self._found: list[list[_Word]] = []
 

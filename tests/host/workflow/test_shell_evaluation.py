@@ -148,6 +148,12 @@ REFUSED = [
     'n=${x}; echo "$${y:-$(eval $n)}"',
     "n=${x}; echo $'it\\'s' $((n + 1)) 'x'",
     "n=${x}; echo $'it\\'s'; eval \"$n\"; echo 'x'",
+    'n=${x}; # isn\'t \\\neval "$n"',
+    "n=${x}; ev\\\nal $n",
+    'n=${x}; eval "$né"',
+    "set -- ${x}; eval $10",
+    "set -- ${x}; : $(( $(echo '))') + $1 ))",
+    "n=${x}; echo $(( $(echo '))') + n ))",
     "n=${x}; if ! [[ (1 -eq 1) && (n -gt 3) ]]; then :; fi",
 ]
 HONEST = [
