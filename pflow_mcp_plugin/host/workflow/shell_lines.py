@@ -69,8 +69,10 @@ _ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 """In bash a quote may be escaped in it, in other shells not."""
 _EXPANDED = re.compile(r"\$[({]|`")
 _COMPUTED = re.compile(r"\(\(|\$\[|\[\[")
-_UNCOUNTED = re.compile(r"[\"'\\#]|\bcase\b")
-"""What may hold a bracket that a shell does not count."""
+_UNCOUNTED = re.compile(r"""\\|\#|\bcase\b|"[^"]*"|'[^']*'""")
+_CASE = re.compile(r"\bcase\b")
+_BRACKETS = re.compile(r"[][()]")
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
 _MOST_WORK = 1_000_000
 """The most characters of expansions, nested ones again, that are read."""
 _DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
@@ -209,7 +211,7 @@ def evaluated_value(line: str) -> str:
         for words in commands:  # the list grows meanwhile
             texts = [word.text for word in _command(words)[0]]
             if texts and texts[0] in _RUNNING:
-                commands += _Reader(" ".join(texts[1:]).replace("\\\n", "")).commands()
+                commands += _Reader(_CONTINUED.sub(r"\1", " ".join(texts[1:]))).commands()
     except RecursionError:
         return "a bracket inside many others"
     tainted = _tainted(commands, line.count(MARK))
@@ -230,7 +232,7 @@ def evaluated_value(line: str) -> str:
 
 
 def _readings(line: str) -> set[str]:
-    """Return a shell line as it is, without its here-documents, and both without `$'...'`.
+    """Return a shell line as it is, without its here-documents, and both with the text of `$'...'`.
 
     A backslash continues a line on the next one, but not if it ends a comment.
     """
@@ -242,19 +244,32 @@ def _readings(line: str) -> set[str]:
         else:
             code.append(one)
             ends = _HERE_DOCUMENT.findall(one)
-    read = {it for text in (line, "".join(code)) for it in (text, _ANSI_QUOTED.sub("_", text))}
-    return {text.replace("\\\n", continued) for text in read for continued in ("", "\n")}
+
+    def plain(found: re.Match[str]) -> str:
+        text = found[0][2:-1].encode("latin-1", "backslashreplace").decode("unicode_escape", "replace")
+        return "'" + text.replace("'", "") + "'"
+
+    read = {it for text in (line, "".join(code)) for it in (text, _ANSI_QUOTED.sub(plain, text))}
+    return {_CONTINUED.sub(rf"\1{after}", text) for text in read for after in ("", "\n")}
 
 
 def _anywhere(line: str) -> Iterator[list[_Word]]:
     """Yield what a shell line runs and evaluates if quotes, comments and here-documents are ignored."""
-    line, work = line.replace("\\\n", ""), 0
+    line, work = _CONTINUED.sub(r"\1", line), 0
     for found in _EXPANDED.finditer(line):
         reader = _Reader(line[found.start() :])
         yield from reader.expansion()
         work += reader.at
         if work > _MOST_WORK:
             raise RecursionError
+    if _CASE.search(line):  # the bracket after a pattern ends nothing
+        for found in re.finditer(r"\)", line):
+            yield from _Reader(line[found.end() :]).bracket()
+    yield from _computed(line)
+
+
+def _computed(line: str) -> Iterator[list[_Word]]:
+    """Yield what a shell line computes, wherever it is, or runs, if that is one bracket in another."""
     ends = dict.fromkeys(("((", "$[", "[["), 0)
     for found in _COMPUTED.finditer(line):
         kind, at = found[0], found.end()
@@ -264,8 +279,11 @@ def _anywhere(line: str) -> Iterator[list[_Word]]:
         while depth and at < len(line):
             depth += (line[at] == opening) - (line[at] == {"(": ")", "[": "]"}[opening])
             at += 1
-        if _UNCOUNTED.search(line, found.end(), at):
-            at = len(line)
+        held = (it[0] for it in _UNCOUNTED.finditer(line, found.end(), at))
+        if any(it[0] not in "\"'" or _BRACKETS.search(it) for it in held):
+            at = len(line)  # which bracket is the last cannot be told
+        if kind == "((":
+            yield from _Reader(line[found.end() :]).bracket()
         ends[kind], inside = at, line[found.end() : at]
         if kind != "[[" or any(map(_ARITHMETIC_TEST.fullmatch, inside.split())):
             yield [_Word(evaluated={*_NAME.findall(inside), *_EXPANSION.findall(inside)})]
@@ -413,6 +431,11 @@ class _Reader:
             self._read("")
         yield from self._found
 
+    def bracket(self) -> list[list[_Word]]:
+        """Return the commands up to the end of a bracket that was open."""
+        self._read(")")
+        return self._found
+
     def expansion(self) -> Iterator[list[_Word]]:
         """Yield the commands in the expansion with which the line begins, and what it evaluates."""
         word = _Word()
@@ -463,7 +486,7 @@ class _Reader:
             word.text += char
             return word
         if char == "#":
-            self.at = (line.find("\n", at) + 1) or len(line)
+            self.at = line.find("\n", at) % (len(line) + 1)
         elif char in "<>":
             if word is not None and _REDIRECTED.fullmatch(word.text):
                 words.pop()
