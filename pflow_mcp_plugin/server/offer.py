@@ -21,7 +21,6 @@ from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
 from pflow_mcp_plugin.server.served_tool import (
     ServedRequest,
     ServedTool,
-    hidden_tools,
     library_of,
     matching,
     runner_of,
@@ -201,7 +200,7 @@ class Offer:
         self._read_only = read_only
         choose = matching if workflows else selected  # a workflow that is saved later may match a pattern
         own = choose(ALL_TOOLS, patterns, read_only=read_only)
-        self._hidden = hidden_tools(own)
+        self._hidden = tuple(tool.name for tool in ALL_TOOLS if tool not in own)
         self._own = tuple(attrs.evolve(it, description=without(self._hidden, it.description)) for it in own)
         names = [tool.name for tool in ALL_TOOLS]
         self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
@@ -220,5 +219,6 @@ class Offer:
             prompts=None if any(name in _STEPS for name in self._hidden) else PflowPrompts(),
             changes=changes,
             instructions=without(self._hidden, INSTRUCTIONS),
+            hidden=self._hidden,
             background=partial(watched, self._host.library, changes, lists),
         )

@@ -31,14 +31,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
 from pflow_mcp_plugin.server.envelopes import TEXT, KnownSecrets, list_of, object_of
-from pflow_mcp_plugin.server.served_tool import (
-    ServedRequest,
-    ServedTool,
-    checked_arguments,
-    hidden_tools,
-    nearest,
-    shown,
-)
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, checked_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
@@ -110,6 +103,7 @@ class ServingOptions:
         secrets: Further values that no answer or trace may contain, such as the token of the server.
         changes: Tells clients that a list has changed; see `ListChanges`.
         instructions: What clients tell their models about the server.
+        hidden: The names of pflow's own tools that are not served.
         began: Called with each call's control, which has the id of its run once that begins.
         background: Entered while the server runs, for tasks of its own.
     """
@@ -125,6 +119,7 @@ class ServingOptions:
     prompts: Prompts | None = None
     changes: ListChanges | None = None
     instructions: str = INSTRUCTIONS
+    hidden: Sequence[str] = ()
     began: Callable[[RunControl], object] = lambda _: None
     background: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
@@ -234,7 +229,7 @@ class _Handlers:
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
-            request = self._request(context, control, offered)
+            request = self._request(context, control)
             answer = partial(self._answered, tool, request, params)
             self._calls[control] = request.origin.owner
             self._options.began(control)
@@ -249,7 +244,7 @@ class _Handlers:
 
         `facts` are further members of the error's data.
         """
-        request = self._request(context, RunControl(), self._offered())
+        request = self._request(context, RunControl())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
         except Exception as error:  # noqa: BLE001 - a door: plugins raise anything
@@ -277,7 +272,7 @@ class _Handlers:
             schema = envelopes.output_schema(schema, run_id=envelopes.TEXT, **envelopes.RUN_BESIDE)
         return result(envelope, schema, redactor, bare=tool.bare)
 
-    def _request(self, context: Context, control: RunControl, offered: Sequence[ServedTool]) -> ServedRequest:
+    def _request(self, context: Context, control: RunControl) -> ServedRequest:
         options = self._options
         origin = attrs.evolve(options.caller(context), keeper=options.keeper())
         running = [it.run_id for it, owner in self._calls.items() if it.run_id and owner == origin.owner]
@@ -289,7 +284,7 @@ class _Handlers:
             show_secrets=options.show_secrets(),
             allow_decisions=options.allow_decisions(),
             run_options=options.run_options,
-            hidden=hidden_tools(offered),
+            hidden=options.hidden,
             running=running,
         )
 

@@ -136,20 +136,6 @@ class ServedTool:
     beside_error: JSONObject = attrs.field(factory=dict)
 
 
-OWN_TOOLS = (
-    *("workflow_discover", "registry_discover", "registry_run", "workflow_execute", "workflow_validate"),
-    *("workflow_save", "registry_describe", "registry_search", "workflow_list", "settings_set"),
-    *("settings_get", "registry_list", "trace_read"),
-)
-"""The names of the tools that pflow serves, apart from those of saved workflows."""
-
-
-def hidden_tools(served: Iterable[ServedTool]) -> tuple[str, ...]:
-    """Return the names of pflow's own tools that are not among the served ones."""
-    names = {tool.name for tool in served}
-    return tuple(name for name in OWN_TOOLS if name not in names)
-
-
 def without(hidden: Collection[str], text: str) -> str:
     """Return a text for agents without the sentences that name tools that are not served."""
     sentences = re.split(r"(?<=[.]) ", text)

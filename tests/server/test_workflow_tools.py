@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.server.settings_tools import GET
-from pflow_mcp_plugin.server.workflow_tools import READ_TRACE
+from pflow_mcp_plugin.server.offer import Offer
 
 HELLO = {
     "description": "Greets somebody by name",
@@ -107,7 +106,8 @@ def test_a_step_names_a_command_where_its_tool_is_not_served(served):
     assert served.data("trace_read")["error"]["suggestions"][-1].endswith(
         f"workflow_execute with resume {run}"
     )
-    served.tools = lambda: (READ_TRACE, GET)
+    offer = Offer(served.pflow.host, ["trace_read", "settings_get"])
+    served.tools, served.options = offer.tools, {"hidden": offer.options().hidden}
     assert served.data("trace_read")["error"]["suggestions"][-1].endswith(f"pflow resume {run}")
     assert served.error("settings_get", key="ZZZZ")["suggestions"] == [
         "Ask the user to set it: pflow settings set ZZZZ -"

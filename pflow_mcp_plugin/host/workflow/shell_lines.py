@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeGuard
 
@@ -203,6 +204,7 @@ class _Word:
     """The variables that `${name:=value}` sets."""
 
 
+@lru_cache(maxsize=64)  # the items of a batch have one line
 def evaluated_value(line: str) -> str:
     """Return what evaluates a value, such as `let`, in a shell line with `MARK` for templates, or ""."""
     try:
