@@ -1,13 +1,14 @@
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.shell_lines import MARK, bind_line, evaluated_value
+from pflow_mcp_plugin.host.workflow.shell_lines import MARK, bind_line, looks_of
 
 BASH = shutil.which("bash")
 EVIL = (
@@ -19,10 +20,55 @@ EVIL = (
     "-npa[$(touch owned)]",
 )
 
-REFUSED = [
+RUNNING = [
     "eval ${x}",
     'eval "${x}"',
-    "l'e't ${x}",
+    "command -p eval ${x}",
+    "declare ${x}",
+    "typeset ${x}",
+    "local ${x}",
+    "readonly ${x}",
+    "export ${x}",
+    "printf -v ${x} y",
+    "printf -v${x} y",
+    "echo 1 | read ${x}",
+    "echo 1 | read -r ${x}",
+    "readarray ${x}",
+    "trap ${x} EXIT",
+    "source ${x}",
+    ". ${x}",
+    "alias e=${x}",
+    "enable -f ${x} y",
+    "compgen -W ${x}",
+    "getopts a ${x}",
+    'n=${x}; eval "$n"',
+    "n=${x}; [[ a == b || $n -gt 2 ]]",
+    "set -- ${x}; $@",
+    "2>&1 eval ${x}",
+    "time -p eval ${x}",
+    "case a in (a) eval ${x};; esac",
+    "source <(echo ${x})",
+    "echo ${a:-b}; eval ${x}",
+    "echo ${a:-${b:-c}}; eval ${x}",
+    'echo $"a"; eval ${x}',
+    "n=${x}; `echo let` $n",
+    "a=${x}; n=$(echo $a); ((n))",
+    "b=(${y} ${m:=${x}}); ((m))",
+    "n=${x}; [[ a ]] && eval $n",
+    'n=${x}; cat <<EOF\nIt\'s $(eval "echo $n")\nEOF',
+    'n=${x}; cat <<EOF\nIt\'s\nEOF\neval "$n"',
+    "n=${x}; cat <<A - <<'B'\nIt's\nA\n'\nB\neval \"$n\"",
+    "set -- ${x}; echo $(($${1} + 1))",
+    "set -- ${x}; echo $(($${1:-0} + 1))",
+    'n=${x}; echo "$${y:-$(eval $n)}"',
+    "n=${x}; echo $'it\\'s'; eval \"$n\"; echo 'x'",
+    'n=${x}; # isn\'t \\\neval "$n"',
+    "n=${x}; ev\\\nal $n",
+    'n=${x}; eval "$né"',
+    "set -- ${x}; eval $10",
+]
+"""What runs a value or sets the variable that it names."""
+COMPUTING = [
     '"let" ${x}',
     "\\let ${x}",
     "le\\\nt ${x}",
@@ -32,7 +78,6 @@ REFUSED = [
     "A=1 let ${x}",
     "command let ${x}",
     "builtin let ${x}",
-    "command -p eval ${x}",
     "if let ${x}; then :; fi",
     "! let ${x}",
     "(let ${x})",
@@ -40,43 +85,23 @@ REFUSED = [
     'echo "$(let ${x})"',
     "while let ${x}; do break; done",
     "f() { let $1; }; f ${x}",
-    "declare ${x}",
     "declare -i n; n=${x}",
     "declare -n r; r=${x}; echo $r",
     "declare -a l=${x}",
-    "typeset ${x}",
-    "local ${x}",
-    "readonly ${x}",
-    "export ${x}",
-    "printf -v ${x} y",
     "printf ${x} y",
-    "printf -v${x} y",
-    "echo 1 | read ${x}",
-    "echo 1 | read -r ${x}",
     "test -v ${x}",
     "[ -v ${x} ]",
     "[ ${x} ${x} ]",
     "unset ${x}",
     "unset -v ${x}",
-    "readarray ${x}",
-    "trap ${x} EXIT",
-    "source ${x}",
-    ". ${x}",
-    "exec ${x}",
-    "alias e=${x}",
-    "enable -f ${x} y",
-    "compgen -W ${x}",
-    "getopts a ${x}",
     "wait -p ${x}",
     "true & wait -n ${x}",
     "true & wait ${x} ${y}",
-    "${x} ${y}",
     "n=${x}; echo $((n + 1))",
     "n=${x}; echo $[n + 1]",
     "n=${x}; [[ $n -eq 1 ]]",
     "n=${x}; [[ -v $n ]]",
     'n=${x}; test -v "$n"',
-    'n=${x}; eval "$n"',
     "n=${x}; let n+1",
     "for n in ${x}; do echo $((n)); done",
     "echo ${x} | while read n; do echo $((n)); done",
@@ -87,7 +112,6 @@ REFUSED = [
     "n=${x}; b[$n]=1",
     "RANDOM=${x}",
     "PS4=${x}; set -x; true",
-    "n=${x}; [[ a == b || $n -gt 2 ]]",
     "n=${x}; [[ n -gt 2 ]]",
     "n=${x}; b[n]=1",
     "n=${x}; b=([n]=1)",
@@ -99,69 +123,43 @@ REFUSED = [
     "f() { for n do let n; done; }; f ${x}",
     "true ${x}; echo $((_))",
     ": ${x}; echo $((PFLOW_1))",
-    "set -- ${x}; $@",
     "n=${x}; eval 'let n'",
     "n=${x} eval 'echo $((n))'",
     "n=${x}; trap 'echo $((n))' EXIT",
-    "2>&1 eval ${x}",
-    "time -p eval ${x}",
-    "case a in (a) eval ${x};; esac",
-    "c=eval; $c ${x}",
-    "$(echo eval) ${x}",
     'run() { "$@"; }; run let ${x}',
-    "source <(echo ${x})",
-    "echo ${x} | . /dev/stdin",
-    "echo ${x} | mapfile -C eval -c 1",
     "echo y >&${x}",
     "echo ${x} | { read RANDOM; }",
     "for SECONDS in ${x}; do :; done",
     "declare -i n; printf -v n %s ${x}",
     "v=-v; test $v ${x}",
-    "echo ${a:-b}; eval ${x}",
-    "echo ${a:-${b:-c}}; eval ${x}",
     "echo ${a:${x}}",
-    'echo $"a"; eval ${x}',
     "n=${x}; echo `let $n`",
-    "n=${x}; `echo let` $n",
-    "a=${x}; n=$(echo $a); ((n))",
     "n=$(true);let ${x}",
     "cat <(let ${x})",
-    "echo ${x} | source <(cat)",
     "n=${x}; echo $((1))$((n))",
-    "b=(${y} ${m:=${x}}); ((m))",
-    "n=${x}; [[ a ]] && eval $n",
     "[ ${x}a ${y}b ]",
-    "l''et ${x}",
     "command -p let a ${x}",
     "n=${x}; if((n > 3)); then :; fi",
     "n=${x}; for((i = 0; i < n; i++)); do break; done",
     "n=${x}; cat <<EOF\n# $((n + 1))\nEOF",
     "n=${x}; cat <<EOF\nDon't: $((n + 1))\nEOF",
-    'n=${x}; cat <<EOF\nIt\'s $(eval "echo $n")\nEOF',
-    'n=${x}; cat <<EOF\nIt\'s\nEOF\neval "$n"',
-    "n=${x}; cat <<A - <<'B'\nIt's\nA\n'\nB\neval \"$n\"",
-    "set -- ${x}; echo $(($${1} + 1))",
-    "set -- ${x}; echo $(($${1:-0} + 1))",
     "n=${x}; echo $(( (1 + (2)) + n ))",
     "n=${x}; echo $(( ((1)) + n ))",
     'echo "$${y:-$(let m=${x})}"',
-    'n=${x}; echo "$${y:-$(eval $n)}"',
     "n=${x}; echo $'it\\'s' $((n + 1)) 'x'",
-    "n=${x}; echo $'it\\'s'; eval \"$n\"; echo 'x'",
-    'n=${x}; # isn\'t \\\neval "$n"',
-    "n=${x}; ev\\\nal $n",
     "n=${x}; true # a\nlet n",
     "n=${x}; true # a \\\nlet n",
     "n=${x}; echo a\\\\\nlet n",
-    "$'l\\x65t' ${x}",
     'n=${x}; echo "$(case a in a) let n;; esac)"',
     "echo ${x} | ((read n; let n); true)",
-    'n=${x}; eval "$né"',
-    "set -- ${x}; eval $10",
     "set -- ${x}; : $(( $(echo '))') + $1 ))",
     "n=${x}; echo $(( $(echo '))') + n ))",
     "n=${x}; if ! [[ (1 -eq 1) && (n -gt 3) ]]; then :; fi",
+    "b[${x}]=1; echo ${x}",
+    "n=${x}; ((n > 3)) && echo large",
+    "n=${x}${y}; i=$((i + n))",
 ]
+"""What evaluates a value, or a variable that it names."""
 HONEST = [
     "cat -- ${x} | sort > out 2>&1",
     "export A=${x}; env",
@@ -197,15 +195,21 @@ HONEST = [
     "b[1]=${x}",
     "printf %s -v ${x}",
     "printf -v n %s ${x}; echo $n",
-    "[ ${x} $HOME ]",
     "echo ${x}#a ${y}",
-    "c=#let ${x}",
-    "n=${x} # let $n",
     "tar -C ${x} -x",
     "n=${x}; cat <<EOF\nDon't wait: $n, $((1 + 1)), $(date)\nlet eval read\nEOF",
     'n=${x}; echo $(( $(wc -l < "$HOME") + 1 )); echo $n',
     "n=${x}; awk '{print $(NF - 1), $1}' \"$n\"",
     'n=${x}; (cd "$n" && ls); echo "$${HOME:-$(pwd)} $${n%/}"',
+    'eval "$(ssh-agent -s)"; ssh ${x}',
+    "promptfoo eval --config ${x}",
+    "systemctl enable ${x}; docker run --mount type=bind,src=${x}",
+    "source venv/bin/activate && python ${x}",
+    "f=/tmp/$RANDOM; cp ${x} $f",
+    "jq --arg b ${x} '.items[0].body = $b' ${y}",
+    'git commit -m "fix (${x}): export ${y}, read it"',
+    "f=${x}; i=0; for g in *; do i=$((i + 1)); done; cp $f $i",
+    '"${x}" --list ${y}',
 ]
 
 
@@ -213,42 +217,65 @@ def bound(line, value="x"):
     return bind_line(line, lambda reference: value)
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_row_63_what_evaluates_a_value_is_refused(line):
-    with pytest.raises(
-        PflowError, match=r"could evaluate the value as code|could become part of the line"
-    ) as caught:
-        bound(line)
-    assert caught.value.suggestions
-
-
-@pytest.mark.parametrize("line", HONEST)
-def test_row_63_honest_lines_stay_as_they_were(line):
-    assert bound(line)["variables"]
-
-
-@pytest.mark.skipif(not BASH, reason="bash is not installed")
-@pytest.mark.parametrize("value", EVIL)
-@pytest.mark.parametrize("line", [line for line in HONEST if not line.startswith("${x}")])
-def test_row_63_an_honest_line_runs_nothing_of_a_value(tmp_path, line, value):
+def runs(line, value, folder):
+    """Return whether bash runs something of a value in a line that is not refused."""
     line = bound(line, value)
     subprocess.run(
         [BASH, "-c", line["line"]],
-        env={**os.environ, **line["variables"], "HOME": str(tmp_path)},
-        cwd=tmp_path,
+        env={**os.environ, **line["variables"], "HOME": str(folder)},
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,
         check=False,
     )
-    assert not (tmp_path / "owned").exists()
+    return (folder / "owned").exists()
+
+
+@pytest.mark.parametrize("line", RUNNING)
+def test_row_63_a_line_that_would_run_a_value_is_refused(line):
+    with pytest.raises(PflowError, match=r"could (run the value as code|become part of the line)") as caught:
+        bound(line)
+    assert caught.value.suggestions
+
+
+@pytest.mark.parametrize("line", COMPUTING)
+def test_row_63_a_line_that_computes_takes_numbers_but_no_value_with_a_command(line):
+    assert bound(line, "3")["variables"]
+    for value in ("a[$(touch owned)]", "a[`touch owned`]", "a[${ touch owned; }]", "a[$"):
+        with pytest.raises(PflowError, match=r"The value of \$\{.\} contains .* a shell could run") as caught:
+            bound(line, value)
+        assert caught.value.suggestions
+
+
+@pytest.mark.skipif(not BASH, reason="bash is not installed")
+@pytest.mark.parametrize("line", [*COMPUTING, *HONEST])
+def test_row_63_nothing_of_a_value_is_run(tmp_path, line):
+    for value in EVIL:
+        with suppress(PflowError):
+            assert not runs(line, value, tmp_path), value
+
+
+@pytest.mark.parametrize("line", HONEST)
+def test_row_63_honest_lines_take_every_value(line):
+    for value in ("x", "3", "It costs $5 & `more` $(today) [1]", "a[$(touch owned)]"):
+        assert bound(line, value)["variables"]
+
+
+def test_row_63_a_value_is_not_the_builtin_that_runs_the_next_one():
+    assert bound("${x} ${y}", "sort")["variables"]
+    for line in ("${x} ${y}", 'tool=${x}; "$tool" ${y}', "cd /tmp && ${x} a ${y}"):
+        with pytest.raises(PflowError, match="is eval, and the line could run what follows"):
+            bound(line, "eval")
 
 
 @given(st.text(alphabet=st.sampled_from(list("ab1 \n\t$`'\"\\;&|<>(){}[]=:#!-@*\0")), max_size=40))
-def test_row_63_any_line_is_read_to_its_end(line):
-    assert isinstance(evaluated_value(line), str)
+def test_row_63_any_line_is_read(line):
+    assert looks_of(line)
 
 
-@pytest.mark.parametrize("opened", ["(", "$(", "`", "${", "$((", "a=(", "[[ ", "$${", "$[", "<<A\n"])
-def test_row_63_brackets_without_end_are_read_or_refused(opened):
-    assert isinstance(evaluated_value(opened * 20_000 + MARK), str)
+@pytest.mark.parametrize(
+    "opened", ["(", "$(", "`", "${", "$((", "a=(", "[[ ", "$${", "$[", "<<A\n", "a=$b;b"]
+)
+def test_row_63_long_lines_are_read_in_time(opened):
+    assert looks_of(opened * 5_000 + MARK)

@@ -102,8 +102,8 @@ def test_a_line_without_templates_stays_as_it_is():
     ("line", "message"),
     [
         ("echo $((${n} + 1))", "${n} is after (("),
-        ("eval ${n}", "eval in it could evaluate the value"),
-        ("x=${n}; ((x > 3))", "arithmetic in it could evaluate the value"),
+        ("eval ${n}", "eval in it could run the value as code"),
+        ("x=${n}; export $x", "export in it could run the value as code"),
     ],
 )
 def test_a_value_that_could_become_code_is_found_before_anything_runs(pflow, tmp_path, line, message):
@@ -119,3 +119,14 @@ def test_a_value_that_could_become_code_is_found_before_anything_runs(pflow, tmp
     node["params"]["command"] = "echo ${n}"
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     assert pflow("validate", "wf.json").exit_code == 0
+
+
+def test_a_value_that_a_line_could_evaluate_fails_its_node_before_it_runs(pflow, tmp_path):
+    node = step("a", "shell", {"command": "n=${n}; touch begun; echo $((n + 1))"})
+    (tmp_path / "wf.json").write_text(json.dumps(flow(node, inputs={"n": {"type": "str"}})))
+    refused = pflow("run", "wf.json", "n=a[$(touch owned)]", "--json")
+    assert refused.exit_code == 1
+    message = refused.envelope["error"]["message"]
+    assert "${n} contains $(, and a shell could run what follows in: ((n + 1))" in message
+    assert not (tmp_path / "begun").exists()
+    assert pflow("run", "wf.json", "n=2").exit_code == 0
