@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp.client.session import ClientSession
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import ClientCapabilities, ErrorData, Implementation, JSONRPCNotification, ListToolsResult
+from mcp_types import ClientCapabilities, ErrorData, JSONRPCNotification, ListToolsResult
 
 _MOST_UNANSWERED = 32
 """Requests of a server that the SDK may be answering at the same time."""
@@ -20,11 +20,6 @@ _MOST_UNANSWERED = 32
 
 class OpenSession(ClientSession):
     """The SDK's session, with access to the private members that a subclass needs."""
-
-    @property
-    def client_info(self) -> Implementation:
-        """The SDK's client name and version, needed to send `initialize` with a version of our choice."""
-        return self._client_info
 
     def capabilities(self, version: str) -> ClientCapabilities:
         """Return the capabilities that the SDK's session declares, needed to send `initialize` ourselves."""

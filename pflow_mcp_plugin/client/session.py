@@ -65,23 +65,13 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _PFLOW = Implementation(name="pflow-mcp", version=version("pflow-mcp"))
-_MAX_ROUNDS = 100
-"""How often a session's server may answer one call with a request for input or for another call."""
-_LONGEST_PAUSE = 1.0
 _LONGEST_NAME = 256
 """Characters of a tool's name in a session; the protocol recommends 128 (2025-11-25, "Tool Names")."""
 
-_LISTEN = "subscriptions/listen"
 _MANY = 8
 """With this many calls of a run under way, one waits for others, so that the run is told of them together."""
 _MOMENT = 0.005
 """How long it waits, in seconds: less than pflow needs to make so many calls."""
-
-
-_LONGEST_QUESTION = 4000
-"""Characters of a question that go into a warning."""
-_REJECTED = -1
-"""The error code for a refused sampling request (protocol 2025-11-25, "Sampling", "Error Handling")."""
 
 
 def _with_raw(raw: Any, validate: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -114,7 +104,7 @@ class Dispatcher(ScreeningDispatcher):
         try:
             answer = await super().send_raw_request(method, params, opts, **rest)
         except RequestFailed as failure:
-            if method != _LISTEN:
+            if method != "subscriptions/listen":
                 raise
             # A task of the SDK waits for this request; an error it does not know would end the session.
             raise MCPError(CONNECTION_CLOSED, str(failure)) from failure
@@ -207,7 +197,7 @@ class Session(OpenSession):
             params=InitializeRequestParams(
                 protocol_version=offer,
                 capabilities=self.capabilities(offer),
-                client_info=self.client_info,
+                client_info=_PFLOW,
             )
         )
         answer = await self.send_request(request, InitializeResult)
@@ -222,12 +212,13 @@ class Session(OpenSession):
         """Decline a server's question, or return an error where the protocol has no other way to refuse."""
         if isinstance(request, ElicitRequest):
             # Servers are not told that there is elicitation, and some ask all the same.
-            self._decline(f"input: {self._redactor.shortened(request.params.message, _LONGEST_QUESTION)!r}")
+            self._decline(f"input: {self._redactor.shortened(request.params.message, 4000)!r}")
             return ElicitResult(action="decline")
         if isinstance(request, ListRootsRequest):
             return ListRootsResult(roots=[])
         self._decline("the use of a language model")
-        return ErrorData(code=_REJECTED, message="Sampling is declined: this client has no language model")
+        # The code is that of protocol 2025-11-25, "Sampling", "Error Handling".
+        return ErrorData(code=-1, message="Sampling is declined: this client has no language model")
 
     def _decline(self, what: str) -> None:
         if not self._warned:
@@ -306,7 +297,7 @@ async def request_tool(  # noqa: PLR0913 - what a call is told and asked
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
     with _under_way(step) as before:
-        for number in range(_MAX_ROUNDS):
+        for number in range(100):
             send = partial(session.send_request, request, answers, progress_callback=on_progress)
             answer, raw = await with_retry_after(send, until, before)
             if not isinstance(answer, InputRequiredResult):
@@ -322,7 +313,7 @@ async def request_tool(  # noqa: PLR0913 - what a call is told and asked
                     raise InputRequired("the use of a language model")
                 responses[key] = response
             if not responses:  # it sent its state only, which asks for another call a little later
-                await asyncio.sleep(min(0.05 * 2**number, _LONGEST_PAUSE))
+                await asyncio.sleep(min(0.05 * 2**number, 1.0))
             update = {"input_responses": responses or None, "request_state": answer.request_state}
             request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
