@@ -20,6 +20,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.json_files import is_same
 from pflow_mcp_plugin.types import NetworkRules
 
 if TYPE_CHECKING:  # few folders have a project's file
@@ -269,7 +270,7 @@ class ServerStore:
         kept = self._change(change)
         return StoreChange(
             added=tuple(name for name in cleaned if name not in before),
-            replaced=tuple(it for it in cleaned if it in before and not _is_same(before[it], cleaned[it])),
+            replaced=tuple(it for it in cleaned if it in before and not is_same(before[it], cleaned[it])),
             warnings=(*problems, *kept),
         )
 
@@ -283,7 +284,7 @@ class ServerStore:
         return tuple(
             name
             for name, pair in pairs.items()
-            if not _is_same(*({**mapping(table), "preset": ""} for table in pair))
+            if not is_same(*({**mapping(table), "preset": ""} for table in pair))
         )
 
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
@@ -328,7 +329,7 @@ class ServerStore:
             old = toml_text.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
-            if _is_same(new, old):
+            if is_same(new, old):
                 return ()
             written = self._encoded(content or b"", old, new)
             warnings: tuple[Problem, ...] = ()
@@ -350,13 +351,13 @@ class ServerStore:
             for name in before.keys() - after.keys():
                 layout.remove((server_schema.SERVERS, name))
             for name, table in after.items():
-                if name not in before or not _is_same(before[name], table):
+                if name not in before or not is_same(before[name], table):
                     layout.put((server_schema.SERVERS, name), mapping(table))
             mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
             edited = mark + str(layout).encode()
             # The edited text is used only if it parses to exactly the intended document.
             with suppress(storage.CorruptFile):
-                if _is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
+                if is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
                     return edited
             return toml_text.encode(new)
         except ValueError as error:
@@ -368,7 +369,6 @@ class ServerStore:
             raise McpError(wrong, where=Where(phase="config"), kind="config", next_step=step) from error
 
     def _read(self) -> _Seen:
-        """Return the content of the store's files, which are read again only when they have changed."""
         file = self.project
         project = file.reading() if file else None
         signature = (storage.file_stamp(self.path), project)
@@ -386,12 +386,3 @@ class ServerStore:
         if not isinstance(servers, Mapping):
             refuse_errors(str(self.path), server_schema.check_document({server_schema.SERVERS: servers}))
         return mapping(servers)
-
-
-def _is_same(value: JSON, other: JSON) -> bool:
-    if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
-    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
-        return len(value) == len(other) and all(map(_is_same, value, other))
-    # In Python, 1 equals true, and nan does not equal itself.
-    return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
