@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
-_NAP_SECONDS = 0.25
-_END_SECONDS = 2.0
-"""How long the loop's thread may take to end. One that hangs is left behind: it is a daemon thread."""
 
 
 class LoopThread:
@@ -44,7 +41,7 @@ class LoopThread:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(_END_SECONDS)
+        self._thread.join(2.0)  # one that hangs is left behind: it is a daemon thread
 
     def _run(self, created: Future[AbstractEventLoop]) -> None:
         import asyncio
@@ -101,7 +98,7 @@ def awaited(future: Future[T], seconds: float = math.inf) -> T:
     end = time.monotonic() + seconds
     while True:
         try:
-            return future.result(_NAP_SECONDS)
+            return future.result(0.25)
         except TimeoutError:
             if future.done():
                 return future.result()

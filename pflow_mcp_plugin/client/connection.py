@@ -30,11 +30,7 @@ from pflow_mcp_plugin.client.deadlines import (
 )
 from pflow_mcp_plugin.client.failures.explanation import Explainer, excess
 from pflow_mcp_plugin.client.negotiation import negotiate
-from pflow_mcp_plugin.client.request_failures import (
-    RequestFailed,
-    in_words,
-    leaves,
-)
+from pflow_mcp_plugin.client.request_failures import RequestFailed, in_words, leaves
 from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.session import (
     Session,
@@ -59,13 +55,6 @@ from pflow_mcp_plugin.types import ServerInfo, plain_version
 OnProgress = Callable[[float, float | None, str | None], None]
 
 _HEADER_MISMATCH = -32020  # of protocol 2026-07-28
-_RESOURCE_SECONDS = 2.0
-"""Seconds that a server has, in addition to its list of tools, to say whether it has resources."""
-_CLOSE_SECONDS = 10.0
-_LAST_SECONDS = 5.0
-"""How long the connection's owner task may take to close it, and then, cancelled, to end."""
-_PROBE_SHARE = 3
-"""The start deadline of a connection, divided by this, is how long its server may ignore the probe."""
 
 
 class _State(IntEnum):
@@ -135,7 +124,6 @@ class Connection:
         return self._calls > 0
 
     async def open(self) -> None:
-        """Open the connection: start the task that owns it, and wait until it has been opened."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self._server.name}")
         try:
@@ -159,7 +147,7 @@ class Connection:
             await self._owner_ended(self._owner)
 
     async def _owner_ended(self, owner: asyncio.Task[None]) -> None:
-        for seconds in (_CLOSE_SECONDS, _LAST_SECONDS):
+        for seconds in (10.0, 5.0):  # to close it, and then, cancelled, to end
             done, _ = await asyncio.wait({owner}, timeout=seconds)
             if done:
                 return
@@ -168,7 +156,6 @@ class Connection:
             await asyncio.to_thread(self._process.release)
 
     def require_locked(self, call: ToolCall) -> None:
-        """Raise an error if the connection's server does not report the version that is locked for a call."""
         if call.locked_version not in (None, self.info.version):
             known = [plain_version(it or "") or "another" for it in (self.info.version, call.locked_version)]
             raise McpError(
@@ -262,7 +249,6 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools as this connection lists them, or as it keeps them while the server allows it."""
         if self._listing is not None and time.monotonic() < self._listing_expires:
             return self._listing
         started = time.perf_counter()
@@ -271,8 +257,8 @@ class Connection:
             session = self._live_session()
             self.list_changed = False  # only later changes are news
             pages = await self._pages(bounds)
-            try:
-                async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
+            try:  # in addition to the list of tools
+                async with asyncio.timeout(min(2.0, self._server.list_timeout / 2)):
                     lists_resources = await has_resources(self._live_session())
             except TimeoutError:  # it may have some
                 lists_resources = True
@@ -387,7 +373,7 @@ class Connection:
                     session,
                     self._server.protocol,
                     "handshake" if self._server.transport == "sse" else self._launch.era,
-                    patience=start_deadline(self._server).seconds / _PROBE_SHARE,
+                    patience=start_deadline(self._server).seconds / 3,  # for an answer to the probe
                 )
                 await with_retry_after(negotiated, deadline.when)
                 self._timings["handshake"] = _since(handshake)

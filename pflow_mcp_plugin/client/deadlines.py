@@ -18,7 +18,6 @@ from pflow_mcp_plugin.types import Server
 START_SECONDS = 30.0
 INSTALL_SECONDS = 300.0
 """How long a package runner may take to install and start a server, unless the config sets a limit."""
-_INSTALL_POLL_SECONDS = 0.2
 T = TypeVar("T")
 
 
@@ -97,7 +96,7 @@ async def extend_start(
                 f"is not running yet: {server.command} may still be installing it, "
                 f"for at most {limit} (startup_timeout sets another limit)"
             )
-        await asyncio.sleep(_INSTALL_POLL_SECONDS)
+        await asyncio.sleep(0.2)
     return True
 
 

@@ -112,7 +112,6 @@ async def _discover_or_initialize(session: Session, patience: float) -> None:
 
 
 async def _shake_hands_or_discover(session: Session) -> None:
-    """Negotiate by handshake, as last time; a server that now refuses it is discovered."""
     try:
         await _shake_hands(session)
     except (MCPError, RequestFailed, VersionConflict) as refusal:
@@ -125,7 +124,6 @@ async def _shake_hands_or_discover(session: Session) -> None:
 
 
 def _is_unsent(failure: Exception) -> bool:
-    """Whether a message of the negotiation, like any other, could not be sent for want of an access token."""
     return isinstance(failure, RequestFailed) and isinstance(failure.exchange.error, NoAccessToken)
 
 

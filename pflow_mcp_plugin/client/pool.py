@@ -43,12 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
-_LAST_WORDS_SECONDS = 2.0
-"""How long the pool's calls may take to end once their connections are closed."""
-_CLOSED_SECONDS = 20.0
-"""How long the pool's connections may take to close; then their servers are killed."""
-_KILLED_SECONDS = 1.0
-"""How long the pool's connections may take to close once their servers are killed."""
 _on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_call", default=None)
 
 
@@ -207,12 +201,12 @@ class Pool:
                 with self._lock:
                     closing = self._scheduled(self._close_all())
                 try:
-                    with suppress(TimeoutError):  # the loop may hang
-                        awaited(closing, _CLOSED_SECONDS)
+                    with suppress(TimeoutError):  # the loop may hang; then the servers are killed
+                        awaited(closing, 20.0)
                 except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
                     self._end_processes()
                     with suppress(TimeoutError):  # the loop may hang
-                        awaited(closing, _KILLED_SECONDS)
+                        awaited(closing, 1.0)
                     raise
             else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
@@ -369,7 +363,7 @@ class Pool:
 
         await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
         if self._calls:
-            _, left = await asyncio.wait(self._calls, timeout=_LAST_WORDS_SECONDS)
+            _, left = await asyncio.wait(self._calls, timeout=2.0)
             for task in left:
                 task.cancel()
 

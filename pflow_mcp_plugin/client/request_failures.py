@@ -10,8 +10,6 @@ import attrs
 
 from pflow_mcp_plugin.redaction import Redactor
 
-_SHOWN = 200
-"""Characters of an exception's message that are shown."""
 # The parameters of a challenge (RFC 9110, section 11.6.1; RFC 6750 for `scope` and `error`).
 _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
@@ -95,7 +93,7 @@ class NoAccessToken(Exception):
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
     """Return the exception of a failed request in words: its message, redacted, and its class."""
-    kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
+    kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), 200)
     return f"{text} ({kind})" if text else kind
 
 

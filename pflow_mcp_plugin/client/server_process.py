@@ -28,22 +28,14 @@ from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, child
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
 
-_PIPE_SIZE = 1 << 20
-"""Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
-_KEPT = 5
-"""Stderr files kept for each server; older ones are removed."""
 ROLL_BACK_SECONDS = 10.0
 """How long a package runner has after SIGTERM to remove what it has installed so far."""
 ROLL_BACK_NOTICE = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
 _RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
-_NPM_RUNNERS = {"npx", "npm"}
 _SOMETHING_MISSING = re.compile(
     r"Cannot find (?:module|package) |npm (?:error|ERR!) code E(?:NOENT|NOTEMPTY|NOTDIR)"
 )
 _FOLDER = re.compile(r"/[^\n'\"]*?/_npx/[0-9a-f]{16}(?=/)")
-_LOCK = "concurrency.lock"
-_LOCK_SECONDS = 60.0
-"""How long npm takes an untouched lock for that of another npx, which touches it every second."""
 
 
 def require_processes(server: Server) -> None:
@@ -103,7 +95,7 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
             where=Where(server=server.name, phase="start"),
             next_step=f"run the command by itself to see why: {command_line(server)}",
         ) from error
-    enlarge_pipe(popen.stdout, _PIPE_SIZE)
+    enlarge_pipe(popen.stdout)
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
 
@@ -116,7 +108,7 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
         storage.write_atomic(path, content)
         others = [each for each in path.parent.glob("*.log") if each != path]
         others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
-        for older in others[_KEPT - 1 :]:
+        for older in others[4:]:  # the newest five are kept
             older.unlink(missing_ok=True)
     except (storage.StoreError, OSError):  # must not hide the failure that is being reported
         return path if path.exists() else None
@@ -132,7 +124,7 @@ def runner(server: Server) -> str:
 def incomplete_folder(server: Server, stderr: str) -> Path | None:
     """Return the unfinished installation in npx's cache that made a server's process fail, by its stderr."""
     named = _FOLDER.search(stderr)
-    if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
+    if runner(server) not in ("npx", "npm") or named is None or not _SOMETHING_MISSING.search(stderr):
         return None
     folder = Path(named[0])
     try:
@@ -140,8 +132,8 @@ def incomplete_folder(server: Server, stderr: str) -> Path | None:
             return None
     except OSError:
         return None
-    try:
-        is_locked = time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
+    try:  # another npx touches its lock every second; npm ignores one that was not touched for a minute
+        is_locked = time.time() - (folder / "concurrency.lock").stat().st_mtime < 60.0
     except OSError:
         is_locked = False
     return None if is_locked else folder

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 OnStart = Callable[[str], Callable[[str], object]]
 """Called, from any thread, as a server begins to start; returns what is called with the error, or ""."""
 _UNFINISHED = "the run ended first"
-_ABANDON_SECONDS = 1.0
-"""How long a supervised process without a connection has to exit after SIGTERM."""
 _MOST_STARTS = 5
 _STARTS_SECONDS = 180.0
 """A server that has been started this often within these seconds is not started again."""
@@ -118,7 +116,7 @@ class Supervisor:
             process, self._process = self._process, None
         if process is not None:
             process.signal_group(signal.SIGTERM)
-            if not _exits(process, _ABANDON_SECONDS) and runner(self.launch.server):
+            if not _exits(process, 1.0) and runner(self.launch.server):
                 self._warn(ROLL_BACK_NOTICE)
                 _exits(process, ROLL_BACK_SECONDS)
             process.release()

@@ -16,8 +16,6 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 _MAX_PAGES = 100
-_MAX_FRESH_SECONDS = 3600.0
-"""How long a tool list is cached at most, whatever its pages say."""
 
 RequestPage = Callable[[str | None], Awaitable[tuple[str | None, Mapping[str, Any]]]]
 """Requests the page of tools at a cursor; returns the next cursor and the raw page."""
@@ -25,8 +23,6 @@ _SHORTEST = 8
 """Characters; the shorter values of a config, such as `info` or `read`, are words that any tool may use."""
 _NAMED = 5
 _CONTAINS = "contains a secret of its config, which is redacted"
-_IN_NAME = "its name contains a secret of the server's config"
-_IN_ARGUMENT = "the name of an argument contains a secret of the server's config"
 
 
 class ToolPages:
@@ -35,7 +31,7 @@ class ToolPages:
     def __init__(self) -> None:
         self.raw: list[Mapping[str, Any]] = []  # the tools as received
         self.notes: list[str] = []  # irregularities of the pages
-        self.fresh_seconds = _MAX_FRESH_SECONDS  # how long the list may be cached; 0 if no page says
+        self.fresh_seconds = 3600.0  # how long the list may be cached at most; 0 if no page says
         self._pages: list[object] = []
 
     async def collect(self, request: RequestPage) -> None:
@@ -129,12 +125,13 @@ def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
             meta=redactor.value(tool.meta),
         )
         if shown.name != tool.name:
-            skipped.append((shown.name, _IN_NAME))
+            skipped.append((shown.name, "its name contains a secret of the server's config"))
             continue
         properties = tool.input_schema.get("properties")
         names = properties if isinstance(properties, Mapping) else ()
         if any(redactor.piece(name) != name for name in names):
-            skipped.append((shown.name, _IN_ARGUMENT))
+            reason = "the name of an argument contains a secret of the server's config"
+            skipped.append((shown.name, reason))
             continue
         tools.append(shown)
         if shown != tool:

@@ -17,10 +17,6 @@ from pflow_mcp_plugin.processes import reaper_process
 from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, high_pipe, signal_group
 
 T = TypeVar("T")
-_FIRST_FREE = 3
-"""The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""
-_REAP_SECONDS = 2.0
-"""How long a process may take to end once it is killed."""
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.002, 0.1
 """Seconds between two looks at a process group that is ending."""
 
@@ -63,7 +59,7 @@ class Reaper:
         self._lock = threading.Lock()
         # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
         # opens gets descriptor 0, and the reaper would find its lifeline replaced by the null device.
-        reading, writing = high_pipe(_FIRST_FREE)
+        reading, writing = high_pipe()
         self._lifeline: int | None = writing
         arguments = [str(reading), str(os.getpid()), self.marker]
         try:
@@ -187,7 +183,7 @@ class ProcessGroup:
             self.signal_group(signal.SIGKILL)
             self._reaper.unregister(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.popen.wait(_REAP_SECONDS)
+                self.popen.wait(2.0)
         for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if pipe is not None:
                 pipe.close()

@@ -16,8 +16,6 @@ EXIT_GRACE = 2.0
 """Seconds a process has to exit after its stdin is closed, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
 """How long a shutdown waits for the exit code of a dying server, and for the rest of its stderr."""
-_LOOK_SECONDS = 0.2
-"""How often the memory is measured, which takes a few milliseconds."""
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
@@ -94,7 +92,7 @@ async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[f
     """
     found, used = used_by(process.pid)
     while used <= limit_mb:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(0.2)  # to measure takes a few milliseconds
         found, used = used_by(process.pid)
     note(used)
     process.signal_group(signal.SIGKILL)

@@ -47,12 +47,13 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def enlarge_pipe(pipe: IO[bytes] | None, size: int) -> None:
-    """Let a pipe hold this many bytes, if the operating system allows it."""
+def enlarge_pipe(pipe: IO[bytes] | None) -> None:
+    """Let a pipe hold a MiB, if the operating system allows it: a larger pipe needs fewer reads."""
     try:
         import fcntl
 
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)  # type: ignore[arg-type]  # a process was started with a pipe
+        # Linux's default maximum. A process was started with a pipe.
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _MIB)  # type: ignore[arg-type]
     except (ImportError, AttributeError, OSError):
         return
 
@@ -67,13 +68,13 @@ def unread_bytes(pipe: IO[bytes]) -> int | None:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def high_pipe(lowest: int) -> tuple[int, int]:
-    """Return a pipe with descriptors from `lowest` upwards, by the system call `fcntl`; not inheritable."""
+def high_pipe() -> tuple[int, int]:
+    """Return a pipe above the standard streams, by the system call `fcntl`; not inheritable."""
     import fcntl
 
     low = os.pipe()
     try:
-        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, lowest) for end in low)
+        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in low)
     finally:
         for end in low:
             os.close(end)

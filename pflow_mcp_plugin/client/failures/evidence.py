@@ -20,10 +20,6 @@ from pflow_mcp_plugin.exchange import Blanks
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
-_LONGEST_WORDS = 4000
-"""Characters of a server's text that go from the evidence into an error."""
-_SHOWN = 200
-"""Characters of invalid JSON that go from the evidence into an error."""
 # Sequences such as colours, and single control characters except tab and newline.
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_LINES = 12
@@ -65,7 +61,7 @@ class Evidence:
     blanks: Blanks = attrs.field(factory=Blanks)
     redactor: Redactor = attrs.field(factory=Redactor)
 
-    def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
+    def words(self, text: str, limit: int = 4000) -> str:
         """Return the server's words for an error built from the evidence: redacted and shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
@@ -88,7 +84,6 @@ class Evidence:
 
     @property
     def reached(self) -> bool:
-        """Whether, by the evidence, a failed call may have reached its server."""
         return self.calling and not self.exchange.unsent
 
 
@@ -127,7 +122,7 @@ def failure(
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
     """From the evidence and the beginning of a message that is not valid JSON, build the error about it."""
-    shown = evidence.redactor.piece(beginning)[:_SHOWN]
+    shown = evidence.redactor.piece(beginning)[:200]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
     message = f"Invalid JSON response from server {evidence.server.name}: {shown}{why}"
@@ -190,7 +185,6 @@ def excerpt(text: str) -> tuple[list[str], bool]:
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
-    """Return the first and the last of the stderr lines that may name a cause, up to a number."""
     if most <= 0:
         return []
     return [*indices] if len(indices) <= most else [indices[0], *indices[len(indices) - most + 1 :]]

@@ -325,13 +325,7 @@ _REQUEST_TIMEOUT = -32001
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
-_CLOSED = "Connection closed"
-"""The message of the SDK's JSON-RPC error if it notices the end before the transport does."""
-_UNPARSED = "Failed to parse "
-"""How our own JSON-RPC error for an unreadable answer begins; a server's error reads differently."""
-_NO_WORDS = "no reason given"
 _VERSION_REFUSED = -32022
-_MOST_VERSIONS = 20
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
 """JSON-RPC codes of a request that did not run; the last three refuse headers, capabilities, version."""
 _UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
@@ -401,21 +395,23 @@ def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
         evidence,
         ran="not ran",
         next_step=step,
-        offered=evidence.redactor.value(conflict.offered[:_MOST_VERSIONS]),
+        offered=evidence.redactor.value(conflict.offered[:20]),
         wanted=wanted,
     )
 
 
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
-    code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
-    # The SDK reports a closed connection by a code that servers may use too (JSON-RPC 2.0, section 5.1).
-    if code == _CONNECTION_CLOSED and (evidence.closed or text == _CLOSED):
+    code, text, name = error.code, evidence.words(error.message) or "no reason given", evidence.server.name
+    # The SDK reports a closed connection by a code that servers may use too (JSON-RPC 2.0, section 5.1), and
+    # by this message if it notices the end before the transport does.
+    if code == _CONNECTION_CLOSED and (evidence.closed or text == "Connection closed"):
         step = "look at its log; check what it had done before you run this again"
         unsent = evidence.exchange.unsent
         return failure(
             f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
         )
-    if code == _PARSE_ERROR and text.startswith(_UNPARSED):
+    # So begins our own error for an unreadable answer; a server's reads differently.
+    if code == _PARSE_ERROR and text.startswith("Failed to parse "):
         return not_message(evidence)
     if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
         return McpError(

@@ -38,10 +38,8 @@ from pflow_mcp_plugin.network.http_headers import media_type, retry_after
 from pflow_mcp_plugin.secret_detection import in_arguments, is_secret
 from pflow_mcp_plugin.types import Server
 
-_AFTER_LOSS = "look at its log; check what it had done before you run this again"
 _SNIPPET = 200
 """Characters of a body, a header or an address from the server that a message shows."""
-_LONGEST_ADDRESS = 1000
 _RAISABLE = re.compile("time_?out|deadline", re.IGNORECASE)
 """Part of the names of parameters and variables that limit how long a tool may take."""
 
@@ -176,7 +174,7 @@ def _redirected(evidence: Evidence) -> McpError:
     elif target == url:
         astray = "to itself" if location else "without a location"
     else:
-        facts["location"] = shown = display.url(target, widely=True)[:_LONGEST_ADDRESS]
+        facts["location"] = shown = display.url(target, widely=True)[:1000]
         astray = f"to {where}, {shown}; refused"
         step = f"set url of server {evidence.server.name} to {shown}, if that is the server you mean"
         if where == "plain http":
@@ -292,7 +290,8 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
         name, seconds = evidence.server.name, evidence.server.sse_timeout
         tried = f", also after resuming it {exchange.resumes} times" if exchange.resumes else ""
         facts: dict[str, Any] = {"resumes": exchange.resumes}
-        text, step = f"ended before the answer came{tried}", _AFTER_LOSS
+        text = f"ended before the answer came{tried}"
+        step = "look at its log; check what it had done before you run this again"
         if type(noted).__name__ == "ReadTimeout":
             text, facts = f"was silent for {seconds:g} s (sse_timeout)", {}
             step = f"raise sse_timeout of server {name} if that is usual for it"

@@ -31,9 +31,6 @@ from pflow_mcp_plugin.types import Server
 _JSON = "application/json"
 _LIMIT = 1 << 20
 """Bytes of the largest answer."""
-_LONGEST = 30.0
-"""Seconds that a request may take at most, whatever the server's `timeout` is."""
-_MAX_REDIRECTS = 3
 _BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 _SHOWN = 300
 
@@ -57,7 +54,7 @@ class AuthorizationRequests:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._seconds = min(_LONGEST, server.timeout)
+        self._seconds = min(30.0, server.timeout)
         self._client = httpx2.AsyncClient(
             timeout=self._seconds, transport=CheckedTransport(server, tls_context(os.environ, server))
         )
@@ -71,7 +68,7 @@ class AuthorizationRequests:
     async def get(self, url: str, *, own: bool = False) -> Answer:
         """Send a checked GET, whose redirects stay on the origin; `own` adds the configured headers."""
         headers = self._own_headers(url, _JSON) if own else {"accept": _JSON}
-        for _ in range(_MAX_REDIRECTS + 1):
+        for _ in range(4):  # the request and three redirects
             response, content = await self._sent("GET", url, headers=headers)
             if not response.is_redirect:
                 return _judged(response, content)

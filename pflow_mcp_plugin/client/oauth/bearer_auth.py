@@ -36,13 +36,8 @@ from pflow_mcp_plugin.network.certificates import KeyNotPinned
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
-_NAMED = 10
 _ASKED_AGAIN_SECONDS = 60.0
 """How long a machine does not ask again for scopes that it was not granted; they may be, in the meantime."""
-_EARLY_SECONDS = 5.0
-"""How long a request may wait for a refresh while its token is still valid."""
-_PAUSE = 10.0
-"""Seconds before such a refresh is tried again."""
 _LAST_SECONDS = 5.0
 """How long a running refresh may still take when its connection is closed, or its token would be lost."""
 FILE_ERRORS = (CorruptFile, StoreError)
@@ -75,10 +70,10 @@ class BearerAuth:
             if not tokens.is_fresh(now) and time.monotonic() > self._next_attempt:
                 # It is still valid: a failure does no harm yet.
                 try:
-                    async with asyncio.timeout(_EARLY_SECONDS):
+                    async with asyncio.timeout(5.0):
                         token = await self._refreshed("", None)
                 except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
-                    self._next_attempt = time.monotonic() + _PAUSE
+                    self._next_attempt = time.monotonic() + 10.0
         request.headers[_HEADER] = f"Bearer {token}"
 
     async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
@@ -97,7 +92,6 @@ class BearerAuth:
         return bool(token)
 
     async def aclose(self) -> None:
-        """Let a refresh that is running end, and store the tokens that could not be stored before."""
         if self._running is not None and not self._running.done():
             await asyncio.wait([self._running], timeout=_LAST_SECONDS)
         with suppress(TimeoutError):
@@ -124,7 +118,6 @@ class BearerAuth:
         return ""
 
     async def _refreshed(self, refused: str, challenge: str | None) -> str:
-        """Refresh the access token, or wait for the refresh that is running."""
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._renewed(refused, challenge), name="refresh of a token")
             # Retrieves its exception even if every task that waited for it was cancelled.
@@ -238,7 +231,7 @@ class BearerAuth:
         scope = " ".join(missing)
         supported, note = sign_in.authorization_server.scopes_supported, ""
         if supported and not set(missing) <= set(supported):
-            note = f"; the scopes that its authorization server names are {', '.join(supported[:_NAMED])}"
+            note = f"; the scopes that its authorization server names are {', '.join(supported[:10])}"
         text = f"the scope {scope} was not granted{note}"
         if not is_machine(self._auth):
             raise NoAccessToken(text, "login", scope)

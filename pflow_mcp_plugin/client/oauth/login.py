@@ -24,18 +24,8 @@ from pflow_mcp_plugin.client.oauth.login_flows import (
     device_tokens,
 )
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce
-from pflow_mcp_plugin.client.oauth.sign_in_state import (
-    Method,
-    Registration,
-    SignIn,
-    Tokens,
-)
-from pflow_mcp_plugin.client.oauth.sign_in_store import (
-    SignInKey,
-    SignInStore,
-    StoredSignIn,
-    store_of,
-)
+from pflow_mcp_plugin.client.oauth.sign_in_state import Method, Registration, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore, StoredSignIn, store_of
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
     CLIENT_UNKNOWN,
     DEVICE_GRANT,

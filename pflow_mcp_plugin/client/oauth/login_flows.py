@@ -41,24 +41,17 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 _IF_UNKNOWN = """If the page says that it does not know the client, press Ctrl-C, and register another one:
   pflow mcp logout {name}
   pflow mcp login {name}"""
-_ERRORS = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
-_MOST_FIELDS = 50
 _REMEDIES: Mapping[str, Literal["login", "later", "credentials"]] = {
     "access_denied": "login",
     "invalid_scope": "credentials",
     "server_error": "later",
     "temporarily_unavailable": "later",
 }
-_SCOPE_STEP = "correct the scopes: those of --scope, and scopes in auth"
 _HOST = "127.0.0.1"
 _PATH = "/callback"
 
 _MINUTES = 5
 """How long a person may take to sign in."""
-_HEAD_LIMIT = 1 << 16
-_HEAD_SECONDS = 10.0
-_LAST_SECONDS = 2.0
-"""How long the browser may take to fetch the page that says what happened."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -158,7 +151,9 @@ def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
         text = f"{place(found.authorization_endpoint)} answered {said}"
         if error in CLIENT_UNKNOWN:
             raise TokenRefused(error, text)
-        step = _SCOPE_STEP if error == "invalid_scope" else ""
+        step = ""
+        if error == "invalid_scope":
+            step = "correct the scopes: those of --scope, and scopes in auth"
         raise NoAccessToken(f"nobody was signed in: {text}", _REMEDIES.get(error, "operator"), step=step)
     if not fields.get("code"):
         raise NoAccessToken(f"{place(found.authorization_endpoint)} answered without a code", "operator")
@@ -175,7 +170,7 @@ async def _is_forgotten(
         return False
     if location.startswith(f"{redirect_uri}?"):
         return fields_of(urlsplit(location).query).get("error") in CLIENT_UNKNOWN
-    if status in _ERRORS:
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
     # A page may tell people with the status 200. The token endpoint tells programs, if asked with a refresh
     # token that nobody issued: its error is about the client only if that is unknown (RFC 6749, 5.2).
@@ -192,7 +187,7 @@ async def _is_forgotten(
 def fields_of(query: str) -> Mapping[str, str]:
     """Return the fields of a redirect's query; none if it is invalid or repeats a field."""
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
         return {}
     return {} if max(Counter(name for name, _ in pairs).values(), default=0) > 1 else dict(pairs)
@@ -220,7 +215,7 @@ class LoopbackListener:
         loop = asyncio.get_running_loop()
         self._fields: asyncio.Future[Mapping[str, str]] = loop.create_future()
         self._outcome: asyncio.Future[tuple[str, str]] = loop.create_future()
-        self._server = await asyncio.start_server(self._serve, _HOST, self._port, limit=_HEAD_LIMIT)
+        self._server = await asyncio.start_server(self._serve, _HOST, self._port, limit=1 << 16)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -230,7 +225,7 @@ class LoopbackListener:
         for task in self._unanswered - self._arrived:
             task.cancel()
         if self._arrived:
-            await asyncio.wait(self._arrived, timeout=_LAST_SECONDS)
+            await asyncio.wait(self._arrived, timeout=2.0)  # the browser fetches the page about the outcome
         for task in self._unanswered:
             task.cancel()
 
@@ -253,7 +248,7 @@ class LoopbackListener:
         assert task is not None  # noqa: S101 - the server makes one for each connection
         self._unanswered.add(task)
         try:
-            async with asyncio.timeout(_HEAD_SECONDS):
+            async with asyncio.timeout(10.0):
                 head = await reader.readuntil(b"\r\n\r\n")
             writer.write(await self._answer(head, task))
             await writer.drain()
@@ -334,20 +329,12 @@ class PastedRedirect:
         """Show nothing of the login: the browser has no page of ours."""
 
 
-_INTERVAL = 5.0
-"""Seconds between two polls if the answer does not say."""
 _WAITING = {"authorization_pending": 0.0, "slow_down": 5.0}
 """Answers while the person has not decided yet, and the seconds that each adds to the interval."""
 _EXPIRED = "its code expired before anybody entered it"
 _ENDED = {"access_denied": "the login was denied", "expired_token": _EXPIRED}
-_SHORTEST_INTERVAL = 0.2
-"""Seconds between two polls at least, whatever the answer says."""
 _LONGEST_PAUSE = 60.0
 """Seconds between two polls at most while the token endpoint cannot be reached."""
-_EXPIRY = 600.0
-_LONGEST_EXPIRY = 3_600.0
-"""Seconds that a code is good for if the answer does not say, and at most."""
-_SHOWN = 100
 
 
 async def device_tokens(
@@ -377,13 +364,13 @@ async def device_tokens(
         return value
 
     seconds, interval = seconds_of(content.get("expires_in")), seconds_of(content.get("interval"))
-    seconds = _EXPIRY if seconds is None else min(seconds, _LONGEST_EXPIRY)
-    interval = _INTERVAL if interval is None else max(interval, _SHORTEST_INTERVAL)
+    seconds = 600.0 if seconds is None else min(seconds, 3_600.0)
+    interval = 5.0 if interval is None else max(interval, 0.2)
     code, limit = text("device_code"), count_text(max(1, round(seconds / 60)), "minute")
     # What is shown can steer neither a terminal nor a browser.
     lines = [
         f"Open this URL in a browser, on any device:\n\n  {page('verification_uri')}\n",
-        f"There, enter this code within {limit}:\n\n  {one_line(text('user_code')[:_SHOWN])}\n",
+        f"There, enter this code within {limit}:\n\n  {one_line(text('user_code')[:100])}\n",
     ]
     if content.get("verification_uri_complete"):
         complete = page("verification_uri_complete")
@@ -396,7 +383,6 @@ async def device_tokens(
 async def _polled(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str], end: float, interval: float
 ) -> Tokens:
-    """Ask for the tokens of a device login until the person has decided, or the code has expired."""
     pause, trouble = interval, ""
     while True:
         await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))

@@ -16,12 +16,8 @@ SCHEMA_VERSION = 1
 Method = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
 """How the client of a sign-in authenticates at the token endpoint."""
 
-_EARLY = 60.0
-_EARLY_SHARE = 0.25
-"""Seconds before its expiry that a token is refreshed, and the share of its lifetime that they may be."""
 
-_LATEST = 253_402_300_799
-"""The end of the year 9999, in seconds since the epoch."""
+_YEAR_10000 = 253_402_300_800  # in seconds since the epoch
 
 
 def _words(values: Iterable[str]) -> tuple[str, ...]:
@@ -47,7 +43,8 @@ class Tokens:
     def is_fresh(self, now: float) -> bool:
         if self.expires_at is None:
             return True
-        early = min(_EARLY, _EARLY_SHARE * max(0.0, self.expires_at - self.issued_at))
+        # A minute before it expires, or a quarter of its lifetime, if that is less.
+        early = min(60.0, max(0.0, self.expires_at - self.issued_at) / 4)
         return now < self.expires_at - early
 
 
@@ -156,7 +153,7 @@ def built(kind: Any, value: JSON, **parts: object) -> Any:
         if name in parts:
             continue
         if name.endswith("_at"):
-            is_time = isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item <= _LATEST
+            is_time = isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item < _YEAR_10000
             given[name] = item if is_time else default
         elif isinstance(default, bool):
             given[name] = item is True

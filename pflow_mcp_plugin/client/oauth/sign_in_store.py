@@ -29,13 +29,9 @@ from pflow_mcp_plugin.types import Server
 
 _LOCK_SECONDS = 60.0
 """How long to wait for another process that refreshes the same sign-in."""
-_POLL = 0.02
-_ROOM = 65_536
-"""Bytes that are kept free for a new sign-in; tokens may be long."""
 _RESERVE = ".reserve"
 _KEYRING = "keyring"
 _SECRETS = ("access", "refresh")
-_SERVICE = "pflow sign-in"
 _FAILED = object()
 
 
@@ -53,7 +49,6 @@ class SignInKey:
 
     @property
     def digest(self) -> str:
-        """The beginning of the names of a server's files in the sign-in store."""
         return _digest(f"{self.server_url}\0{self.client}")
 
 
@@ -123,7 +118,8 @@ class SignInStore:
         from asyncio import to_thread
 
         reserve = self._path(key, issuer).with_suffix(_RESERVE)
-        await to_thread(storage.write_atomic, reserve, urandom(_ROOM))  # zeros may take no room
+        # Tokens may be long. Zeros may take no room.
+        await to_thread(storage.write_atomic, reserve, urandom(65_536))
         try:
             yield
         finally:
@@ -178,7 +174,7 @@ class SignInStore:
                 if time.monotonic() > end:
                     reason = "another process has been refreshing its token for too long"
                     raise NoAccessToken(reason, "later") from None
-                await sleep(_POLL)
+                await sleep(0.02)
             except OSError as error:
                 raise storage.StoreError(
                     self._folder, f"could not be locked: {error.strerror or error}"
@@ -256,6 +252,6 @@ def _ask_keyring(question: str, key: str, *more: str) -> Any:
     try:
         import keyring
 
-        return getattr(keyring, question)(_SERVICE, key, *more)
+        return getattr(keyring, question)("pflow sign-in", key, *more)
     except Exception:  # noqa: BLE001 - the keyring's backends are foreign code, and may raise anything
         return _FAILED

@@ -43,14 +43,6 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _SECRET = frozenset(
     {"client_secret", "client_assertion", "refresh_token", "code", "code_verifier", "device_code", "token"}
 )
-_SHOWN = 200
-_CLOCK_SECONDS = 60.0
-"""How far this machine's clock may be off before a refusal says so."""
-_LONGEST_LIFE = 10 * 365 * 86_400
-_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-"""What an assertion is, in the request that it belongs to (RFC 7523, section 2.2)."""
-
-_ASSERTION_SECONDS = 120
 _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512", "EdDSA")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512", "secp256k1": "ES256K"}
 
@@ -85,7 +77,8 @@ async def requested_tokens(
     words = scope if isinstance(scope, list) else [scope]  # some servers send a list
     scopes = [each for word in words if isinstance(word, str) for each in word.split()]
     seconds = seconds_of(content.get("expires_in"))
-    if seconds is not None and not 0 < seconds <= _LONGEST_LIFE:  # some mean by 0 that it does not expire
+    # Some mean by 0 that it does not expire; more than ten years are taken for the same.
+    if seconds is not None and not 0 < seconds <= 10 * 365 * 86_400:
         seconds = None
     # What the answer leaves out stays as it was, or was asked for (RFC 6749, sections 5.1 and 6).
     former = sign_in.tokens or Tokens(scopes=form.get("scope", "").split())
@@ -116,7 +109,7 @@ def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
     code, text = error_of(content, f"HTTP {answer.status}")
     text = f"the {what} {place(answer.url)} answered {text}"
     off = 0.0 if answer.date is None else time.time() - answer.date
-    if "client_assertion" in form and abs(off) >= _CLOCK_SECONDS:  # its times may be why it was refused
+    if "client_assertion" in form and abs(off) >= 60.0:  # its times may be why it was refused
         minutes = f"{abs(off) / 60:.0f} minutes {'ahead of' if off > 0 else 'behind'}"
         text += f"; this machine's clock is {minutes} that of the authorization server"
     return TokenRefused(code, text)
@@ -128,7 +121,7 @@ def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
     words = (" ".join(value.split()) if isinstance(value, str) else "" for value in said)
     # One printable line each, cut.
     code, description = (
-        "".join(char if char.isprintable() else "?" for char in word)[:_SHOWN] for word in words
+        "".join(char if char.isprintable() else "?" for char in word)[:200] for word in words
     )
     text = code or otherwise
     return code, f"{text} ({description})" if description else text
@@ -167,7 +160,8 @@ def authentication(
         signed = _assertion(
             client.client_id, found, str(auth["private_key"]), str(auth.get("private_key_id", ""))
         )
-        return {**fields, "client_assertion_type": _ASSERTION_TYPE, "client_assertion": signed}, {}
+        kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"  # RFC 7523, section 2.2
+        return {**fields, "client_assertion_type": kind, "client_assertion": signed}, {}
     return fields, {}
 
 
@@ -207,14 +201,13 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
         "sub": client_id,
         "aud": found.issuer,  # only this authorization server can use it
         "iat": now,
-        "exp": now + _ASSERTION_SECONDS,
+        "exp": now + 120,
         "jti": uuid4().hex,
     }
     return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": key_id} if key_id else None)
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
-    """Return the private key and algorithm for a token endpoint's assertion, None if that key cannot sign."""
     import jwt
 
     for algorithm in _ALGORITHMS:

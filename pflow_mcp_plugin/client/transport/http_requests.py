@@ -41,16 +41,10 @@ EVENTS = "text/event-stream"
 NOTICE_SECONDS = 2.0
 """How long the HTTP request of a notification, or of the end of a session, may take."""
 
-_MIB = 1 << 20
 _USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
 """A call_timeout above this means slow tools: `timeout` does not bound the HTTP requests of calls then."""
-_MAX_REDIRECTS = 3
 _BODY_KEPT = 2000
 """Characters of an HTTP body that are kept to be shown."""
-_BODY_READ = 64 * 1024
-"""Bytes of an HTTP body that are read if it is not an MCP answer."""
-_CLAIMS = ("scope", "scp")
-"""The claims of a JWT with scopes: that of RFC 9068, and another common one."""
 
 
 class RequestAuth(Protocol):
@@ -69,7 +63,7 @@ class HttpRequests:
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
         if auth is None:
             _require_scopes(server)
-        self.limit = int(server.max_line_mb * _MIB)  # of a message, in bytes, after decompression
+        self.limit = int(server.max_line_mb * (1 << 20))  # of a message, in bytes, after decompression
         self._server = server
         self._client = make_client(server)
         self._auth = auth
@@ -113,7 +107,7 @@ class HttpRequests:
             raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
-        for _ in range(_MAX_REDIRECTS):
+        for _ in range(3):  # redirects
             response = await self._authorized(request)
             following = response.next_request
             if (
@@ -159,7 +153,7 @@ async def read_beginning(response: httpx2.Response) -> bytes:
     try:
         async for chunk in response.aiter_bytes():
             body += chunk
-            if len(body) >= _BODY_READ:
+            if len(body) >= 64 * 1024:
                 break
     except httpx2.HTTPError:
         pass
@@ -266,7 +260,8 @@ def _require_scopes(server: Server) -> None:
     with suppress(ValueError, RecursionError):  # not a JWT: three segments, the claims in the second
         _, payload, _ = str(server.auth.get("token", "")).split(".")
         claims = read_json(base64.urlsafe_b64decode(payload + "=="))
-        for value in map(claims.get, _CLAIMS) if isinstance(claims, dict) else ():
+        # The claim of RFC 9068, and another common one.
+        for value in map(claims.get, ("scope", "scp")) if isinstance(claims, dict) else ():
             words = value.split() if isinstance(value, str) else value
             if not granted and isinstance(words, list):
                 granted = tuple(word for word in words if isinstance(word, str))

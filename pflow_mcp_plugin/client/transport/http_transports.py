@@ -59,13 +59,6 @@ from pflow_mcp_plugin.types import Server
 _ACCEPTED = f"application/json, {EVENTS}"
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
-_MAX_RESUMES = 2
-_MAX_FAILURES = 2
-"""How often in a row the GET stream may fail before it is abandoned."""
-_USUAL_PAUSE = 1000
-_SHORTEST_PAUSE = 100
-_LONGEST_PAUSE = 30_000
-"""Milliseconds before a stream is resumed. Without a limit, a server's `retry:` could ask for years."""
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 """HTTP statuses of a POST whose body may be a JSON-RPC error, which is then more specific."""
 
@@ -186,7 +179,6 @@ class StreamableHttp(HttpTransport):
         return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
 
     def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
-        """GET a stream of streamable HTTP; the `Last-Event-ID` resumes it after the last received event."""
         last = {"last-event-id": stream.event_id} if stream.event_id else {}
         return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
 
@@ -214,7 +206,7 @@ class StreamableHttp(HttpTransport):
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
-        left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
+        left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else 2
         resumes = 0
         while resumes < left and stream.event_id:
             resumes += 1
@@ -245,7 +237,6 @@ class StreamableHttp(HttpTransport):
         return answers
 
     async def _notify(self, body: JSONRPCMessage, headers: Mapping[str, str]) -> None:
-        """Post a notification or a reply over streamable HTTP, ignoring failures."""
         seconds = self._http.patience(getattr(body, "method", ""))
         with suppress(RequestFailed, TimeoutError):
             async with asyncio.timeout(seconds), self._posted(body, seconds, headers) as response:
@@ -269,7 +260,7 @@ class StreamableHttp(HttpTransport):
     async def _read_get_stream(self) -> None:
         """Read messages that belong to no request; reopen their GET stream, after a pause, when it ends."""
         stream, failures = _CutStream(), 0
-        while failures < _MAX_FAILURES:
+        while failures < 2:  # in a row
             stream.error = None
             try:
                 async with self._streamed(stream) as response:
@@ -285,7 +276,7 @@ class StreamableHttp(HttpTransport):
 @attrs.define
 class _CutStream:
     event_id: str = ""
-    pause: float = _USUAL_PAUSE / 1000
+    pause: float = 1.0  # seconds
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
@@ -296,12 +287,11 @@ class _CutStream:
 
 def granted_pause(milliseconds: int) -> float:
     """Return the seconds before a stream of HTTP is resumed: those of a server's `retry:`, within limits."""
-    return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000
+    return max(100, min(milliseconds, 30_000)) / 1000
 
 
 _KEPT = 2000
 """Characters of an invalid address in an SSE `endpoint` event that are kept."""
-_NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
 class SseTransport(HttpTransport):
@@ -351,9 +341,8 @@ class SseTransport(HttpTransport):
                             await self._incoming.room()
             end = RequestFailed(Exchange(cut=True))
             if not opened.done():
-                end = RequestFailed(
-                    Exchange(error=httpx2.RemoteProtocolError(_NO_ENDPOINT), status=self.status)
-                )
+                error = httpx2.RemoteProtocolError("the stream ended before it named an endpoint")
+                end = RequestFailed(Exchange(error=error, status=self.status))
         except RequestFailed as failure:
             end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
         finally:  # whatever ended the stream, no request may wait forever

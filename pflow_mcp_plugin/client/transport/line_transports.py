@@ -29,13 +29,6 @@ from pflow_mcp_plugin.types import Server
 
 _CLOSE_SECONDS = 0.5
 """How long data that is still buffered may take to be written when a connection is closed."""
-_HUNG_GRACE = 0.1
-"""Seconds that a stdio server which hung in a call has to exit before SIGTERM."""
-_SHORTEST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.1
-"""Seconds between two attempts to connect to the socket of a server that was just started."""
-_EXIT_GRACE = 0.1
-"""Seconds before SIGTERM: a server that listens on a socket does not exit when one connection ends."""
 _TAIL = 64 * 1024
 """Bytes that are kept of the tail of a drained pipe."""
 
@@ -159,7 +152,7 @@ class StdioTransport(LineTransport):
         try:
             await self._writer.close(_CLOSE_SECONDS)
             await self._end_of.bring_about(
-                _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,
+                0.1 if self.hung or self.seen.broken else EXIT_GRACE,
                 after_sigterm=ROLL_BACK_SECONDS if installing else EXIT_GRACE,
             )
         finally:
@@ -191,7 +184,7 @@ class SocketTransport(LineTransport):
             if pipe is not None:
                 self._pipes.append(await read_pipe(self.stderr, pipe))
         protocol = partial(_SocketProtocol, self._messages.feed, self._on_end, self._writer)
-        pause = _SHORTEST_PAUSE
+        pause = 0.005
         while self._socket is None:
             try:
                 self._socket = await connect(self._server, self._path, protocol)
@@ -200,7 +193,7 @@ class SocketTransport(LineTransport):
                     await self.exited(LAST_WORDS_SECONDS)
                     raise
                 await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _LONGEST_PAUSE)
+                pause = min(pause * 1.5, 0.1)
         self._messages.incoming.source = self._socket
 
     async def _end_process(self) -> None:
@@ -209,8 +202,9 @@ class SocketTransport(LineTransport):
             return
         if self._process.popen.stdin is not None:
             self._process.popen.stdin.close()
+        # A server that listens on a socket does not exit when one connection ends.
         await self._end_of.bring_about(
-            0.0 if self.hung else _EXIT_GRACE,
+            0.0 if self.hung else 0.1,
             after_sigterm=ROLL_BACK_SECONDS if self.installing else EXIT_GRACE,
         )
 

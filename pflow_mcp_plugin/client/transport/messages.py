@@ -24,15 +24,8 @@ if TYPE_CHECKING:
 
 _READ_AHEAD = 256
 """Messages that may wait in the queue before reading pauses."""
-_TURN = 32
-"""Messages that are received before other tasks get their turn."""
-_MIB = 1 << 20
-_KEPT = 2000
-"""Bytes of a line that are kept if it is not a valid message."""
-_QUOTED = 200
-"""Characters of such a line that a sync quotes."""
-_ANSWERS = {"result", "error"}
 _BRACKETS = (b"{", b"[")
+_IGNORED = "they are ignored (a server's log belongs on stderr)"
 _IGNORED = "they are ignored (a server's log belongs on stderr)"
 _NO_MESSAGES = "lines on stdout that are not messages"
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
@@ -74,7 +67,7 @@ class MessageStream:
         self.incoming = MessageQueue()
         self._write = write
         self._warn = warn
-        self._lines = LineBuffer(int(line_cap * _MIB))
+        self._lines = LineBuffer(int(line_cap * (1 << 20)))
         self._waiting: set[str | int] = set()
         self._sent = b""
 
@@ -128,7 +121,7 @@ class MessageStream:
             self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             # The request that it should have answered is unknown, and would wait forever.
-            self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
+            self.seen.invalid_json = line[:2000].decode("utf-8", "replace")
             self.seen.fault = str(error)
             self._break_off()
         else:
@@ -143,7 +136,7 @@ class MessageStream:
             return
         message = as_message(value, self._waiting)
         if message is None:
-            self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
+            self.seen.unmatched += isinstance(value, dict) and ("result" in value or "error" in value)
             self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
         self._match(message)
@@ -165,7 +158,7 @@ class MessageStream:
         if self.seen.is_open:
             self._warn(f"writes {what}; {fate}")
         else:  # most servers that do this greet at each start: a sync says so, or the error of a start
-            self.seen.first_stray = f"it writes {what}, such as: {line[:_QUOTED]}"
+            self.seen.first_stray = f"it writes {what}, such as: {line[:200]}"
 
     def end(self) -> None:
         self.seen.unfinished = self._lines.pending
@@ -250,14 +243,13 @@ class MessageQueue:
         await self._room.wait()
 
     def end(self) -> None:
-        """Mark the end of the message queue; queued messages can still be received."""
         self.ended = True
         self._room.set()
         self._wake()
 
     async def receive(self) -> SessionMessage:
         self._received += 1
-        if not self._received % _TURN:
+        if self._received % 32 == 0:
             # During a flood other tasks get their turn, and the session can be closed: anyio cancels a task
             # only while it waits, and for this one there is always a message.
             await asyncio.sleep(0)
