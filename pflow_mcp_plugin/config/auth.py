@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Problem
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
-CODE = "authorization_code"
-"""The flow by which `auth` of type oauth lets a person sign in with a browser: the default."""
-
 DEVICE = "device_code"
 """The flow by which a person signs in on another device, with a code."""
 
@@ -48,14 +45,7 @@ SECRET = ("token", "key", "username", "password", "client_secret")
 PUBLIC = ("client_id", "private_key", "private_key_id", "issuer", "client_metadata_url")
 """Fields of `auth` that may hold references too, whose values are not secret."""
 
-_UNTOLD = ("offline_access", "/.default")
-"""Endings of scopes that authorization servers grant without naming them, or under other names."""
-
-_REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "api_key": ("key",),
-    "basic": ("username", "password"),
-}
-_REQUIRED_OF_MACHINES = ("client_id", "issuer")
+_REQUIRED: Mapping[str, tuple[str, ...]] = {"api_key": ("key",), "basic": ("username", "password")}
 _STEPS: Mapping[str, str] = {
     "client_id": 'Add client_id = "...", as the authorization server knows this client',
     "private_key": 'Add private_key = "FILE", the key of this id',
@@ -106,11 +96,12 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
 
 def missing_scopes(wanted: Iterable[str], granted: Collection[str]) -> list[str]:
     """Return the scopes in a server's `auth` table that are not among `granted`; none if that is empty."""
-    return [scope for scope in wanted if granted and scope not in granted and not scope.endswith(_UNTOLD)]
+    # Authorization servers grant those with such endings without naming them, or under other names.
+    untold = ("offline_access", "/.default")
+    return [scope for scope in wanted if granted and scope not in granted and not scope.endswith(untold)]
 
 
 def _check_combination(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
-    """Yield what is wrong with the fields of an `auth` table together: missing, two of a kind, or unused."""
     if named == "bearer":
         given = [key for key in ("token", "token_env") if key in value]
         if not given:
@@ -132,7 +123,7 @@ def _check_oauth(path: str, value: JSONObject) -> Iterator[Problem]:
     if "private_key_id" in value:
         yield from _missing(path, "private_key_id", value, ("private_key",))
     if value.get("flow") == MACHINE:
-        yield from _missing(path, f"flow {MACHINE}", value, _REQUIRED_OF_MACHINES)
+        yield from _missing(path, f"flow {MACHINE}", value, ("client_id", "issuer"))
         if not given:
             wrong = f"flow {MACHINE} needs a client_secret or a private_key"
             step = 'Add client_secret = "${CLIENT_SECRET}", or private_key = "FILE"'

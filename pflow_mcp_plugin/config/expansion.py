@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 
 STARTS_SETTING = "PFLOW_MCP_STARTS"
 """The environment variable, or else the setting, with the most servers that are started at once."""
-_FOR_EACH_CORE = 4
-"""A server that starts mostly waits, for the disk or the network, so a core has time for several."""
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
     """Return how many servers are started at once, by a variable expanded like others; else by the cores."""
     given = lookup(STARTS_SETTING)
     if not given:
-        return _FOR_EACH_CORE * (os.cpu_count() or 1)
+        # A server that starts mostly waits, for the disk or the network, so a core has time for several.
+        return 4 * (os.cpu_count() or 1)
     if not given.isdecimal() or int(given) < 1:
         message = f"{STARTS_SETTING} must be a whole number from 1, not {given!r}"
         step = f"Run: pflow settings set {STARTS_SETTING} 8"
@@ -54,7 +53,6 @@ def starts_at_once(lookup: Callable[[str], str | None]) -> int:
 Lookup = Callable[[str], str | None]
 """Returns a variable's value for the expansion of references, None when it is not set."""
 
-_SHORTEST = 4
 _SHORTEST_GUESS = 8
 """Characters of an expanded argument from which it counts as a secret; `--auth basic` is not one."""
 _PUBLIC = frozenset(
@@ -70,7 +68,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.+/=~:@%-]*")
 """A secret without characters that are special to a shell."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 _SHOWN = tuple(f"auth.{key}" for key in auth.PUBLIC)
-_FILES = ("ca_bundle", "client_cert", "tls_pins")
 
 
 @attrs.frozen
@@ -126,7 +123,7 @@ def expand(
     return Launch(
         server=expanded,
         fingerprint=fingerprint,
-        secrets=tuple(sorted(value for value in secrets if len(value) >= _SHORTEST)),
+        secrets=tuple(sorted(value for value in secrets if len(value) >= 4)),
         unset=tuple(expansion.unset),
         empty=tuple(expansion.empty),
         era=era,
@@ -307,7 +304,8 @@ class _Expansion:
         self.problems.append(fault(place, wrong, step))
 
     def _check_expanded(self, field: str, value: str) -> None:
-        if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):
+        not_empty = ("command", "path", "url", "ca_bundle", "client_cert", "tls_pins")
+        if field in not_empty and not value and getattr(self.server, field):
             self._complain(field, "Is empty once expanded", "Give its variables a value")
         is_address = field in ("url", "auth.issuer", "auth.client_metadata_url")
         if is_address and value and not (field_checks.is_url(value) and has_host_and_port(value)):

@@ -224,7 +224,6 @@ class ProjectFile:
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
-    """Drop fields that only the user's own config may set from a project's table; warn about each."""
     if not isinstance(table, Mapping):
         return table
     for key in _FOR_THE_USER:

@@ -109,8 +109,6 @@ _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
 _NAMES = ("name", "server_id")
 """The fields in which a server may have its name; the second is from an older pflow."""
 
-_OLDER_FILES = ("mcp-servers.json", "mcp.json")
-
 
 @attrs.frozen(kw_only=True)
 class Flags:
@@ -232,7 +230,7 @@ def from_file(path: Path) -> Fitted:
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
     """Yield a warning for each file of an older pflow, if it can be turned into tables of more servers."""
-    for path in (home / ".pflow" / name for name in _OLDER_FILES):
+    for path in (home / ".pflow" / name for name in ("mcp-servers.json", "mcp.json")):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]
         except PflowError:

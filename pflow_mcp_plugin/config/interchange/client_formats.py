@@ -253,7 +253,6 @@ _BEARER = re.compile(r"Bearer \$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}", re.IGNORE
 
 
 def _codex_unpacked(table: Table) -> Table:
-    """Return a server of Codex with references in its values, instead of variables named in fields."""
     forwarded = table.pop("env_vars", None)
     for entry in forwarded if isinstance(forwarded, list) else ():
         name = entry.get("name") if isinstance(entry, dict) else entry

@@ -21,8 +21,6 @@ from pflow_mcp_plugin.contract import PflowError
 
 System = Literal["linux", "macos", "windows"]
 
-_EVERYWHERE: tuple[System, ...] = ("linux", "macos", "windows")
-
 
 @attrs.frozen
 class ConfigFile:
@@ -33,7 +31,7 @@ class ConfigFile:
     """
 
     path: str
-    systems: tuple[System, ...] = _EVERYWHERE
+    systems: tuple[System, ...] = ("linux", "macos", "windows")
     read_only: bool = False  # it is not written: the client now prefers another place
 
     @property
@@ -56,7 +54,6 @@ class Client:
 
 
 def _in_app_folder(path: str, *, read_only: bool = False) -> tuple[ConfigFile, ...]:
-    """Return a client's places for a config file in the folder that each system has for applications."""
     return (
         ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux",), read_only),
         ConfigFile(f"~/.config/{path}", ("linux",), read_only),
@@ -66,7 +63,6 @@ def _in_app_folder(path: str, *, read_only: bool = False) -> tuple[ConfigFile, .
 
 
 def _in_config_folder(path: str, windows: str) -> tuple[ConfigFile, ...]:
-    """Return a client's places for a config file in `~/.config`, on macOS too."""
     return (
         ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux", "macos")),
         ConfigFile(f"~/.config/{path}", ("linux", "macos")),
@@ -180,12 +176,9 @@ CLIENTS: Mapping[str, Client] = {
 }
 
 
-_OTHER_NAMES = {"gemini": "gemini-cli"}
-
-
 def client(name: str) -> Client:
     """Return a client by its name, or by another name that people use for it."""
-    known = _OTHER_NAMES.get(name, name)
+    known = "gemini-cli" if name == "gemini" else name
     if known in CLIENTS:
         return CLIENTS[known]
     near = nearest(name, CLIENTS)

@@ -107,7 +107,6 @@ def _inputs(
 
 
 def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the arguments in an install manifest that are fixed, have a default or are required."""
     for item in declared:
         name = str(item.get("name", "")) if item.get("type") == "named" else ""
         hint = str(item.get("valueHint") or name.lstrip("-") or "argument")
@@ -141,9 +140,6 @@ def _tables(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-_PLATFORMS: Mapping[System, str] = {"linux": "linux", "macos": "darwin", "windows": "win32"}
-
-
 def is_bundle(document: Mapping[str, Any]) -> bool:
     """Whether a document is the `manifest.json` of an MCP bundle."""
     versioned = "manifest_version" in document or "dxt_version" in document
@@ -156,7 +152,8 @@ def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Tab
     if not isinstance(config, Mapping):
         raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
     table = {key: value for key, value in config.items() if key != "platform_overrides"}
-    override = mapping(mapping(config.get("platform_overrides")).get(_PLATFORMS[system]))
+    platform = {"linux": "linux", "macos": "darwin", "windows": "win32"}[system]
+    override = mapping(mapping(config.get("platform_overrides")).get(platform))
     for key, value in override.items():
         there = table.get(key)
         is_table = isinstance(there, Mapping) and isinstance(value, Mapping)

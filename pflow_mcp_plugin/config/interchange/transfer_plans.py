@@ -260,10 +260,6 @@ def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, f
     return attrs.evolve(one, action="skip", reason=reason)
 
 
-_LONGEST = 2**20
-"""Characters. Of a longer JSON text without comments, an export does not keep the layout."""
-
-
 @attrs.frozen(kw_only=True)
 class ExportPlan:
     """The plan of an export: what it writes of each server."""
@@ -339,7 +335,8 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
 
 def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
     form = made.client.form
-    is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
+    # Of a long JSON text without comments, the layout is not kept.
+    is_long = form == "json" and len(text) > 2**20 and not document_text.comments(text, form)
     if form == "yaml" or is_long:
         return ""
     edited = document_text.Layout(text) if form == "toml" else document_text.JsonText(text)
