@@ -16,14 +16,12 @@ from typing import Any, cast
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
 
-_DEPTH = 8
 _MEMBERS = 50
 _LETTERS = 4_000
-_LARGEST = 10**400
 _CUT = "..."
 
 
-def excerpt(value: object, depth: int = _DEPTH) -> JSON:
+def excerpt(value: object, depth: int = 8) -> JSON:
     """Return a JSON value of a tool or its answer, cut to what people read; `...` stands for the rest."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
@@ -38,13 +36,12 @@ def excerpt(value: object, depth: int = _DEPTH) -> JSON:
     if isinstance(value, list | tuple):
         listed = [excerpt(each, depth - 1) for each in value[:_MEMBERS]]
         return [*listed, _CUT] if len(value) > _MEMBERS else listed
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**400:
         return _CUT
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 _SAFE = 2**53 - 1
-_DEEPEST_HASHED = 100
 _MARK = "\0"
 """The first character of what stands for a value that RFC 8785 lacks; any other string doubles it."""
 
@@ -72,7 +69,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical JSON of a value, from which it is hashed; raises nothing for a JSON value."""
     import rfc8785  # needed by a sync, not by a lookup
 
-    return rfc8785.dumps(cast("Any", _representable(value, _DEEPEST_HASHED)))
+    return rfc8785.dumps(cast("Any", _representable(value, 100)))
 
 
 def _hash(value: object) -> str:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.exchange import Listing
 
 
-_LONGEST_FAILURE = 500
-"""Characters of a failure's message that are kept."""
-
-_Stamp = tuple[int, ...]
 _T = TypeVar("_T")
 _Pair = tuple[str, str]
 
@@ -78,7 +74,7 @@ class Catalog:
         self.folder = folder
         self.renames = renames
         self.apart = apart
-        self._read: dict[str, tuple[_Stamp, StoredFile]] = {}
+        self._read: dict[str, tuple[tuple[int, ...], StoredFile]] = {}
 
     def servers(self) -> tuple[str, ...]:
         apart = self.apart()
@@ -315,9 +311,7 @@ def _reader(head: Head) -> tuple[SyncedTool, ...]:
 def keep_failure(folder: Path, server: str, message: str) -> None:
     """Keep the redacted message of a failed sync in the catalog's folder, if it can be written there."""
     with suppress(storage.StoreError):
-        storage.write_atomic(
-            _failure_path(folder, server), message[:_LONGEST_FAILURE].encode("utf-8", "replace")
-        )
+        storage.write_atomic(_failure_path(folder, server), message[:500].encode("utf-8", "replace"))
 
 
 def forget_failure(folder: Path, server: str) -> None:

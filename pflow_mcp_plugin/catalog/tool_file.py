@@ -33,8 +33,6 @@ SCHEMA_VERSION = 1
 TOOLS = b'"tools": [\n'
 """The end of the first line of a tool file; each of the next lines is a tool."""
 
-_ERAS = ("modern", "handshake")
-
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Head(ByFields):
@@ -213,7 +211,7 @@ def tool_from_json(data: JSONObject) -> Tool:
 
 def _info_from_json(data: Mapping[str, Any]) -> ServerInfo:
     era = data["era"]
-    if era not in _ERAS:
+    if era not in ("modern", "handshake"):
         message = f"era {era!r}"
         raise ValueError(message)
     return ServerInfo(

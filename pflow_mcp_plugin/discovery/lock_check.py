@@ -35,13 +35,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.exchange import Launch, Listing
     from pflow_mcp_plugin.types import Server, Tool
 
-_MOST = 16 << 20
-"""Bytes of a lock file: it has a line of about 100 for each tool."""
-_FEW = 20
-"""The most tools of a server that are looked up one by one; for more, its whole file is read."""
-_LONGEST = 200
-"""Characters of a value that a difference shows."""
-_STEP = "If the change is wanted, run pflow mcp lock again and commit the file"
 
 _Value = str | tuple[str, ...]
 
@@ -94,17 +87,18 @@ def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Itera
 
 def _change(old: _Value, new: _Value) -> str:
     # ASCII only: what is hidden in a value must become visible.
-    shown = (abbreviated(json.dumps(value) if value else "none", _LONGEST) for value in (old, new))
+    shown = (abbreviated(json.dumps(value) if value else "none", 200) for value in (old, new))
     return " → ".join(shown)
 
 
 def _problem(lock: LockFile, path: str, message: str) -> Problem:
-    return Problem(path=path, message=message, suggestion=_STEP, source=str(lock.path))
+    step = "If the change is wanted, run pflow mcp lock again and commit the file"
+    return Problem(path=path, message=message, suggestion=step, source=str(lock.path))
 
 
 def read_lock(path: Path) -> LockFile:
     """Read the lock that a check compares with; without one, raise a `PflowError` with the next step."""
-    content = storage.read_bytes(path, _MOST)
+    content = storage.read_bytes(path, 16 << 20)
     if content is None:
         where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path
         raise _no_lock(f"No lock file {where}")
@@ -135,7 +129,8 @@ def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedS
 
 def _tools(catalog: Catalog, server: str, wanted: Collection[str]) -> Iterator[Tool]:
     names = frozenset(wanted)
-    if len(names) > _FEW and (content := catalog.file(server)):
+    # A few are looked up one by one.
+    if len(names) > 20 and (content := catalog.file(server)):
         found = {tool.name: tool for tool in content.tools}
         if content.has_resources:
             found.setdefault(READ_RESOURCE.name, READ_RESOURCE)

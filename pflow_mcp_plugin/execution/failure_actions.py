@@ -83,7 +83,6 @@ def action_of(text: str) -> str:
 
 @cache
 def _any_of(*patterns: str) -> re.Pattern[str]:
-    """Return a pattern that finds any of these phrases in a tool's message; compiling takes milliseconds."""
     return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
 
 

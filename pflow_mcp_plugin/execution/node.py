@@ -27,8 +27,6 @@ from pflow_mcp_plugin.types import ServerInfo
 RESOURCE = "mcp"
 """Key under which the MCP node finds the `Runtime` of its run: `run.resources["mcp"]`."""
 
-_KEPT = ("result", "error")
-
 
 @attrs.frozen(kw_only=True)
 class Job:
@@ -118,7 +116,7 @@ class MCPNode(Node):
             return ERROR if action not in self.successors and ERROR in self.successors else action
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
         for key, value in exec_res.natural.items():
-            if key not in _KEPT and not is_reserved(key):
+            if key not in ("result", "error") and not is_reserved(key):
                 shared[key] = value
         shared["result"] = exec_res.value
         shared["error"] = None

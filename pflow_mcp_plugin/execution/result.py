@@ -25,9 +25,7 @@ from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.storage.json_files import is_same, strict_json
 from pflow_mcp_plugin.types import Server
 
-_BINARY = "application/octet-stream"
 _UNKNOWN = ResultForm()
-_MEDIA = ("image", "audio", "blob")
 _SCALARS = (str, int, float, type(None))
 _LONGEST_MESSAGE = 4000
 _PLAIN_BASE64 = bytes.maketrans(b"-_", b"+/")
@@ -112,7 +110,6 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
 
 
 def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: Launch) -> McpError:
-    """Return the failure that a tool reports as its result: its text is the message, the rest the details."""
     from pflow_mcp_plugin.client.failures.explanation import says_tool_is_gone
     from pflow_mcp_plugin.client.failures.http_failures import advice
 
@@ -222,7 +219,7 @@ class _ContentReader:
                     ran="ran",
                     next_step=f"{_MAY_ACT_TWICE}. Report this to the author of {server}",
                 )
-            if not isinstance(part, Mapping) or part.get("type") not in _MEDIA:
+            if not isinstance(part, Mapping) or part.get("type") not in ("image", "audio", "blob"):
                 continue
             key = "data" if "data" in part else "blob"
             text = part.get(key)
@@ -254,7 +251,7 @@ class _ContentReader:
 
     def _file(self, block: JSONObject, key: str) -> dict[str, JSON]:
         stated = block.get("mimeType")
-        mime_type = stated if isinstance(stated, str) else _BINARY
+        mime_type = stated if isinstance(stated, str) else "application/octet-stream"
         try:
             # Some servers break lines, leave out the padding, or use the alphabet for URLs (RFC 4648).
             data = _string(block, key).encode("ascii").translate(_PLAIN_BASE64, b" \t\r\n")

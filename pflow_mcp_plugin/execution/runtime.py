@@ -34,13 +34,11 @@ from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.client.kept_servers import KeptServers, Share
+    from pflow_mcp_plugin.client.supervisor import OnStart
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 OnProgress = Callable[[ToolCall, float, float | None, str | None], None]
 """Called with the progress of a call: amount done, total, message."""
-OnStart = Callable[[str], Callable[[str], object]]
-"""Called with the name of a server that begins to start, from any thread; returns what is called with the
-error, or the empty string, when the start has ended."""
 
 
 @attrs.frozen(kw_only=True)
@@ -236,12 +234,10 @@ class Runtime:
         return answer
 
     def cancel(self) -> None:
-        """End the runtime's calls at once, from any thread, as its run was cancelled."""
         self._cancelled = True
         self._pool.cancel()
 
     def warn(self, line: str) -> None:
-        """Warn the runtime's caller; a line that it has been given is not repeated."""
         with self._lock:
             if line in self._warned:
                 return

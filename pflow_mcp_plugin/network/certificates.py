@@ -21,10 +21,6 @@ _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PIN = re.compile(r"\A(?:sha256//?)?([A-Za-z0-9+/]{43}=)\Z")
 _LONG = 0x80
 """The first byte of a DER length of 128 or more has this bit; the others say how many bytes follow."""
-_VERSION = 0xA0
-"""The DER tag of a certificate's version, which may be left out."""
-_BEFORE_KEY = 5
-"""Serial number, signature, issuer, validity and subject come before the key (RFC 5280, section 4.1)."""
 
 
 @attrs.define(slots=False)
@@ -141,12 +137,11 @@ def pin_of(certificate: bytes) -> str:
     """Return the pin of a certificate's key: SHA-256 of its SubjectPublicKeyInfo, as base64."""
     _, _, start, end = next(_elements(certificate, 0, len(certificate)))
     _, _, start, end = next(_elements(certificate, start, end))  # what is signed
-    fields = [
-        certificate[begin:after]
-        for tag, begin, _, after in _elements(certificate, start, end)
-        if tag != _VERSION
-    ]
-    return base64.b64encode(hashlib.sha256(fields[_BEFORE_KEY]).digest()).decode()
+    # The version, of this tag, may be left out. Serial number, signature, issuer, validity and subject come
+    # before the key (RFC 5280, section 4.1).
+    found = _elements(certificate, start, end)
+    fields = [certificate[begin:after] for tag, begin, _, after in found if tag != 0xA0]
+    return base64.b64encode(hashlib.sha256(fields[5]).digest()).decode()
 
 
 def _elements(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

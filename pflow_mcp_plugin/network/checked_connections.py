@@ -22,8 +22,6 @@ from pflow_mcp_plugin.network import egress
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, pin_of, pins_of
 from pflow_mcp_plugin.network.egress import Endpoint, HostRefused, is_loopback
 
-_IDLE_SECONDS = 5.0
-"""How long an idle connection is kept."""
 _FAILURES = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
@@ -31,8 +29,6 @@ _FAILURES = (
     httpcore2.TimeoutException,
     httpcore2.UnsupportedProtocol,
 )
-_HEAD_START = 0.25
-"""Seconds that an address has before the next one is tried at the same time (RFC 8305, section 5)."""
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):
@@ -86,7 +82,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         common: dict[str, Any] = {
             "ssl_context": self._context,
             "max_connections": None,
-            "keepalive_expiry": _IDLE_SECONDS,
+            "keepalive_expiry": 5.0,
             "network_backend": network,
         }
         if not proxy:
@@ -128,8 +124,6 @@ def _translated_errors() -> Iterator[None]:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer over a checked connection."""
-
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
@@ -205,7 +199,7 @@ async def _first(
         for address in addresses:
             over = anyio.Event()
             tasks.start_soon(attempt, address, over)
-            with anyio.move_on_after(_HEAD_START):
+            with anyio.move_on_after(0.25):  # RFC 8305, section 5
                 await over.wait()
     for extra in streams[1:]:  # two may have answered in the same turn
         await extra.aclose()

@@ -37,8 +37,6 @@ _NOT_PUBLIC = (
     "192.88.99.0/24",  # relays of 6to4, no longer in use (RFC 7526)
 )
 """Ranges of IANA's registries of special-purpose addresses that not every Python knows to be special."""
-_TRANSLATED = "64:ff9b::/96"
-"""Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
 
 
 class Endpoint(Protocol):
@@ -288,7 +286,7 @@ def reached(address: Address) -> Iterator[Address]:
         if address.ipv4_mapped is not None:
             yield address.ipv4_mapped
             return
-        if address in ip_network(_TRANSLATED):
+        if address in ip_network("64:ff9b::/96"):  # RFC 6052: the last 32 bits are an IPv4 address
             yield IPv4Address(int(address) & 0xFFFF_FFFF)
             return
         if address.sixtofour is not None:

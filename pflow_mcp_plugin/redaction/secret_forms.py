@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -29,8 +30,6 @@ _MOST_CUTS = 10_000
 """The most marks examined in one text: a text of dots must not take forever."""
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
-_LATIN_1 = 0xFF
-_HIGHEST = 0x10FFFF
 _ESCAPED = r"\\\\{0,3}"
 """One to four backslashes: escaped text is often escaped again."""
 _SPECIAL = {
@@ -60,8 +59,6 @@ _ESCAPE = re.compile(
     r"|x(?P<x>[0-9a-fA-F]{2})|x\{(?P<perl>[0-9a-fA-F]{1,6})\}|(?P<octal>[0-7]{2,3}))"
     r"|&#(?:(?P<decimal>\d{1,8})|[xX](?P<hex>[0-9a-fA-F]{1,8}));?|&(?P<named>amp);"
 )
-_MOST_ROUNDS = 3
-"""How many times a text may have been escaped, in a different way each time."""
 _ESCAPED_RUN = re.compile(r"(?:[^\s\"<>]|\\\")+")
 """What may be one escaped word."""
 
@@ -113,7 +110,7 @@ class SecretForms:
             if len(run[0]) < self._shortest or not _ESCAPED_WORD.search(run[0]):
                 continue
             plain, places = run[0], list(range(run.start(), run.end() + 1))
-            for _ in range(_MOST_ROUNDS):
+            for _ in range(3):  # it may have been escaped in several ways
                 plain, within = _unescaped(plain)
                 if len(within) == len(places):  # nothing is escaped any more
                     break
@@ -193,7 +190,7 @@ def _unescaped(text: str) -> tuple[str, list[int]]:
         places += range(at, found.start())
         kind = found.lastgroup or ""
         code = ord("&") if kind == "named" else int(found[kind], {"octal": 8, "decimal": 10}.get(kind, 16))
-        plain.append(chr(code) if code <= _HIGHEST else found[0][0])
+        plain.append(chr(code) if code <= sys.maxunicode else found[0][0])
         places.append(found.start())
         at = found.end()
     plain += text[at:]
@@ -246,7 +243,7 @@ def _spellings(character: str) -> Sequence[str]:
         "".join(f"{_ESCAPED}u{_hex(units[at : at + 4])}" for at in range(0, len(units), 4)),
         "".join(f"{_ESCAPED}x{_hex(f'{byte:02x}')}" for byte in raw),
         "".join(f"{_ESCAPED}{byte:03o}" for byte in raw),
-        f"{_ESCAPED}x{_hex(f'{code:02x}')}" if code <= _LATIN_1 else "",
+        f"{_ESCAPED}x{_hex(f'{code:02x}')}" if code <= 0xFF else "",
         _ESCAPED + _ESCAPE_LETTERS.get(character, re.escape(character)),
         f"&#(?:0?{code}|[xX]0?{_hex(f'{code:x}')});",
         *_SPECIAL.get(character, ()),

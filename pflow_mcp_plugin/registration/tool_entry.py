@@ -30,8 +30,6 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
 
-_LONGEST_NAME = 64
-
 
 def entry(
     record: ToolRecord,
@@ -87,7 +85,7 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
 
 def is_listed(record: ToolRecord) -> bool:
     """Whether lists have a tool's entry: not with a long name that nobody approved, which may be a text."""
-    return record.is_approved or len(record.node) <= _LONGEST_NAME
+    return record.is_approved or len(record.node) <= 64
 
 
 def tool_config(entry: Entry) -> Mapping[str, str]:
@@ -113,10 +111,6 @@ def _tool_description(tool: Tool) -> str:
     return printable((tool.description or tool.title).strip())
 
 
-ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
-"""Every action in the interface of a tool's node: those that `MCPNode` may return."""
-
-
 _BESIDE = Field(
     key=CONTENT_BLOCKS,
     type="list",
@@ -134,7 +128,8 @@ def interface(tool: Tool) -> Interface:
         params=params,
         inputs=tuple(field.key for field in params),
         outputs=tuple(_outputs(tool.output_schema)),
-        actions=ACTIONS,
+        # Those that `MCPNode` may return.
+        actions=("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout"),
         open=declared.open,
         open_outputs=_open_outputs(tool.output_schema),
     )

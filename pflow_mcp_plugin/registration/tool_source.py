@@ -12,15 +12,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import (
-    UNKNOWN,
-    Entry,
-    NodeUse,
-    PflowError,
-    Problem,
-    Settings,
-    Sketch,
-)
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, NodeUse, PflowError, Problem, Settings, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, is_listed, sketch
@@ -54,7 +46,6 @@ class ToolSource:
         return self._entry(self._catalog.named(server, tool))
 
     def entries(self) -> Iterator[Entry]:
-        """Yield an entry for every synced tool that the config allows."""
         for record, server in self._live():
             yield entry(record, server, self._variables(record, server))
 

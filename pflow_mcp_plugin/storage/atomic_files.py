@@ -36,9 +36,6 @@ LOCK_WAIT = 30.0
 _TEMP_NAME = r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp"
 _TEMP_LENGTH = 50
 """Characters of a file's name in the name of its temporary file."""
-_PIECE = 1 << 20
-_TEMP_AGE = 86_400.0
-"""Seconds after which a temporary file is removed even if a process has its writer's id."""
 
 
 def read_bytes(path: Path, most: int = LIMIT) -> bytes | None:
@@ -176,7 +173,7 @@ def copy_regular(path: str | Path, target: Path, *, durable: bool = True, overwr
         status = os.fstat(source.fileno())
         mode = stat.S_IMODE(status.st_mode)
         with _replacing(target, mode, durable=durable, overwrite=overwrite) as descriptor:
-            while data := source.read(_PIECE):
+            while data := source.read(1 << 20):
                 _write_all(descriptor, data)
             os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
     return target.stat().st_size
@@ -421,8 +418,8 @@ def _is_left_over(item: os.DirEntry[str], pid: int) -> bool:
                 os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
             return True
-    # Another process may have got its id since.
-    return time.time() - item.stat(follow_symlinks=False).st_mtime > _TEMP_AGE
+    # Another process may have got its id since: a day later, it is removed in any case.
+    return time.time() - item.stat(follow_symlinks=False).st_mtime > 86_400.0
 
 
 def _reason(error: OSError) -> str:

@@ -20,7 +20,6 @@ from pflow_mcp_plugin.storage.file_errors import StoreError
 LIMIT = 256 << 20
 """Bytes of the largest file that is read."""
 
-_CHUNK = 1 << 20
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -62,7 +61,7 @@ def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
         if os.fstat(descriptor).st_size > most:
             raise too_large(path, most)
         content = bytearray()
-        while chunk := os.read(descriptor, _CHUNK):
+        while chunk := os.read(descriptor, 1 << 20):
             content += chunk
             if len(content) > most:
                 raise too_large(path, most)
@@ -93,10 +92,6 @@ def refuse_special(path: str | Path, mode: int) -> None:
         raise NotRegular(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
-_NAP = 0.25
-"""Seconds of one wait."""
-_POLL = 0.02
-"""Seconds between two attempts to open a pipe that nobody reads yet."""
 _PIECE = 1 << 16
 
 
@@ -142,7 +137,7 @@ def write_special(
         except OSError as error:
             if error.errno != errno.ENXIO or not path.is_fifo():
                 raise
-        time.sleep(wait.left(_POLL))  # a pipe without a reader
+        time.sleep(wait.left(0.02))  # a pipe without a reader
     try:
         rest = memoryview(data)
         while rest:
@@ -166,7 +161,7 @@ class _Wait:
     def ready(self, descriptor: int, event: int) -> None:
         poll = select.poll()
         poll.register(descriptor, event)
-        while not poll.poll(self.left(_NAP) * 1_000):
+        while not poll.poll(self.left(0.25) * 1_000):
             pass
 
     def left(self, most: float) -> float:
@@ -178,8 +173,6 @@ class _Wait:
         return min(left, most)
 
 
-_MOST_LINKS = 40
-_ACL = "system.posix_acl_access"
 _ACL_USER, _ACL_OWNING_GROUP, _ACL_GROUP = 0x02, 0x04, 0x08
 _MAY_WRITE = 0o2
 _known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
@@ -248,7 +241,7 @@ def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
             return
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if links > _MOST_LINKS:  # opening the file fails as well, and says why
+            if links > 40:  # opening the file fails as well, and says why
                 return
             target = os.readlink(place)  # noqa: PTH115
             rest += target.split("/")[::-1]
@@ -293,7 +286,7 @@ def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -
 
 def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
     try:
-        content = os.getxattr(handle, _ACL)
+        content = os.getxattr(handle, "system.posix_acl_access")
     except (OSError, AttributeError):  # no access list, or a system without them
         return [], [status.st_gid]
     entries = list(struct.iter_unpack("<HHI", content[4:]))  # after the version

@@ -105,14 +105,10 @@ _KINDS = (
     ("tag character", re.compile(r"[\U000e0000-\U000e007f]")),
     ("variation selector", re.compile(r"[\ufe00-\ufe0f\U000e0100-\U000e01ef]")),
 )
-_OTHER = "invisible character"
 _UNMISTAKABLE = {"terminal escape", "direction override", "tag character"}
-_SELECTORS = 4
-"""This many variation selectors, after characters that have no variants, can encode a message."""
 _MOST = 1000
 """Hidden characters that are counted; this many are an error, whatever they are."""
 _AROUND = 24
-_SHOWN = 160
 
 
 def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Finding]:
@@ -125,11 +121,13 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
         if not places:
             continue
         kinds = Counter(
-            next((name for name, pattern in _KINDS if pattern.match(text[place])), _OTHER) for place in places
+            next((name for name, pattern in _KINDS if pattern.match(text[place])), "invisible character")
+            for place in places
         )
         seen = ", ".join(count_text(count, name) for name, count in kinds.items())
         turned = kinds["direction control"] and not runs_right_to_left(text)
-        many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
+        # A few variation selectors, after characters that have no variants, can encode a message.
+        many = kinds["variation selector"] >= 4 or kinds.total() == _MOST
         is_error = each.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys()
         first = places[0]
         excerpt = " ".join(printable(text[max(first - _AROUND, 0) : first + _AROUND]).split())
@@ -139,6 +137,6 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
             rule="hidden-text",
             # A value may be a key to press, or a character to search for.
             severity="error" if is_error and each.kind != "value" else "warning",
-            message=f"holds {seen}: {excerpt[:_SHOWN]}",
+            message=f"holds {seen}: {excerpt[:160]}",
             where=each.where,
         )

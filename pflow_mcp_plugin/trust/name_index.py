@@ -19,7 +19,6 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.terminal.printable_text import hidden_places
 
-_SHORTEST = 6
 _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
@@ -73,7 +72,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
 def is_unmistakable(name: str) -> bool:
     """Whether a tool's name cannot be an ordinary word of a text: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
-    return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
+    return len(name) >= 6 and len(parts) > 1 and not name.isupper()
 
 
 _FORGED = str.maketrans(

@@ -34,7 +34,6 @@ _DELETES = re.compile(r"delete|remove|drop|destroy|erase|purge|wipe|truncate|kil
 _CHANGES = re.compile(
     rf"{_DELETES.pattern}|write|create|insert|update|modify|edit|rename|move|upload|send|install|execute"
 )
-_LONGEST = 200
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 _SECRETS = (
@@ -75,7 +74,7 @@ def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
     said = f"{tool.name} {tool.title} {tool.description}"
     unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
     for key in table_of(tool.input_schema.get("properties")):
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:200]).replace("-", "_").lower()
         for name, what in unexplained:
             if name.fullmatch(snake):
                 message = f"asks for {what} in the argument {key}, which its description does not explain"
@@ -125,7 +124,6 @@ def _mentioned(text: str, names: NameIndex) -> Iterator[Named]:
 
 
 _NAMED = 5
-_MOST_WORDS = 8
 
 
 def claimed_names(
@@ -164,7 +162,7 @@ def _claimant(named: Named, names: NameIndex) -> Named | None:
     # the tool.
     slug = naming.slug(named.tool)
     words = slug.split("-")
-    servers = ("-".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS)))
+    servers = ("-".join(words[:count]) for count in range(1, min(len(words), 8)))
     spelled = [f"{naming.PREFIX}{slug}"]
     spelled += [naming.node_name(server, slug) for server in servers if server in names.tools]
     for other in names.by_node.get(naming.node_name(*named), ()):

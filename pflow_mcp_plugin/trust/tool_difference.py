@@ -25,17 +25,13 @@ from pflow_mcp_plugin.types import Tool
 
 _MOST = 40
 """Differences of one tool that are shown."""
-_PLACES = 6
-"""Places of one text that are shown."""
 _AROUND = 6
 """Words that are shown before and after such a place."""
 _LONGEST_FIELD = 160
 _LONGEST_TEXT = 2_000
 _LONGEST_VALUE = 300
-_MOST_STEPS = 5_000_000
 _MOST_WORDS = 50_000
 _MOST_FOUND = 2_000
-_DEPTH = 64
 _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z]")
 _LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
@@ -91,7 +87,7 @@ def text_difference(field: str, old: str, new: str) -> list[Difference]:
 
 
 def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
-    waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, _DEPTH)]
+    waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, 64)]
     found = 0
     while waiting and found < _MOST_FOUND:
         path, key, one, other, depth = waiting.pop()
@@ -119,7 +115,6 @@ def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
 
 
 def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
-    """Whether a difference between two versions of a tool may break its use, unlike one of texts."""
     if key in _TEXTS or (key == "idempotentHint" and new is True):
         return False
     if key in _SETS and isinstance(old, list) and isinstance(new, list):
@@ -176,7 +171,7 @@ def _text_lines(old: str, new: str) -> Iterator[str]:
         return
     # The largest places: by the words that are new, then by those that are gone.
     largest = sorted(places, key=lambda place: (place[3] - place[2], place[1] - place[0]), reverse=True)
-    chosen = sorted(largest[:_PLACES])
+    chosen = sorted(largest[:6])
     for start, end, first, last in chosen:
         if before:
             yield f"      - {_around(before, start, end)}"
@@ -206,7 +201,7 @@ def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int
         return
     counts = Counter(after)
     steps = sum(counts[word] for word in before) * (min(len(before), len(after)) + 1)
-    if steps > _MOST_STEPS:
+    if steps > 5_000_000:
         yield first, first + len(before), first, first + len(after)
         return
     from difflib import SequenceMatcher  # needed only by a sync that found changes
@@ -235,7 +230,6 @@ class ChangedTool:
 
     @property
     def kind(self) -> Literal["breaking", "compatible"]:
-        """`breaking` if the difference may affect a workflow that uses the tool, else `compatible`."""
         return "breaking" if any(each.may_break for each in self.differences) else "compatible"
 
     @property

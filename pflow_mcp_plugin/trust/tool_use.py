@@ -37,14 +37,10 @@ from pflow_mcp_plugin.types import Tool, ToolRecord
 
 Path = tuple[str | int, ...]
 
-_DEPTH = 8
 _ABSENT: Any = object()
 _EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
-_LAST_OWN = 32
-"""The last position in a list that is judged by a schema of its own."""
 _MOST_LEFT_OUT = 200
 """The most left-out objects whose insides are compared."""
-_OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
 _WORSE = {
     "readOnlyHint": "it no longer claims to read only",
     "destructiveHint": "it now claims to be destructive",
@@ -62,10 +58,10 @@ def objections(
     yield from (("", _WORSE[hint]) for hint in worse_hints(old.annotations, new.annotations))
     if not is_same(old.input_schema, new.input_schema):
         sides = _Side(old.input_schema), _Side(new.input_schema)
-        yield from _of_arguments(*sides, arguments, "", _DEPTH)
+        yield from _of_arguments(*sides, arguments, "", 8)
     before, after = _Results(old.output_schema), _Results(new.output_schema)
     for path in sorted(reads, key=str):
-        if path and path[0] not in _OWN_OUTPUTS and (what := before.lost(path, after)):
+        if path and path[0] not in ("error", CONTENT_BLOCKS) and (what := before.lost(path, after)):
             yield "", what
 
 
@@ -89,7 +85,7 @@ class _Side:
         return self._inside[key]
 
     def item(self, index: int) -> _Side | None:
-        place = min(index, _LAST_OWN)
+        place = min(index, 32)  # later items are judged by the schema of this one
         if place not in self._items:
             items = self.document.items(self.schema, place)
             self._items[place] = None if items is None else _Side(items, self)
