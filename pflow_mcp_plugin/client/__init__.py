@@ -16,7 +16,8 @@
 - `failures`: failures translated into our error tree
 - `background_loop`: the event loop that all of this runs on
 
-Importing this package loads neither the SDK nor asyncio.
+Importing this package loads neither the SDK nor asyncio. `connection`, and all that imports `session`, which
+loads the SDK, are imported on the event loop's thread only.
 """
 
 from pflow_mcp_plugin.client.pool import Pool

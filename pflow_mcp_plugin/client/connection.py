@@ -2,8 +2,6 @@
 
 The SDK's contexts must be exited in the task that entered them, so one task does both. Each call
 is a separate task that uses the session and can be cancelled alone.
-
-Imported on the event loop's thread only, as `session` is.
 """
 
 from __future__ import annotations

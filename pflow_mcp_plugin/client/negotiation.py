@@ -1,7 +1,4 @@
-"""The negotiation of the protocol version, which also decides the era.
-
-Imported on the event loop's thread only, as `session` is.
-"""
+"""The negotiation of the protocol version, which also decides the era."""
 
 from __future__ import annotations
 

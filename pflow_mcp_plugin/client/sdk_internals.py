@@ -1,7 +1,6 @@
 """All private members of the SDK that this package uses, and the purpose of each.
 
 A test pins their signatures, so that it fails when a new version of the SDK changes one.
-Imported on the event loop's thread only, as `session` is.
 """
 
 from __future__ import annotations
@@ -13,9 +12,6 @@ from typing import Any
 from mcp.client.session import ClientSession
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ClientCapabilities, ErrorData, JSONRPCNotification, ListToolsResult
-
-_MOST_UNANSWERED = 32
-"""Requests of a server that the SDK may be answering at the same time."""
 
 
 class OpenSession(ClientSession):
@@ -45,7 +41,7 @@ class ScreeningDispatcher(JSONRPCDispatcher):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._unanswered = asyncio.Semaphore(_MOST_UNANSWERED)
+        self._unanswered = asyncio.Semaphore(32)
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Whether the SDK's dispatcher takes a notification; a subclass overrides this to drop some."""

@@ -1,7 +1,4 @@
-"""A session of requests and answers with one server, the SDK's; malformed tools are screened out.
-
-Imported on the event loop's thread only: this is where the SDK is loaded.
-"""
+"""A session of requests and answers with one server, the SDK's; malformed tools are screened out."""
 
 from __future__ import annotations
 

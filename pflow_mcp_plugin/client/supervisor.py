@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.connection import Connection
 
 OnStart = Callable[[str], Callable[[str], object]]
-"""Called, from any thread, as a server begins to start; returns what is called with the error, or ""."""
+"""Called with the name of a server that begins to start, from any thread; returns what is called with the
+error, or the empty string, when the start has ended."""
 _UNFINISHED = "the run ended first"
 _MOST_STARTS = 5
 _STARTS_SECONDS = 180.0
@@ -46,11 +47,7 @@ _SAYS_NOTHING = {401, 403, 407, 429}
 
 
 class Supervisor:
-    """The supervisor of one server: starts it, and keeps its one live connection.
-
-    `on_start` is called with the server's name when it begins to start, and returns what is called with the
-    error, or the empty string, when that has ended.
-    """
+    """The supervisor of one server: starts it, and keeps its one live connection."""
 
     def __init__(
         self,

@@ -19,8 +19,6 @@ _MAX_PAGES = 100
 
 RequestPage = Callable[[str | None], Awaitable[tuple[str | None, Mapping[str, Any]]]]
 """Requests the page of tools at a cursor; returns the next cursor and the raw page."""
-_SHORTEST = 8
-"""Characters; the shorter values of a config, such as `info` or `read`, are words that any tool may use."""
 _NAMED = 5
 _CONTAINS = "contains a secret of its config, which is redacted"
 
@@ -90,7 +88,8 @@ class ToolPages:
 
 def redactor_of(launch: Launch) -> Redactor:
     """Return what redacts the secrets of a server's config that its tool list repeats, but not short ones."""
-    return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
+    # Short values of a config, such as `info` or `read`, are words that any tool may use.
+    return Redactor(secret for secret in launch.redactor.known if len(secret) >= 8)
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:

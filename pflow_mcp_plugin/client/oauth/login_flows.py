@@ -333,8 +333,6 @@ _WAITING = {"authorization_pending": 0.0, "slow_down": 5.0}
 """Answers while the person has not decided yet, and the seconds that each adds to the interval."""
 _EXPIRED = "its code expired before anybody entered it"
 _ENDED = {"access_denied": "the login was denied", "expired_token": _EXPIRED}
-_LONGEST_PAUSE = 60.0
-"""Seconds between two polls at most while the token endpoint cannot be reached."""
 
 
 async def device_tokens(
@@ -400,4 +398,4 @@ async def _polled(
         except NoAccessToken as failure:
             if failure.remedy != "later":
                 raise
-            pause, trouble = min(2 * pause, max(_LONGEST_PAUSE, interval)), f"; {failure.reason}"
+            pause, trouble = min(2 * pause, max(60.0, interval)), f"; {failure.reason}"

@@ -7,8 +7,6 @@ Ours rather than the SDK's. That for streamable HTTP reports most failures as JS
 sent. In that for SSE, one refused POST silently ends the writing of all others, and the cap on the size of an
 event cannot be set. Here `send` returns once the answer to a request has been passed on, and raises
 `RequestFailed` if there will be none; the SDK passes both on to the caller of the request.
-
-Imported on the event loop's thread only, as `session` is.
 """
 
 from __future__ import annotations

@@ -139,17 +139,11 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and ("result" in value or "error" in value)
             self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
-        self._match(message)
-        self.incoming.put(SessionMessage(message))
-
-    def _match(self, message: object) -> None:
-        if hasattr(message, "method"):
-            return
-        reply_to = getattr(message, "id", None)
-        if reply_to in self._waiting:
+        if not hasattr(message, "method"):
+            reply_to: Any = message.id
+            self.seen.unmatched += reply_to not in self._waiting
             self._waiting.discard(reply_to)
-        else:
-            self.seen.unmatched += 1
+        self.incoming.put(SessionMessage(message))
 
     def _note_stray(self, what: str, line: str, fate: str = _IGNORED) -> None:
         self.seen.strays += 1
