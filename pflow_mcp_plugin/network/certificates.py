@@ -83,14 +83,9 @@ def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
     context = tls_context(os.environ, endpoint)
-    if endpoint.client_cert:
-        present_certificate(context, endpoint)
-    return context
-
-
-def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Let TLS connections present the `client_cert` of an endpoint."""
     files = [str(Path(file).expanduser()) for file in endpoint.client_cert]
+    if not files:
+        return context
     try:
         for file in files:
             require_regular(file)
@@ -100,6 +95,7 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
         reason = f"{' and '.join(files)}: {error}"
         setting = f"client_cert of {endpoint.owner}; its key must not be encrypted"
         raise CertificatesUnreadable("the client certificate", reason, setting) from error
+    return context
 
 
 def trusting_steps(server: str, url: str) -> tuple[str, str]:
