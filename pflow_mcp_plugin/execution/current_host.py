@@ -20,8 +20,6 @@ from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host
 if TYPE_CHECKING:  # every start loads this module
     from pflow_mcp_plugin.contract import Paths
 
-_PACKAGE = __name__.partition(".")[0]
-
 
 class _Opened(NamedTuple):
     """The current host if it is an installed one, opened here, with the folders of pflow at that time."""
@@ -84,7 +82,7 @@ def _provider() -> Callable[[], AbstractContextManager[Host]]:
 
     points = entry_points(group=HOST_ENTRY_POINT_GROUP)
     # The host of another core, or else the embedded one.
-    point = min(points, key=lambda it: (it.module.startswith(_PACKAGE), it.name), default=None)
+    point = min(points, key=lambda it: (it.module.startswith("pflow_mcp_plugin."), it.name), default=None)
     cause: Exception | None = None
     message = "No pflow host is installed; calling a tool needs its settings and plugins"
     if point is not None:

@@ -17,8 +17,6 @@ from pflow_mcp_plugin.processes import reaper_process
 from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, high_pipe, signal_group
 
 T = TypeVar("T")
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.002, 0.1
-"""Seconds between two looks at a process group that is ending."""
 
 _NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
 _XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
@@ -29,8 +27,6 @@ _WINDOWS = (
     "USERPROFILE USERNAME HOMEDRIVE HOMEPATH"
 )
 _NAMES = frozenset(f"{_NEEDED} {_XDG} {_PROXIES} {_CERTIFICATES} {_WINDOWS}".split())
-_PREFIXES = ("LC_",)
-_ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
@@ -44,10 +40,11 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
         for name, value in os.environ.items()
         # Windows ignores case, and proxy variables are often in lower case. A value that begins with `()`
         # is an exported shell function, which is code.
-        if (name.upper() in _NAMES or name.upper().startswith(_PREFIXES)) and not value.startswith("()")
+        if (name.upper() in _NAMES or name.upper().startswith("LC_")) and not value.startswith("()")
     }
     # The marker comes last: a config that sets the same name must not hide the process from the reaper.
-    return {**inherited, **_ALWAYS, **own, reaper_process.MARKER: marker}
+    utf_8 = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
+    return {**inherited, **utf_8, **own, reaper_process.MARKER: marker}
 
 
 class Reaper:
@@ -193,13 +190,13 @@ def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> No
     """End process groups with all in them: SIGTERM, after `grace` seconds SIGKILL; reap their leaders."""
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
-    pause = _SHORTEST_LOOK
+    pause = 0.002
     while time.monotonic() < end and any(
         process.poll() is None or (signal_group(process.pid, 0) and has_members(process.pid))
         for process in ending
     ):
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_LOOK)
+        pause = min(2 * pause, 0.1)
     for process in ending:
         signal_group(process.pid, signal.SIGKILL)
     for process in processes:

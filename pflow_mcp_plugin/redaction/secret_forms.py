@@ -21,13 +21,7 @@ LEAST_PART = 12
 """Characters of a secret that are recognised as a part of it where a text was cut."""
 _SHORTEST_FORM = 8
 """Characters from which a line of a secret, or the base64 of one, is redacted as the secret is."""
-_MOST_LINES = 500
-"""Lines, of all secrets, that are redacted one by one; more would make redaction slow."""
-_ANCHOR = 24
-"""Characters of an anchor in base64, whose lines have 64 or 76."""
 _CUT = re.compile(r"\.{3,}|…+")
-_MOST_CUTS = 10_000
-"""The most marks examined in one text: a text of dots must not take forever."""
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _ESCAPED = r"\\\\{0,3}"
@@ -73,7 +67,7 @@ class SecretForms:
     def __init__(self, secrets: frozenset[str]) -> None:
         lines = (line.strip() for secret in sorted(secrets, key=len) for line in secret.splitlines())
         longer = (line for line in lines if len(line) >= _SHORTEST_FORM and line not in secrets)
-        secrets |= set(islice(longer, _MOST_LINES))
+        secrets |= set(islice(longer, 500))  # more would make redaction slow
         self._anchors = _anchors(secrets)
         self._shortest = min(map(len, self._anchors))
         forms = {form for secret in secrets for form in _literal_forms(secret)}
@@ -129,7 +123,7 @@ class SecretForms:
         """
         begin = 0
         marks = _CUT.finditer(text) if "..." in text or "…" in text else ()
-        for mark in islice(marks, _MOST_CUTS):
+        for mark in islice(marks, 10_000):  # a text of dots must not take forever
             yield from self._parts_at_ends(text, (begin, mark.start()), first=outer or begin > 0, last=True)
             begin = mark.end()
         if outer or begin > 0:
@@ -215,7 +209,7 @@ def _anchors(secrets: Iterable[str]) -> dict[str, list[Form]]:
     for secret in sorted(secrets, key=lambda secret: (-len(secret), secret)):
         anchors.setdefault(_longest_word(secret), []).append((secret, ""))
         for form in dict.fromkeys(_base64_forms(secret)):
-            length = min(_ANCHOR, len(form) // 2)
+            length = min(24, len(form) // 2)  # lines of base64 have 64 or 76 characters
             for part in (form[:length], form[length : 2 * length]):  # a line break leaves one of them whole
                 anchors.setdefault(_longest_word(part), []).append((form, _LINE_BREAK))
     return anchors

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Characters of a key or a number in messages."""
-_SURE = 15
-"""Digits of which a float never loses one."""
 _PLAIN = frozenset({str, int, float})
 """Compared first: most values are of these types, and the check that one is not a Mapping is slow."""
 _KINDS = (bool, Mapping, list, tuple)
@@ -154,7 +152,8 @@ def finite_number(number: str) -> float:
 def exact_float(number: str) -> float:
     """Return a number in a JSON text as a float; raise `Lossy` if no float is written with these digits."""
     value = float(number)
-    if repr(value) == number or (len(number) <= _SURE and "e" not in number.lower()):
+    # A float never loses one of 15 digits.
+    if repr(value) == number or (len(number) <= 15 and "e" not in number.lower()):
         return value  # as most are; to compare decimals takes ten times as long
     from decimal import Decimal, InvalidOperation
 
