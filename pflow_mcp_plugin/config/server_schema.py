@@ -15,15 +15,7 @@ import attrs
 
 from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
-from pflow_mcp_plugin.config.field_checks import (
-    RULES,
-    checks_of,
-    fields,
-    join,
-    kind_of,
-    nearest,
-    unknown,
-)
+from pflow_mcp_plugin.config.field_checks import RULES, checks_of, fields, join, kind_of, nearest, unknown
 from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
 

@@ -49,10 +49,6 @@ class CallHooks:
         return call
 
     @property
-    def may_answer(self) -> bool:
-        return bool(self._implementations(ANSWER))
-
-    @property
     def may_replace_servers(self) -> bool:
         return not all(map(_is_wrapper, self._implementations(ANSWER)))
 
@@ -61,6 +57,8 @@ class CallHooks:
 
         If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
+        if not self._implementations(ANSWER):
+            return ours(call)
         checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
 
         def last(call: ToolCall) -> CallResult:

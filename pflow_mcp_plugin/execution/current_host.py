@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host
@@ -21,19 +21,12 @@ if TYPE_CHECKING:  # every start loads this module
     from pflow_mcp_plugin.contract import Paths
 
 
-class _Opened(NamedTuple):
-    """The current host if it is an installed one, opened here, with the folders of pflow at that time."""
-
-    host: Host
-    paths: Paths
-    closing: ExitStack
-
-
 _lock = threading.RLock()
 """Held while the current host is opened. Reentrant: opening a host configures the plugin."""
 _configured: list[Host] = []
-_opened: list[_Opened] = []
-"""The current host that was opened here; at most one."""
+_opened: dict[Paths, Host] = {}
+"""The installed host that was opened here, at most one, by the folders of pflow at that time."""
+_closing = ExitStack()
 
 
 def _replace_lock() -> None:
@@ -62,17 +55,15 @@ def current_host() -> Host:
     The installed one is opened here once, and again if `PFLOW_HOME` has changed since.
     """
     with _lock:
-        own = _opened[0].host if _opened else None
+        own = next(iter(_opened.values()), None)
         others = [host for host in _configured if host is not own]
         if others:
             return others[-1]
         paths = storage.default_paths()
-        if _opened and _opened[0].paths != paths:
+        if paths not in _opened:
             _close()
-        if not _opened:
-            closing = ExitStack()
-            _opened.append(_Opened(closing.enter_context(_provider()()), paths, closing))
-        return _opened[0].host
+            _opened[paths] = _closing.enter_context(_provider()())
+        return _opened[paths]
 
 
 def _provider() -> Callable[[], AbstractContextManager[Host]]:
@@ -96,5 +87,5 @@ def _provider() -> Callable[[], AbstractContextManager[Host]]:
 
 @atexit.register
 def _close() -> None:
-    while _opened:
-        _opened.pop().closing.close()
+    _opened.clear()
+    _closing.close()

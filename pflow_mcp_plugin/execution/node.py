@@ -171,7 +171,7 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
 
 
 def _read(answer: CallResult, target: Target, run: Run | None, runtime: Runtime) -> ToolResult:
-    limit = target.inline_limit if run else None  # only a run shows its values
+    limit = int(target.launch.server.inline_limit_kb * 1024) if run else None  # only a run shows its values
     folder = run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
     result = read(answer, target.where, folder, limit, target.launch, target.form)
     for warning in result.warnings:

@@ -94,10 +94,6 @@ class Target:
 
         return {**arguments, name: key or f"pflow-{uuid4().hex}"}
 
-    @property
-    def inline_limit(self) -> int:
-        return int(self.launch.server.inline_limit_kb * 1024)
-
 
 @attrs.frozen(kw_only=True)
 class Notices:
@@ -223,7 +219,7 @@ class Runtime:
             chain=self._chain,
             step=step,
         )
-        answer = self._hooks.answer(call, send) if self._hooks.may_answer else send(call)
+        answer = self._hooks.answer(call, send)
         server, now = target.launch.server.name, answer.info.version
         if now and then and now != then:
             known = [plain_version(each) or "another" for each in (now, then)]

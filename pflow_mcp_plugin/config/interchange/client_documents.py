@@ -25,8 +25,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.variable_references import VariableReference
 
-_RELATIVE = ("./", "../", ".\\")
-
 
 @attrs.frozen(kw_only=True)
 class ForeignServer:
@@ -149,7 +147,7 @@ def _servers(
         )
         args = reading.table.get("args")
         words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
-        is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
+        is_relative = any(isinstance(word, str) and word.startswith(("./", "../", ".\\")) for word in words)
         start = project or folder
         if start and is_relative and "cwd" not in reading.table:
             # The client starts it in the folder of its project.
