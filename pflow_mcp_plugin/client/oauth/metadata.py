@@ -27,13 +27,6 @@ from pflow_mcp_plugin.network.egress import is_loopback, is_same_origin
 from pflow_mcp_plugin.types import Server
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
-_URLS = (
-    "token_endpoint",
-    "authorization_endpoint",
-    "registration_endpoint",
-    "device_authorization_endpoint",
-    "revocation_endpoint",
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -199,7 +192,8 @@ def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationS
     stated = content["issuer"]
     if not isinstance(stated, str) or not same_issuer(stated, issuer):
         raise NoAccessToken(f"{where} is that of another issuer, {place(str(stated))}; refused", "operator")
-    urls = {name: str(content.get(name) or "") for name in _URLS}
+    names = [field.name for field in attrs.fields(AuthorizationServer) if field.name.endswith("_endpoint")]
+    urls = {name: str(content.get(name) or "") for name in names}
     for name, url in urls.items():
         if url:
             require_url(server, f"{name} in {where}", url)
