@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_Pair = tuple[str, str]
 
 
 class _Found(NamedTuple):
@@ -34,7 +33,7 @@ class _Found(NamedTuple):
     approved: Tool | None = None
 
     @property
-    def pair(self) -> _Pair:
+    def pair(self) -> tuple[str, str]:
         return self.head.server, self.tool.name
 
     def record(self, node: str) -> ToolRecord:
@@ -229,26 +228,23 @@ class Catalog:
 
     def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
         servers = self.servers()
-        known: dict[_Pair, _Found] = {}
+        known: dict[tuple[str, str], _Found] = {}
 
-        def claiming(plain: str) -> list[_Pair]:
-            found = {it.pair: it for it in self._of_name(plain, self.fitting(plain, servers))}
+        def claiming(plain: str) -> list[tuple[str, str]]:
+            found: dict[tuple[str, str], _Found] = {}
+            for server in self.fitting(plain, servers):
+                renames = self.renames(server)
+                part = plain.removeprefix(f"{naming.PREFIX}{server}-")
+                renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
+                tools = [each for each in self._claiming(server, part) if each.tool.name not in renames]
+                tools += [it for raw in renamed for it in self._claiming(server, raw) if it.tool.name == raw]
+                if tools and (head := self.head(server)):
+                    found |= {it.pair: it for it in (_Found(head, *each) for each in tools)}
             known.update(found)
             return list(found)
 
         naming.rivals(node_type, claiming)
         return self._named(known.values())
-
-    def _of_name(self, plain: str, servers: Iterable[str]) -> Iterator[_Found]:
-        for server in servers:
-            renames = self.renames(server)
-            part = plain.removeprefix(f"{naming.PREFIX}{server}-")
-            renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
-            tools = [each for each in self._claiming(server, part) if each.tool.name not in renames]
-            tools += [it for raw in renamed for it in self._claiming(server, raw) if it.tool.name == raw]
-            head = self.head(server) if tools else None
-            if head:
-                yield from (_Found(head, *each) for each in tools)
 
     def _claiming(self, server: str, tool: str) -> tuple[SyncedTool, ...]:
         """Return the tools of a server whose names are spelled like `tool` in node types."""
