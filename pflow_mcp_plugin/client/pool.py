@@ -12,9 +12,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -46,7 +46,7 @@ _numbers = itertools.count(1)
 _on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_call", default=None)
 
 
-class Pool:
+class Pool(AbstractContextManager["Pool"]):
     """A pool of connections: keeps one for each server, from its first use until `close`."""
 
     def __init__(
@@ -74,9 +74,6 @@ class Pool:
         self._closed = False
         self._cancelled = False
         self._unfinished: set[Future[Any]] = set()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -39,8 +39,6 @@ _UNFINISHED = "the run ended first"
 _MOST_STARTS = 5
 _STARTS_SECONDS = 180.0
 """A server that has been started this often within these seconds is not started again."""
-_PROBE_SECONDS = 5.0
-"""How long the handshake that probes the other transport may take."""
 _NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
 _SAYS_NOTHING = {401, 403, 407, 429}
 """HTTP statuses that a server may return over either transport, so that probing the other is pointless."""
@@ -293,7 +291,7 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     )
     if not may_be_another:
         return error
-    seconds = min(_PROBE_SECONDS, server.startup_timeout or _PROBE_SECONDS)
+    seconds = min(5.0, server.startup_timeout or 5.0)
     other = attrs.evolve(server, transport=kind, protocol="auto", startup_timeout=seconds)
     connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
     try:

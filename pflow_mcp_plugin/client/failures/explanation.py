@@ -328,8 +328,6 @@ _PARSE_ERROR = -32700
 _VERSION_REFUSED = -32022
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
 """JSON-RPC codes of a request that did not run; the last three refuse headers, capabilities, version."""
-_UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
-"""JSON-RPC codes for an unknown tool; with any other, the tool may have run and not found something."""
 
 
 def from_error(error: BaseException, evidence: Evidence) -> McpError:
@@ -413,7 +411,9 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     # So begins our own error for an unreadable answer; a server's reads differently.
     if code == _PARSE_ERROR and text.startswith("Failed to parse "):
         return not_message(evidence)
-    if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
+    # With any other code, the tool may have run and not found something.
+    is_unknown = evidence.calling and code in (_METHOD_NOT_FOUND, _INVALID_PARAMS)
+    if is_unknown and says_tool_is_gone(text, evidence.tool):
         return McpError(
             f"Tool {evidence.tool} not found on server {name}",
             where=evidence.where,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
@@ -49,7 +49,7 @@ class Answer:
     content: JSONObject | None = attrs.field(default=None, repr=False)
 
 
-class AuthorizationRequests:
+class AuthorizationRequests(AbstractAsyncContextManager["AuthorizationRequests"]):
     """Makes the HTTP requests for the OAuth metadata and tokens of one server; an async context manager."""
 
     def __init__(self, server: Server) -> None:
@@ -58,9 +58,6 @@ class AuthorizationRequests:
         self._client = httpx2.AsyncClient(
             timeout=self._seconds, transport=CheckedTransport(server, tls_context(os.environ, server))
         )
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()

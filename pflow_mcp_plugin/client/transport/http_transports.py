@@ -57,6 +57,8 @@ from pflow_mcp_plugin.types import Server
 _ACCEPTED = f"application/json, {EVENTS}"
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
+_LONGEST_PAUSE = 30_000
+"""Milliseconds before a stream is resumed. Without a limit, a server's `retry:` could ask for years."""
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 """HTTP statuses of a POST whose body may be a JSON-RPC error, which is then more specific."""
 
@@ -285,7 +287,7 @@ class _CutStream:
 
 def granted_pause(milliseconds: int) -> float:
     """Return the seconds before a stream of HTTP is resumed: those of a server's `retry:`, within limits."""
-    return max(100, min(milliseconds, 30_000)) / 1000
+    return max(100, min(milliseconds, _LONGEST_PAUSE)) / 1000
 
 
 _KEPT = 2000

@@ -11,6 +11,7 @@ import re
 from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterator
+from contextlib import AbstractAsyncContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
@@ -139,11 +140,17 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and ("result" in value or "error" in value)
             self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
-        if not hasattr(message, "method"):
-            reply_to: Any = message.id
-            self.seen.unmatched += reply_to not in self._waiting
-            self._waiting.discard(reply_to)
+        self._match(message)
         self.incoming.put(SessionMessage(message))
+
+    def _match(self, message: object) -> None:
+        if hasattr(message, "method"):
+            return
+        reply_to = getattr(message, "id", None)
+        if reply_to in self._waiting:
+            self._waiting.discard(reply_to)
+        else:
+            self.seen.unmatched += 1
 
     def _note_stray(self, what: str, line: str, fate: str = _IGNORED) -> None:
         self.seen.strays += 1
@@ -208,7 +215,7 @@ class LineBuffer:
             raise LineTooLong(size)
 
 
-class MessageQueue:
+class MessageQueue(AbstractAsyncContextManager["MessageQueue"]):
     """The read stream: received messages in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
@@ -277,9 +284,6 @@ class MessageQueue:
         self.end()
         self._messages.clear()
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
@@ -288,7 +292,7 @@ class MessageQueue:
             self._waiter.set_result(None)
 
 
-class MessageSink:
+class MessageSink(AbstractAsyncContextManager["MessageSink"]):
     """The stream that the SDK's session writes JSON-RPC messages to; sends each at once, without a queue."""
 
     def __init__(self, send: Callable[[SessionMessage], Any]) -> None:
@@ -297,11 +301,7 @@ class MessageSink:
 
     async def aclose(self) -> None: ...
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 def read_json(text: bytes) -> JSON:
