@@ -56,7 +56,6 @@ _KEY_FILE = (
 """The whole of a private key: anything else could stand between its marks."""
 _ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
 """A variable with a word that names no other program."""
-_RANDOM = r"(?=.*\d)(?=.*[A-Za-z]).{12,}"
 _PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
 _RUNNERS = (
     rf"(?:{_PACKAGE_RUNNERS}|python|pypy|node|nodejs|deno|corepack|tsx|ts-node|uv|uvx|pip|pipx|poetry|conda|ruby"
@@ -126,7 +125,7 @@ def is_secret_only(value: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Whether a server is shown with a value masked for its look alone: a long word with digits."""
-    return re.search(_RANDOM, value) is not None and is_secret_only(value)
+    return re.search(r"(?=.*\d)(?=.*[A-Za-z]).{12,}", value) is not None and is_secret_only(value)
 
 
 def arguments(
