@@ -20,7 +20,7 @@ from pflow_mcp_plugin.contract import Discovery, Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
 from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit
-from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, roots, shipped_thesaurus, words
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, roots, synonyms, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 
 _Item = TypeVar("_Item")
@@ -85,31 +85,23 @@ def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
     return attrs.evolve(found, matches=[match for match in ordered if match.confidence >= least])
 
 
-@attrs.frozen(kw_only=True)
-class Weights:
-    """The weights by which discovery scores nodes and chooses a set; tuned with `benchmarks/discover.py`."""
-
-    columns: Columns = _COLUMNS  # of a match in each part of a node
-    synonym: float = 0.85  # of a match of a synonym, relative to one of the word itself
-    family: float = 0.5  # of the best nodes of a node's family, relative to its own match
-    task: float = 0.25  # of a node's match with the whole task, relative to that with the clause
-    evenness: float = 0.5  # 0 prefers the clause with the strongest matches, 1 makes all clauses equal
-    answered: float = 0.95  # how much of a need is left once its best match is chosen
-    twin: float = 0.6  # the factor for a node when one with the same description is chosen
-    candidates: int = 60  # how many nodes are considered for each need
+# The weights by which nodes are scored and a set is chosen; tuned with `benchmarks/discover.py`.
+_SYNONYM = 0.85  # of a match of a synonym, relative to one of the word itself
+_FAMILY = 0.5  # of the best nodes of a node's family, relative to its own match
+_TASK = 0.25  # of a node's match with the whole task, relative to that with the clause
+_EVENNESS = 0.5  # 0 prefers the clause with the strongest matches, 1 makes all clauses equal
+_ANSWERED = 0.95  # how much of a need is left once its best match is chosen
+_TWIN = 0.6  # the factor for a node when one with the same description is chosen
+_CANDIDATES = 60  # how many nodes are considered for each need
+# Where only the best node of a clause counts, its family says more; tuned with `benchmarks/plan.py`.
+_SYNONYM_ALONE, _FAMILY_ALONE = 0.8, 1.0
 
 
-_ONE_A_CLAUSE = Weights(family=1, synonym=0.8)
-"""Where only the best node of a clause counts, its family says more; tuned with `benchmarks/plan.py`."""
-
-
-def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
+def discover(index: Index, task: str, limit: int) -> list[NodeRow]:
     """Discover at most `limit` nodes that a task needs by words: best first, spread over its clauses."""
-    chosen = weights or Weights()
-    matching = _Matching(index, chosen)
-    needs = [need for need in matching.needs(clauses(task)) if need]
+    needs = [need for need in _Matching(index, _SYNONYM, _FAMILY).needs(clauses(task)) if need]
     rows = index.rows_of({node for need in needs for node in need})
-    taken = _spread(needs, rows, limit, chosen)
+    taken = _spread(needs, rows, limit)
     return [rows[number]._replace(score=score) for number, score in taken.items()]
 
 
@@ -126,10 +118,10 @@ def described(entry: Entry) -> Described:
 
 
 class _Matching:
-    def __init__(self, index: Index, weights: Weights) -> None:
+    def __init__(self, index: Index, synonym: float, family: float) -> None:
         self._index = index
-        self._weights = weights
-        self._thesaurus = shipped_thesaurus()
+        self._synonym = synonym
+        self._family = family
         self._found: dict[str, Scores] = {}
         self._meant: dict[str, Scores] = {}
 
@@ -141,14 +133,13 @@ class _Matching:
             best.setdefault(families[node], []).append(score)
         # How well each family fits the task: the mean of its best three.
         company = {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
-        weights = self._weights
         needs: list[Scores] = []
         for part in parts:
             scores = {
-                node: score + weights.family * company[families[node]] + weights.task * whole[node]
+                node: score + self._family * company[families[node]] + _TASK * whole[node]
                 for node, score in self._sum(part).items()
             }
-            needs.append(dict(nlargest(weights.candidates, scores.items(), key=itemgetter(1))))
+            needs.append(dict(nlargest(_CANDIDATES, scores.items(), key=itemgetter(1))))
         return needs
 
     def _sum(self, words: Iterable[str]) -> dict[int, float]:
@@ -157,9 +148,9 @@ class _Matching:
             # The matches of a word and of its synonyms; a node's best one counts.
             if word not in self._meant:
                 best = dict(self._matches(word))
-                for other in self._thesaurus.others(word):
+                for other in synonyms(word):
                     for node, score in self._matches(other).items():
-                        best[node] = max(best.get(node, 0.0), score * self._weights.synonym)
+                        best[node] = max(best.get(node, 0.0), score * self._synonym)
                 self._meant[word] = best
             for node, score in self._meant[word].items():
                 total[node] = total.get(node, 0.0) + score
@@ -167,16 +158,14 @@ class _Matching:
 
     def _matches(self, word: str) -> Scores:
         if word not in self._found:
-            self._found[word] = self._index.matches(word, self._weights.columns)
+            self._found[word] = self._index.matches(word, _COLUMNS)
         return self._found[word]
 
 
-def _spread(
-    needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
-) -> dict[int, float]:
-    # The higher `evenness`, the less a clause with high scores crowds out the others.
+def _spread(needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int) -> dict[int, float]:
+    # The higher the evenness, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
-    left = [1 / top**weights.evenness for top in tops]
+    left = [1 / top**_EVENNESS for top in tops]
     worth = dict.fromkeys(rows, 1.0)
     taken: dict[int, float] = {}
     while worth and len(taken) < limit:
@@ -190,12 +179,12 @@ def _spread(
         taken[chosen] = gains[chosen]
         del worth[chosen]
         for number, need in enumerate(needs):
-            left[number] *= 1 - (1 - weights.answered) * need.get(chosen, 0.0) / tops[number]
+            left[number] *= 1 - (1 - _ANSWERED) * need.get(chosen, 0.0) / tops[number]
         description = rows[chosen].description
         for node in worth:
             # The same description, as for a node of a second such server.
             if description and rows[node].description == description:
-                worth[node] *= weights.twin
+                worth[node] *= _TWIN
     return taken
 
 
@@ -236,7 +225,7 @@ class NodeDiscovery:
     def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
-        needs = _Matching(self.index, _ONE_A_CLAUSE).needs([words(text) for text in texts])
+        needs = _Matching(self.index, _SYNONYM_ALONE, _FAMILY_ALONE).needs([words(text) for text in texts])
         best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
         rows = self.index.rows_of({node for need in best for node, _ in need})
         found = []

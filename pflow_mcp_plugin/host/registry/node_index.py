@@ -265,10 +265,4 @@ def _query(words: str) -> str:
 
 
 def _row(node: str, source: str, description: str, labels: str, score: float = 0.0) -> NodeRow:
-    return NodeRow(
-        node=node,
-        source=source,
-        description=description,
-        labels=json.loads(labels) if labels else {},
-        score=score,
-    )
+    return NodeRow(node, source, description, json.loads(labels) if labels else {}, score)

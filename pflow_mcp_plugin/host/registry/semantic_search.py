@@ -41,6 +41,14 @@ _BATCH = 32
 """How many texts are embedded before a new interruption is noticed."""
 BY_BOTH = "words and embeddings"
 """What ranked the nodes, if both did."""
+# The numbers by which search by words and by meaning are fused; tuned with `benchmarks/discover.py`.
+_WEIGHT = 0.8  # of the order by meaning, relative to that by words
+_FLATNESS = 12  # how little a place counts: the higher, the less the first differ from those after
+_BY_WORDS = 15  # how many of the nodes that the words find take part
+_SIMILAR = 30  # how many of those with a similar meaning take part
+_TASK = 0.3  # the weight of closeness to the whole task, relative to closeness to the clause
+_FAMILY = 0.25  # the weight of the closeness of its family's best nodes, relative to its own
+_LEAST = 0.1  # the least closeness, from 0 to 1, to the task or to a clause
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -109,19 +117,6 @@ def _read(path: Path, model: str) -> Embeddings | None:
     return Embeddings(model=model, fingerprint=about["fingerprint"], texts=about["texts"], rows=rows)
 
 
-@attrs.frozen(kw_only=True)
-class Fusion:
-    """The numbers by which search by words and by meaning are fused; tuned with `benchmarks/discover.py`."""
-
-    weight: float = 0.8  # weight of the order by meaning, relative to that by words
-    flatness: int = 12  # how little a place counts: the higher, the less the first differ from those after
-    words: int = 15  # how many of the nodes that the words find take part
-    similar: int = 30  # how many of those with a similar meaning take part
-    task: float = 0.3  # weight of closeness to the whole task, relative to closeness to the clause
-    family: float = 0.25  # weight of the closeness of its family's best nodes, relative to its own
-    least: float = 0.1  # the least closeness, from 0 to 1, to the task or to a clause
-
-
 @attrs.define(eq=False, repr=False, slots=False)
 class SemanticSearch:
     """Searches nodes by meaning, and keeps the sentence model and the embeddings for the next task.
@@ -132,7 +127,6 @@ class SemanticSearch:
     _folder: Path
     _setting: Callable[[str], str | None]
     _drawn: Callable[[], tuple[list[Sketch], bool]]
-    _fusion: Fusion = attrs.field(factory=Fusion)
     _making: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _embeddings: Embeddings | None = attrs.field(init=False, default=None)
 
@@ -147,7 +141,7 @@ class SemanticSearch:
     def discover(self, index: Index, task: str, limit: int) -> Found:
         try:
             if self.model is not None:
-                named = discover(index, task, max(limit, self._fusion.words))
+                named = discover(index, task, max(limit, _BY_WORDS))
                 rows = self._fused(self.model, index, task, named)[:limit]
                 return Found(rows=rows, ranked_by=BY_BOTH, wordless="similar in meaning", by_words=named)
         except PflowError as error:
@@ -160,12 +154,12 @@ class SemanticSearch:
         embeddings = self._current(model, index)
         numbers = index.numbers()
         by_words = {numbers[row.node]: row for row in named}
-        alike = _similar(model, index, embeddings, task, self._fusion)
+        alike = _similar(model, index, embeddings, task)
         # A node's score comes from its places in the two orders.
         scores: dict[int, float] = {}
-        for order, weight in (([*by_words], 1.0), (alike, self._fusion.weight)):
+        for order, weight in (([*by_words], 1.0), (alike, _WEIGHT)):
             for place, number in enumerate(order, start=1):
-                scores[number] = scores.get(number, 0.0) + weight / (self._fusion.flatness + place)
+                scores[number] = scores.get(number, 0.0) + weight / (_FLATNESS + place)
         rows = {**index.rows_of(alike), **by_words}
         best = sorted(scores, key=lambda number: -scores[number])
         return [rows[number]._replace(score=scores[number]) for number in best]
@@ -206,9 +200,7 @@ class SemanticSearch:
         return made
 
 
-def _similar(
-    model: SentenceModel, index: Index, embeddings: Embeddings, task: str, fusion: Fusion
-) -> list[int]:
+def _similar(model: SentenceModel, index: Index, embeddings: Embeddings, task: str) -> list[int]:
     """Return the numbers of the nodes closest in meaning to a clause of the task, each clause in turn."""
     import numpy as np
 
@@ -220,17 +212,17 @@ def _similar(
     places = [place for place, node in enumerate(embeddings.texts) if node in numbers]
     known = [numbers[node] for node in embeddings.texts if node in numbers]
     close = queries @ embeddings.rows[places].T
-    needs = close[1:] + fusion.task * close[0] if len(parts) > 1 else close
+    needs = close[1:] + _TASK * close[0] if len(parts) > 1 else close
     kin: dict[str, list[int]] = {}
     for place, number in enumerate(known):
         kin.setdefault(families[number], []).append(place)
-    near = close.max(axis=0) >= fusion.least
+    near = close.max(axis=0) >= _LEAST
     orders = []
     for need in needs:
         score = need.copy()
         for family in kin.values():  # the mean of the best three
-            score[family] += fusion.family * np.sort(need[family])[-3:].mean()
-        best = np.argsort(-score, kind="stable")[: fusion.similar]
+            score[family] += _FAMILY * np.sort(need[family])[-3:].mean()
+        best = np.argsort(-score, kind="stable")[:_SIMILAR]
         orders.append([known[place] for place in best if near[place]])
     in_turn = (number for number in chain(*zip_longest(*orders)) if number is not None)
-    return list(islice(dict.fromkeys(in_turn), fusion.similar))
+    return list(islice(dict.fromkeys(in_turn), _SIMILAR))
