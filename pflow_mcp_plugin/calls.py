@@ -18,19 +18,18 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar, Token, copy_context
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from pflow_mcp_plugin.client.pool import watched_calls
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.node import called, resource
 from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime, open_runtime
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from pflow_mcp_plugin.contract.json_types import JSON
 
 _AT_ONCE = 64
@@ -48,7 +47,7 @@ class Session:
         self._lock = threading.Lock()
         self._closing = ExitStack()
         self._runtime: Runtime | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads(_AT_ONCE, "pflow-call")
         self._entered: list[Token[Session | None]] = []
         self._closed = False
         _all.add(self)
@@ -106,9 +105,11 @@ class Session:
             with watched_calls(note):
                 return self.call(server, tool, **arguments)
 
-        running = asyncio.get_running_loop().run_in_executor(self._workers(), copy_context().run, work)
+        with self._lock:
+            self._require_open()
+            running = self._threads.submit(work)
         try:
-            return await running
+            return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             cancelled.set()  # first: `note` checks it after adding a call
             for future in tuple(begun):
@@ -121,14 +122,12 @@ class Session:
             self._closed = True
             closing, self._closing = self._closing, ExitStack()
             self._runtime = None
-            threads, self._threads = self._threads, None
         with suppress(ValueError):
             _open.remove(self)
         try:
             closing.close()
         finally:
-            if threads is not None:
-                threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def runtime(self) -> Runtime:
         """Return what makes the calls of tools from Python inside `session()`, opened at the first one.
@@ -142,15 +141,6 @@ class Session:
                 self._runtime = self._closing.enter_context(open_runtime())
             return self._runtime
 
-    def _workers(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with self._lock:
-            self._require_open()
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pflow-call")
-            return self._threads
-
     def _require_open(self) -> None:
         if self._closed:
             raise McpError(
@@ -162,7 +152,8 @@ class Session:
     def _begin_again(self) -> None:
         """Forget in a forked child the session's connections, which belong to the parent."""
         self._lock = threading.Lock()
-        self._closing, self._runtime, self._threads = ExitStack(), None, None
+        self._closing, self._runtime = ExitStack(), None
+        self._threads = Threads(_AT_ONCE, "pflow-call")
 
 
 _own: ContextVar[Session | None] = ContextVar("pflow_mcp_session", default=None)
