@@ -57,7 +57,7 @@ class EmbeddedHost(Host):
     def registry(self) -> NodeRegistry:
         from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
-        return NodeRegistry(self.paths, self.plugins, self._setting)
+        return NodeRegistry(self.paths, self.plugins, self.setting)
 
     @shared_part
     def runner(self) -> WorkflowRunner:
@@ -75,7 +75,7 @@ class EmbeddedHost(Host):
     def library(self) -> WorkflowLibrary:
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
-        return WorkflowLibrary(self.paths.data / "workflows", self._setting)
+        return WorkflowLibrary(self.paths.data / "workflows", self.setting)
 
     @shared_part
     def traces(self) -> TraceFiles:
@@ -151,7 +151,8 @@ class EmbeddedHost(Host):
         # There is one index for all plugins, whichever of them changed its source.
         self.registry.refresh()
 
-    def _setting(self, key: str) -> str | None:
+    def setting(self, key: str) -> str | None:
+        """Return a setting; unlike `settings.get`, it makes that part only when it is called."""
         return self.settings.get(key)
 
     def close(self) -> None:

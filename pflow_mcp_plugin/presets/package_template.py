@@ -157,11 +157,6 @@ def package_files(name: str) -> dict[str, str]:
     return {_renamed(path, name): _renamed(text, name) for path, text in _FILES.items()}
 
 
-def module_name(name: str) -> str:
-    """Return the name of the Python module in a new preset package."""
-    return name.replace("-", "_")
-
-
 def _renamed(text: str, name: str) -> str:
     title = name.replace("-", " ").capitalize()
-    return text.replace(_NAME, name).replace(_MODULE, module_name(name)).replace(_TITLE, title)
+    return text.replace(_NAME, name).replace(_MODULE, name.replace("-", "_")).replace(_TITLE, title)

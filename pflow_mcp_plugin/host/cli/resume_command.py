@@ -134,8 +134,7 @@ def _resumed(
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):
         compiling = partial(runner.compile, document, earlier.head["name"])
-        setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most need no settings
-        values = complete_inputs(document, typed, None, compiling, setting, earlier.inputs(document))
+        values = complete_inputs(document, typed, None, compiling, host.setting, earlier.inputs(document))
         compiled = compiling(values)
     earlier.only_failed = options["only_failed"]
     how = partial(runner.run_compiled, compiled, values, resumed=earlier)

@@ -131,8 +131,7 @@ def run(
     with locating(_file(host, place)):
         document = find_workflow(host, workflow)
         compiling = partial(runner.compile, document, workflow)
-        setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
-        values = complete_inputs(document, typed, inputs_file, compiling, setting)
+        values = complete_inputs(document, typed, inputs_file, compiling, host.setting)
         compiled = compiling(values)
     if options["dry_run"]:
         for warning in (*compiled.warnings, *compiled.unmet):

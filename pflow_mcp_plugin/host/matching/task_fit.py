@@ -26,8 +26,8 @@ from pflow_mcp_plugin.host.matching.task_words import (
     clauses,
     root,
     roots,
-    shipped_thesaurus,
     split_name,
+    synonyms,
     words,
 )
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
@@ -167,9 +167,8 @@ class TaskFit:
         self._forms: dict[str, list[_Form]] = {}
         self._weights: dict[str, float] = {}
         for word in self._words:
-            synonyms = shipped_thesaurus().others(word)
-            forms = [_Form(word, root(word), 1.0), *(_Form(it, root(it), _SYNONYM) for it in synonyms)]
-            self._forms[word] = forms
+            others = [_Form(it, root(it), _SYNONYM) for it in synonyms(word)]
+            forms = self._forms[word] = [_Form(word, root(word), 1.0), *others]
             # The rarer a word's meanings are, the more it says.
             frequent = max(self._frequency(form.word) for form in forms)
             self._weights[word] = self._rarity(frequent) if frequent else _UNKNOWN * self._rarity(0)

@@ -110,30 +110,23 @@ def _parts(word: str) -> list[str]:
     return [run[start : start + 2] for run in runs for start in range(len(run) - 1)] or [word]
 
 
-class Thesaurus:
-    """The thesaurus: what people say in tasks, and the words that tools use for it.
-
-    The file has lines `what people say : what tools call it`; `#` begins a comment.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._known: dict[str, str] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            said, colon, called = line.partition(" : ")
-            for word in said.split(", ") if colon else ():
-                form = stem(word)
-                self._known[form] = f"{self._known.get(form, '')} {called}"
-
-    def others(self, word: str) -> list[str]:
-        said = stem(word)
-        called = self._known.get(said, "").split()
-        return list(dict.fromkeys(other for other in called if stem(other) != said))
+def synonyms(word: str) -> list[str]:
+    """Return the words that tools use for what a word of a task says."""
+    said = stem(word)
+    called = _thesaurus().get(said, "").split()
+    return list(dict.fromkeys(other for other in called if stem(other) != said))
 
 
 @cache
-def shipped_thesaurus() -> Thesaurus:
-    """Return the thesaurus of task words that is shipped with this package, read once."""
-    return Thesaurus(_THESAURUS)
+def _thesaurus() -> dict[str, str]:
+    # The lines are `what people say : what tools call it`; `#` begins a comment.
+    known: dict[str, str] = {}
+    for line in _THESAURUS.read_text(encoding="utf-8").splitlines():
+        said, colon, called = line.partition(" : ")
+        for word in said.split(", ") if colon else ():
+            form = stem(word)
+            known[form] = f"{known.get(form, '')} {called}"
+    return known
 
 
 def stem(word: str) -> str:
@@ -149,4 +142,4 @@ def root(word: str) -> str:
 
 def meanings(word: str) -> frozenset[str]:
     """Return the roots that fit a word of the task: its own, and those of its synonyms."""
-    return frozenset(map(root, (word, *shipped_thesaurus().others(word))))
+    return frozenset(map(root, (word, *synonyms(word))))

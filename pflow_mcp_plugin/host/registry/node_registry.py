@@ -53,7 +53,6 @@ class NodeRegistry(Registry):
         self._plugins = plugins
         self._setting = setting
         self._report = plugins.report
-        self._told: set[str] = set()
         self._saved = SavedEntries(paths.data / SAVED, self._report)
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
@@ -147,13 +146,11 @@ class NodeRegistry(Registry):
         return self._discovery().by_clause(task, most, limit)
 
     def _tell_lacking(self, text: str) -> None:
-        """Report once what the registry's sources lack for a search, such as an unsynced server's tools."""
+        """Report what the registry's sources lack for a search, such as an unsynced server's tools."""
         for origin in self.sources if text else ():
             if not origin.plugin.own:
                 for problem in asked(partial(origin.lacking, text), self._report) or ():
-                    if problem.message not in self._told:
-                        self._told.add(problem.message)
-                        self._report(problem)
+                    self._report(problem)
 
     def nearest(self, node_type: str) -> list[str]:
         names = self._opened().names()
