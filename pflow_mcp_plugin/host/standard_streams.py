@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from io import UnsupportedOperation
 from types import TracebackType
@@ -19,8 +18,6 @@ from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from pflow_mcp_plugin.contract.json_types import JSON
 
 
 _CHUNK = 1 << 20
@@ -249,8 +246,6 @@ def whole_input() -> str:
 
 _DEEPEST = 200
 """The most levels of nesting that are printed."""
-_LARGEST = 10**4_000
-"""Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
 
 def printed(value: object) -> str:
@@ -270,28 +265,11 @@ def to_json(value: object, *, strict: bool = False) -> str:
         end_if_interrupted(error)
         if strict and not isinstance(error, TypeError | ValueError | RecursionError):
             raise
-        return json.dumps(_jsonable(value, (), strict=strict), ensure_ascii=False, indent=2)
+        from pflow_mcp_plugin.storage.json_files import plain_json
 
+        def failed(raised: BaseException) -> None:
+            end_if_interrupted(raised)
+            if strict:
+                raise raised
 
-def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
-    try:
-        if isinstance(value, Mapping | list | tuple | set | frozenset):
-            if id(value) in above or len(above) == _DEEPEST:
-                return "..."
-            within = (*above, id(value))
-            if isinstance(value, Mapping):
-                return {_text(key): _jsonable(item, within, strict=strict) for key, item in value.items()}
-            return [_jsonable(item, within, strict=strict) for item in value]
-        is_plain = value is None or isinstance(value, str)
-        if isinstance(value, int | float):
-            is_plain = abs(value) < _LARGEST and (isinstance(value, int) or math.isfinite(value))
-        return value if is_plain else _text(value)  # type: ignore[return-value]  # it is plain JSON
-    except BaseException as error:
-        end_if_interrupted(error)
-        if strict:
-            raise
-        return f"<{type(value).__name__}>"
-
-
-def _text(value: object) -> str:
-    return hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
+        return json.dumps(plain_json(value, _DEEPEST, failed), ensure_ascii=False, indent=2)

@@ -6,7 +6,6 @@ It is the one that the command line prints with `--json`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.json_files import plain_json
 
 ANY_OBJECT: JSONObject = {"type": "object"}
 FLAG: JSONObject = {"type": "boolean"}
@@ -30,8 +30,6 @@ SCHEMA = 1
 
 _DEEPEST = 120
 """The most levels of nesting in an answer; the SDK refuses to send about twice as many."""
-_LARGEST = 10**4_000
-"""Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
 
 def object_of(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
@@ -81,32 +79,9 @@ def encoded(envelope: JSONObject) -> tuple[Any, str]:
             return envelope, text
     except (TypeError, ValueError, RecursionError):
         pass
-    plain = _plain(envelope, ())
-    return plain, json.dumps(plain, ensure_ascii=False)
-
-
-def _plain(value: object, above: tuple[int, ...]) -> Any:
-    """Return a part of an envelope as JSON can represent it; `above` holds the ids of what encloses it."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        if id(value) in above or len(above) >= _DEEPEST:
-            return "..."
-        within = (*above, id(value))
-        if isinstance(value, Mapping):
-            return {_text(key): _plain(item, within) for key, item in value.items()}
-        return [_plain(item, within) for item in value]
-    if isinstance(value, int) and abs(value) < _LARGEST:
-        return value
-    return value if isinstance(value, float) and math.isfinite(value) else _text(value)
-
-
-def _text(value: object) -> str:
-    try:
-        text = hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
-    except Exception:  # noqa: BLE001 - the object is a node's own: its `__str__` may raise anything
-        text = f"<{type(value).__name__}>"
-    return text.encode("utf-8", "replace").decode()
+    plain = json.dumps(plain_json(envelope, _DEEPEST, lambda _: None), ensure_ascii=False)
+    text = plain.encode("utf-8", "replace").decode()
+    return json.loads(text), text
 
 
 def redacted(value: Any, schema: JSON, redactor: Redactor) -> Any:

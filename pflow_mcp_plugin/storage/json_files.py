@@ -1,4 +1,4 @@
-"""JSON objects in files: read, changed under a lock, encoded and decoded; JSON values compared."""
+"""JSON objects in files: read, changed under a lock, encoded and decoded; JSON values made and compared."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Characters of a key or a number in messages."""
+_LARGEST = 10**4_000
+"""Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 _PLAIN = frozenset({str, int, float})
 """Compared first: most values are of these types, and the check that one is not a Mapping is slow."""
 _KINDS = (bool, Mapping, list, tuple)
@@ -186,6 +188,35 @@ def strict_json(text: str, *, exact: bool = False) -> JSON:
         text, parse_float=parse_float, parse_constant=finite_number, object_pairs_hook=distinct
     )
     return value
+
+
+def plain_json(
+    value: object, deepest: int, failed: Callable[[BaseException], object], above: tuple[int, ...] = ()
+) -> Any:
+    """Return any value as JSON can represent it: other objects as strings, what is nested deeper as `...`.
+
+    `failed` is called with what an object raises on reading; unless it raises that, too, the class of the
+    object stands for it. `above` holds the ids of what encloses the value.
+    """
+    try:
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            if id(value) in above or len(above) >= deepest:
+                return "..."
+            within = (*above, id(value))
+            if isinstance(value, Mapping):
+                return {_text(key): plain_json(it, deepest, failed, within) for key, it in value.items()}
+            return [plain_json(it, deepest, failed, within) for it in value]
+        is_plain = value is None or isinstance(value, str)
+        if isinstance(value, int | float):
+            is_plain = abs(value) < _LARGEST and (isinstance(value, int) or math.isfinite(value))
+        return value if is_plain else _text(value)
+    except BaseException as error:  # noqa: BLE001 - the object may be a node's own and raise anything
+        failed(error)
+        return f"<{type(value).__name__}>"
+
+
+def _text(value: object) -> str:
+    return hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
 
 
 def is_same(one: object, other: object) -> bool:
