@@ -91,10 +91,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
 
 
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
-    """Return the server's and the tool's name in that of a node; the longest configured server wins.
-
-    None if it does not begin with `mcp-` and the name of a configured server.
-    """
+    """Return the server and the tool in a node's name; of several configured servers, the longest wins."""
     rest = node_type.removeprefix(PREFIX)
     if rest == node_type:
         return None

@@ -66,8 +66,7 @@ class ToolNode(MCPNode):
                 hint = (
                     f"did you mean {near[0]}?" if len(near) == 1 else f"it takes {', '.join(near) or 'none'}"
                 )
-                message = f"{type(self).__name__} has no parameter {name!r}; {hint}"
-                raise TypeError(message)
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
         self._given = params
         self.set_params({})
 
@@ -121,8 +120,7 @@ def class_for(node_type: str) -> type[ToolNode]:
 def __getattr__(name: str) -> type[ToolNode]:
     node_type = class_signature.node_type(name)
     if node_type is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return class_for(node_type)
 
 

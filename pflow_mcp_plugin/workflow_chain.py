@@ -52,10 +52,7 @@ def below(run: Run) -> tuple[str, ...]:
 
 
 def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
-    """Return the chain of workflows in the `_meta` of a call, empty if there is none.
-
-    Raises `PflowError` if it is malformed, or too long for one more workflow.
-    """
+    """Return the chain of workflows in the `_meta` of a call, empty if there is none."""
     chain = (meta or {}).get(META_KEY, [])
     if not isinstance(chain, list) or not all(
         isinstance(item, str) and _IDENTIFIER.fullmatch(item) for item in chain

@@ -84,8 +84,7 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
         message = "Give a SERVER or --project, not both" if project else "Give a SERVER, or --project"
         raise click.UsageError(message)
     if yes and not project:
-        message = "--yes needs --project; a TOOL of that name comes after --"
-        raise click.UsageError(message)
+        raise click.UsageError("--yes needs --project; a TOOL of that name comes after --")
     return approve_project(host, yes=yes) if server is None else approve_server(host, server, tools)
 
 

@@ -102,8 +102,7 @@ def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
     The sign-in is removed even if the authorization server cannot be reached.
     """
     if everywhere == bool(name):
-        message = "Give a NAME or --all, not both" if name else "Give a NAME, or --all"
-        raise click.UsageError(message)
+        raise click.UsageError("Give a NAME or --all, not both" if name else "Give a NAME, or --all")
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
 
     try:

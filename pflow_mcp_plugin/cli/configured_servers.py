@@ -175,10 +175,7 @@ def _copy(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def _edited(copy: Path, path: Path) -> list[Problem]:
-    """Open the config's copy in an editor until it has no mistakes; return those that the user leaves in it.
-
-    What is not TOML is refused.
-    """
+    """Open the config's copy in an editor until it has no mistakes; return those that the user leaves."""
     while True:
         try:
             click.edit(filename=str(copy))

@@ -37,11 +37,7 @@ def test(host: Host, name: str, *, insecure: bool, startup_timeout: float | None
 
 
 def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
-    """Connect to a server and list its tools; report milliseconds for each phase, or the phase that failed.
-
-    `startup_timeout` is in seconds; None stands for what the config says. If the config does not allow a
-    connection to the server, raises `McpError`.
-    """
+    """Connect to a server and list its tools; report milliseconds of each phase, or which of them failed."""
     offered = False
     while True:
         try:
@@ -119,8 +115,7 @@ def logs(host: Host, name: str, *, every: bool) -> Report:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            message = f"{path} cannot be read: {error.strerror or error}"
-            raise PflowError(message, kind="config") from error
+            raise PflowError(f"{path} cannot be read: {error.strerror or error}", kind="config") from error
         data.append({"path": str(path), "text": text})
     if data:
         lines = [f"{item['path']}\n{printable(item['text'])}" for item in data]

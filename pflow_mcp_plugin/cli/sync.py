@@ -30,8 +30,7 @@ def sync(
     it asks on a terminal; elsewhere the tools are withheld until pflow mcp approve.
     """
     if name and all_servers:
-        message = "Give a NAME or --all, not both"
-        raise click.UsageError(message)
+        raise click.UsageError("Give a NAME or --all, not both")
     from pflow_mcp_plugin.cli.server_sync import sync_servers
     from pflow_mcp_plugin.discovery.lock_check import read_lock
     from pflow_mcp_plugin.discovery.lock_file import NAME

@@ -88,10 +88,7 @@ def _note(row: Mapping[str, str]) -> Cell:
 
 
 def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
-    """Find a tool as `pflow mcp info` does: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set.
-
-    Raises `McpError` if several servers have a tool of this name. Starts no server.
-    """
+    """Find a tool as `pflow mcp info` does: a node type, `SERVER.TOOL`, or a tool alone if `alone` is set."""
     known = catalog(host)
     source = ToolSource(known, server_store(host))
     entry = source.get(word)

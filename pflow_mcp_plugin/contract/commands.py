@@ -51,15 +51,13 @@ class Command(ByFields):
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
         if not value or not all(_WORD.fullmatch(word) for word in value):
-            message = f"Command.path must be words of a-z, 0-9 and hyphens, got {value!r}"
-            raise ValueError(message)
+            raise ValueError(f"Command.path must be words of a-z, 0-9 and hyphens, got {value!r}")
 
     @load.validator
     def _check_load(self, attribute: attrs.Attribute[str], value: str) -> None:
         module, colon, attribute_name = value.partition(":") if isinstance(value, str) else ("", "", "")
         if not (colon and all(word.isidentifier() for word in (*module.split("."), attribute_name))):
-            message = f"Command.load must have the form 'module:attribute', got {value!r}"
-            raise ValueError(message)
+            raise ValueError(f"Command.load must have the form 'module:attribute', got {value!r}")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -292,10 +292,7 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Load or call one plugin in the block; what it raises becomes `PluginFailed`, except `passing`.
-
-    `doing` says what failed, as in "could not be loaded".
-    """
+    """Load or call one plugin in the block; what it raises becomes `PluginFailed`, except `passing`."""
     return foreign_code(partial(PluginFailed, plugin, doing), passing=passing)
 
 

@@ -113,10 +113,7 @@ class Streams:
 
 
 def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) -> None:
-    """Write lines for people to a standard stream, with terminal codes escaped.
-
-    The stream that they come `after` is flushed first.
-    """
+    """Write lines for people to a standard stream, with terminal codes escaped; flush `after` first."""
     try:
         _write_line(after, stream, printable(text))
     except OSError:

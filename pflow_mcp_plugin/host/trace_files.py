@@ -66,11 +66,6 @@ class TraceFiles(Traces):
         return [path for _, path in sorted(aged, reverse=True)]
 
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:
-        """Find the trace file of a run: by its id, the beginning of one, `latest`, or the file's path.
-
-        Only runs of the `owner` are found: the user's if it is empty, all if it is None. Raises PflowError if
-        no run matches, or several do.
-        """
         mine = (path for path in self._fitting(run) if owner is None or _owner(path) == owner)
         found = list(islice(mine, 1)) if run == LATEST else list(mine)
         exact = [path for path in found if path.stem == run]

@@ -92,10 +92,7 @@ class WorkflowLibrary(Library):
                     yield SavedWorkflow(name=name, path=self.path(name), problem=error.message), {}
 
     def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
-        """Find the library's workflows that do a whole task in words, best first.
-
-        As for nodes, the model that `PFLOW_DISCOVER_MODEL` names chooses among those whose words match.
-        """
+        # As for nodes, the model that `PFLOW_DISCOVER_MODEL` names chooses among those whose words match.
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
         from pflow_mcp_plugin.host.matching.task_fit import match_workflows
 
@@ -120,10 +117,6 @@ class WorkflowLibrary(Library):
         return sha256("\n".join(sorted(states)).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Save a workflow in the library; the version that it replaces is kept under `versions`.
-
-        `description` replaces that of the workflow.
-        """
         check_name(name)
         path = self.path(name)
         content = encode_json(

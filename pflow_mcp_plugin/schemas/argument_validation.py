@@ -74,7 +74,7 @@ class Validator:
         self._where = where
         self._document = SchemaDocument(schema)
         self._properties: dict[int, JSONObject] = {}  # of parts of the schema, by their id
-        self._lock = threading.Lock()  # the compiled checks keep a budget, which threads must not share
+        self._lock = threading.Lock()  # the compiled checks count references, which threads must not share
         self._checks: dict[tuple[bool, bool], Callable[[str], Iterator[Any]]] = {}
 
     def check(self, arguments: JSONObject) -> JSONObject:
@@ -132,10 +132,7 @@ class Validator:
         return value if same else kept
 
     def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
-        """Return how arguments violate the schema; given as JSON text, where a tuple is a list.
-
-        Those of the quotable schema, or those of the other one without quoting it.
-        """
+        """Return how arguments, as JSON text, violate the quotable schema, or the other one unquoted."""
         has_gaps = _GAP in text
         schema = self._quotable if quoted else self._schema
         explained = _explained if quoted else partial(_unquoted, names=declaration(self._quotable).properties)
@@ -177,20 +174,6 @@ class Validator:
         )
 
 
-class _Budget:
-    """Bounds how many references one check of arguments may follow: only they make a schema infinite."""
-
-    def __init__(self, size: int = 0) -> None:
-        # `size` is that of the value as JSON: each row of a large table may need a few references.
-        self._left = _REFERENCES + size
-        self._deadline = monotonic() + _SECONDS + size / _CHARACTERS_A_SECOND
-
-    def spend(self) -> None:
-        self._left -= 1
-        if self._left < 0 or monotonic() > self._deadline:
-            raise SchemaTooLarge
-
-
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
@@ -198,10 +181,14 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
     document = SchemaDocument(schema)
     reduction = Reduction(document)
     targets: dict[str, JSON] = {}
-    budgets = [_Budget()]
+    # Only references make a schema infinite, so a check may follow only so many.
+    left, deadline = 0, 0.0
 
     def follow(validator: Any, ref: str, instance: object, _schema: object) -> Iterator[Any]:
-        budgets[-1].spend()
+        nonlocal left
+        left -= 1
+        if left < 0 or monotonic() > deadline:
+            raise SchemaTooLarge
         if ref not in targets:
             targets[ref] = reduction.reduce(document.target(ref))
         yield from validator.descend(instance, targets[ref])
@@ -212,7 +199,10 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
     checker = extend(Draft202012Validator, keywords)(reduction.reduce(schema))
 
     def errors(text: str) -> Iterator[Any]:
-        budgets[-1] = _Budget(len(text))
+        nonlocal left, deadline
+        # Each row of a large table may need a few references.
+        left = _REFERENCES + len(text)
+        deadline = monotonic() + _SECONDS + len(text) / _CHARACTERS_A_SECOND
         value = json.loads(text, object_hook=lambda it: UNKNOWN if has_gaps and it.keys() == {_GAP} else it)
         yield from (error for error in checker.iter_errors(value) if error.instance is not UNKNOWN)
 
@@ -241,8 +231,7 @@ def _has_gap(value: object) -> bool:
 def _as_gap(value: object) -> dict[str, None]:
     if value is UNKNOWN:
         return {_GAP: None}
-    message = f"{type(value).__name__} is not a JSON value"
-    raise TypeError(message)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _explained(error: Any, root: JSON) -> Iterator[Violation]:

@@ -199,10 +199,7 @@ class SchemaDocument:
 
 
 def resolved_value(schema: JSON, root: JSON = None) -> JSON:
-    """Return the JSON Schema behind references, and choices with null, together with its definitions.
-
-    Follows references in `root`, by default the schema itself, and choices between one schema and null.
-    """
+    """Return the JSON Schema behind references in `root` and choices with null, with its definitions."""
     document = SchemaDocument(schema if root is None else root)
     for _ in range(_HOPS):
         schema = document.resolve(schema)

@@ -53,10 +53,7 @@ def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
 
 
 def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
-    """Return the values that a schema allows, for its outline; empty if it does not list them.
-
-    Null is part of the type and not repeated here.
-    """
+    """Return the values that a schema allows besides null, for its outline; empty if it lists none."""
     found: list[JSON] = []
     waiting = [schema]
     for _ in range(_MOST):

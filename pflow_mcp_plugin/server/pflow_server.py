@@ -240,10 +240,7 @@ class _Handlers:
         return answered
 
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
-        """Handle a request for a resource or prompt in a worker thread; a failure is an MCP error.
-
-        `facts` are further members of the error's data.
-        """
+        """Handle a request for a resource or prompt in a thread; a failure is an MCP error with `facts`."""
         request = self._request(context, RunControl())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)

@@ -24,6 +24,7 @@ from pflow_mcp_plugin.server.served_tool import (
     library_of,
     runner_of,
 )
+from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow
 from pflow_mcp_plugin.server.workflow_tools import beside_run, ended
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -36,17 +37,6 @@ _STAYS_HERE = frozenset(
 )
 """The nodes of pflow itself that do not reach beyond this machine."""
 _SHOWN = 200
-
-
-@attrs.frozen(kw_only=True)
-class ToolWorkflow:
-    """A workflow to serve as a tool of its own, as saved workflows are; `saved` if it is in the library."""
-
-    name: str
-    workflow: JSONObject
-    saved: bool = True
-    tool: str = ""
-    description: str = ""
 
 
 class SavedWorkflowTools:
@@ -85,8 +75,8 @@ class SavedWorkflowTools:
                 continue
             try:
                 tool = f"workflow-{name}" if name in self._taken else name
-                workflow = library_of(self._host).get(name)
-                yield workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
+                given = GivenWorkflow(library_of(self._host).get(name), name, saved=True)
+                yield workflow_tool(self._host, given, tool)
             except PflowError as error:
                 message = f"Workflow {name} is not served as a tool: {error.message}"
                 self._warn(message, error.kind, f"See: pflow validate {name}")
@@ -96,10 +86,10 @@ class SavedWorkflowTools:
         self._host.report(problem)
 
 
-def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
+def workflow_tool(host: Host, given: GivenWorkflow, name: str = "", description: str = "") -> ServedTool:
     """Return the tool that serves a saved workflow: its result is the outputs, or the failure's envelope."""
     runner = runner_of(host)
-    name = given.tool or given.name
+    name = name or given.name
     if not _NAME.fullmatch(name):
         raise PflowError(f"{name!r} is not a valid tool name", kind="usage")
     errors = errors_in(runner.validate(given.workflow))
@@ -111,7 +101,7 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     entries = [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
     # The effects are the worst of the nodes'; an unknown node may do anything.
     read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
-    own = given.description or given.workflow.get("description")
+    own = description or given.workflow.get("description")
     does = own.strip() if isinstance(own, str) and own.strip() else f"Run the workflow {given.name}."
     returns = [
         f"- {field.key} ({type_words(field)}){': ' + field.description if field.description else ''}"
@@ -134,7 +124,7 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     )
 
 
-def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
+def _answer(given: GivenWorkflow, schema: JSONObject) -> Answer:
     @cache
     def validator() -> Any:
         from jsonschema import Draft202012Validator

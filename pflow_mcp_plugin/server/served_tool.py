@@ -224,10 +224,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Choose served tools by patterns of their names, such as `registry_*`; all without patterns.
-
-    Raises `PflowError` if one matches no tool.
-    """
+    """Choose served tools by patterns of their names, such as `registry_*`; all without patterns."""
     for pattern in patterns:
         if not matching(tools, [pattern]):
             names = [tool.name for tool in tools]

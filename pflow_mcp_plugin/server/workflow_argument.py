@@ -29,7 +29,7 @@ _UNNAMED = "(unnamed)"
 
 @attrs.frozen
 class GivenWorkflow:
-    """A workflow that a client gave as an argument, with its name for messages and traces; saved or not."""
+    """A workflow that a client gave, or one that is a tool, with its name for messages; saved or not."""
 
     workflow: JSONObject
     name: str
@@ -37,10 +37,7 @@ class GivenWorkflow:
 
 
 def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWorkflow:
-    """Return the workflow that a client gives as an argument, unless it is too large.
-
-    It gives an object, JSON or YAML text, the name of a saved workflow, or a path.
-    """
+    """Return the workflow that a client gives as an argument, unless it is too large."""
     library = request.host.library
     if not isinstance(given, str):
         found = GivenWorkflow(given, _UNNAMED)

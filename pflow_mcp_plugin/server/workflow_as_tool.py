@@ -17,8 +17,9 @@ from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.server.pflow_server import CallHandler, call_handler, declaration
-from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
+from pflow_mcp_plugin.server.saved_workflow_tools import workflow_tool
 from pflow_mcp_plugin.server.served_tool import ServedTool, found_workflow
+from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow
 
 
 class WorkflowTool(Tool):
@@ -93,19 +94,17 @@ def as_tool(
         >>> server = MCPServer("mine", tools=[as_tool(greet, name="greet")])
     """
     host = host or current_host()
-    given = _given(host, workflow, name, description)
-    return WorkflowTool.of(host, workflow_tool(host, given))
+    return WorkflowTool.of(host, workflow_tool(host, _given(host, workflow, name), name, description))
 
 
-def _given(host: Host, workflow: str | Path | JSONObject, tool: str, description: str) -> ToolWorkflow:
+def _given(host: Host, workflow: str | Path | JSONObject, name: str) -> GivenWorkflow:
     if isinstance(workflow, Mapping):
-        if not tool:
+        if not name:
             hint = 'Pass it as as_tool(workflow, name="my-tool")'
             raise PflowError("A workflow itself needs a name as a tool", kind="usage", suggestions=(hint,))
-        return ToolWorkflow(name=tool, workflow=workflow, saved=False, description=description)
+        return GivenWorkflow(workflow, name)
     found, saved = found_workflow(host, workflow)
-    name = str(workflow) if saved else Path(workflow).stem
-    return ToolWorkflow(name=name, workflow=found, saved=saved, tool=tool, description=description)
+    return GivenWorkflow(found, str(workflow) if saved else Path(workflow).stem, saved)
 
 
 def _declared(served: ServedTool) -> types.Tool:

@@ -101,8 +101,7 @@ def _decision(step: str, given: object) -> Decision:
     if isinstance(given, str) and given in _CHOICES:
         return Decision(choice=given)
     forms = ('{"done": RESULT}', '{"answer": TEXT}', *_CHOICES)
-    message = f"The decision about {shown(step)} must be one of {', '.join(forms)}"
-    raise PflowError(message, kind="validation")
+    raise PflowError(f"The decision about {shown(step)} must be one of {', '.join(forms)}", kind="validation")
 
 
 def _advised(error: PflowError, request: ServedRequest) -> PflowError:

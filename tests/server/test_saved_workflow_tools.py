@@ -10,7 +10,8 @@ from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import RUN_META_KEY, build_server
-from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools, ToolWorkflow, workflow_tool
+from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools, workflow_tool
+from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow
 from pflow_mcp_plugin.types import Tool
 
 GREET = {
@@ -232,7 +233,7 @@ def test_a_name_that_another_tool_has_gets_a_prefix(pflow_host, library):
 
 def test_an_invalid_name_of_a_tool_is_refused(pflow_host):
     with pytest.raises(PflowError, match="not a valid tool name"):
-        workflow_tool(pflow_host.host, ToolWorkflow(name="two words", workflow=GREET))
+        workflow_tool(pflow_host.host, GivenWorkflow(GREET, "two words", saved=True))
 
 
 def test_the_tools_follow_the_library(pflow_host, library):

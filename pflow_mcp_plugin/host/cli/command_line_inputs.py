@@ -34,11 +34,9 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
-            message = f"Invalid input {word!r}"
-            raise PflowError(message, suggestions=("Write NAME=VALUE",), kind="usage")
+            raise PflowError(f"Invalid input {word!r}", suggestions=("Write NAME=VALUE",), kind="usage")
         if name in values:
-            message = f"The input {name} is given twice"
-            raise PflowError(message, kind="usage")
+            raise PflowError(f"The input {name} is given twice", kind="usage")
         values[name] = value
     return values
 

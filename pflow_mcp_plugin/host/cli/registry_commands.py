@@ -179,10 +179,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check node types of the registry, with their classes; return their number, and the problems.
-
-    `names` are their node types, by default all or those of `source`.
-    """
+    """Check these nodes, by default all or those of `source`; return their number, and the problems."""
     found = {name: registry.find(name) for name in names}
     missing = [registry.missing(name) for name, entry in found.items() if entry is None]
     entries = [entry for entry in found.values() if entry]

@@ -45,10 +45,7 @@ class Installation:
     block: str = ""
 
     def install(self) -> list[Path]:
-        """Write the completion script; return the files that were changed.
-
-        A file that pflow did not write is an error, and is not changed.
-        """
+        """Write the completion script; return the files that were changed."""
         changed = []
         for path in self.files:
             found = read_bytes(path)

@@ -66,10 +66,7 @@ class ChainWorkflow:
 
 
 def chain_workflow(links: Sequence[NodeLink], chain: Chain, *, has_stdin: bool) -> ChainWorkflow:
-    """Build the workflow that a chain of nodes stands for; one kept for later declares its output.
-
-    `has_stdin` says whether something is piped into the first node.
-    """
+    """Build the workflow that a chain of nodes stands for; one kept for later declares its output."""
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}
     workflow |= {"description": chain.description} if chain.description else {}

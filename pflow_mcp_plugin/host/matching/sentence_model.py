@@ -29,10 +29,7 @@ _CHARACTERS = 4_000
 
 
 def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
-    """Return the sentence model to use: None if the user has switched it off, or none is installed.
-
-    Raises PflowError if the user's choice is not a model.
-    """
+    """Return the sentence model to use: None if the user has switched it off, or none is installed."""
     chosen = os.environ.get(SETTING) or settings(SETTING) or ""
     if chosen.lower() == "off":
         return None

@@ -173,10 +173,7 @@ class AuthorizationServer:
     _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
 
     async def keys(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
-        """Return the signing keys with an id, or all of them; fetched if they are old or the id is unknown.
-
-        Raises `KeysUnavailable` if there are none because fetching them failed.
-        """
+        """Return the signing keys with an id, or all; fetched if they are old or the id is unknown."""
         if self._age() > self.fresh or not self._found(key_id):
             async with self._lock:  # requests that wait share one fetch
                 if self._age() > self.fresh or not self._found(key_id):
@@ -244,10 +241,7 @@ class AuthorizationServer:
 
 
 def valid_issuer(issuer: str) -> str:
-    """Return the issuer of request tokens if it is an https URL without query and fragment.
-
-    Plain http is accepted on loopback.
-    """
+    """Return the issuer of request tokens if it is an https URL, or on loopback http, without query."""
     plain = issuer.isascii() and issuer.isprintable() and not set(issuer) & set(' ?#"\\<>@')
     if not plain or not _is_safe(issuer):
         message = f"--issuer must be an https URL without query and fragment, got {issuer!r}"
