@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from operator import itemgetter
 
 LONGEST = 131_071
 """Bytes of one argument, or of one variable with its name, that Linux takes (`MAX_ARG_STRLEN`)."""
@@ -16,16 +17,16 @@ def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
 
     The strings have the names that a message gives them, such as `env.TOKEN` in the group `env`.
     """
-    name, size = max(_sizes(strings for strings in groups.values()), key=lambda item: item[1])
+    sizes = {
+        group: {name: len(os.fsencode(text)) for name, text in strings.items()}
+        for group, strings in groups.items()
+    }
+    name, size = max((it for each in sizes.values() for it in each.items()), key=itemgetter(1))
     if size > LONGEST:
         return f"{name} is {size:,} bytes long; the system takes {LONGEST:,} for an argument or variable"
-    totals = {group: sum(size + _OVERHEAD for _, size in _sizes([groups[group]])) for group in groups}
-    group = max(totals, key=lambda group: totals[group])
+    totals = {group: sum(size + _OVERHEAD for size in each.values()) for group, each in sizes.items()}
+    group = max(totals, key=totals.__getitem__)
     return (
         f"{group} is {totals[group]:,} bytes long; "
         f"the system takes {os.sysconf('SC_ARG_MAX'):,} for all arguments and variables"
     )
-
-
-def _sizes(groups: Iterable[Mapping[str, str]]) -> Iterable[tuple[str, int]]:
-    return ((name, len(os.fsencode(text))) for strings in groups for name, text in strings.items())

@@ -75,7 +75,6 @@ def _table(rows: Sequence[Access]) -> Table:
 
 
 def _below(row: Access) -> Iterator[str]:
-    """Yield what `pflow mcp auth` shows below a row: the next command, its mistakes and its sign-in."""
     if row.next_step:
         yield f"    run: {row.next_step}"
     if row.state == "has_mistakes":

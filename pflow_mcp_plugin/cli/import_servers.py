@@ -146,7 +146,6 @@ def _is_taken(host: Host, name: str, value: str) -> bool:
 
 
 def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) -> bool:
-    """Whether to move imported secrets to the settings; asks on a terminal if nothing was said."""
     if host.settings is None:
         return False
     if wish is not None or dry_run or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):

@@ -136,7 +136,6 @@ def _cells(row: Mapping[str, Any], server: Server | None) -> tuple[Cell, ...]:
 
 
 def _below(row: Mapping[str, Any], problems: Iterable[Problem], advised: Problem | None) -> Iterator[str]:
-    """Yield what `pflow mcp list` shows below a server: the command to run next, and its mistakes."""
     if row["sync_due"]:
         yield f"    run: pflow mcp sync {row['name']}"
     elif row["changed"]:

@@ -79,7 +79,6 @@ def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> 
 
 
 def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -> Report:
-    """Carry out `pflow mcp lock --check`, for the tools of workflows or for all servers in the file."""
     lock = lock_check.read_lock(file)
     for warning in lock.warnings:
         host.report(warning)

@@ -170,7 +170,6 @@ def info(host: Host, node: str, *, new: bool) -> Report:
 
 
 def _missing(host: Host, word: str) -> McpError:
-    """Return the error about a word for `pflow mcp info` that names no tool; suggests what may be meant."""
     source, configured = ToolSource(catalog(host), server_store(host)), server_store(host).names()
     server, dot, tool = word.partition(".")
     problem = source.missing(word)

@@ -156,7 +156,6 @@ class EmbeddedHost(Host):
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what the embedded host has open, after its plugins were unconfigured."""
         # `shared_part` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()

@@ -76,7 +76,6 @@ class EntryPoint(NamedTuple):
         return self.value.partition(":")[0].strip()
 
     def load(self) -> Any:
-        """Import the object that the entry point refers to; whatever the import raises is passed on."""
         found: Any = import_module(self.module)
         attributes = self.value.partition(":")[2].partition("[")[0].strip()
         for attribute in filter(None, attributes.split(".")):
@@ -264,7 +263,6 @@ class Plugin:
 
     @property
     def label(self) -> str:
-        """The plugin's name in messages: with its distribution and version."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
 

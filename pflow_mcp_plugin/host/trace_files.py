@@ -15,6 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.storage import (
     CorruptFile,
     StoreError,
@@ -110,8 +111,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
     """Read from a trace file how its run ended."""
     if trace.get("success"):
         return "ok"
-    error = trace.get("error")
-    kind = error.get("type") if isinstance(error, Mapping) else None
+    kind = table_of(trace.get("error")).get("type")
     return "interrupted" if kind == "interrupted" else "failed"
 
 
@@ -136,8 +136,7 @@ def shown_type(node_type: object) -> str:
 
 
 def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = step.get("details")
-    return found if isinstance(found, Mapping) else {}
+    return table_of(step.get("details"))
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
@@ -185,8 +184,7 @@ class TracedStep:
 
     @property
     def batch(self) -> JSONObject:
-        batch = _details(self.content).get("batch")
-        return batch if isinstance(batch, dict) else {}
+        return table_of(_details(self.content).get("batch"))
 
     @property
     def item_steps(self) -> list[TracedStep]:
@@ -219,8 +217,7 @@ class TracedStep:
         return TracedStep(content=content, state=state, depth=self.depth + 1, items=items)
 
     def _written(self, index: JSON) -> JSONObject:
-        outputs = self.content.get("outputs")
-        listed = outputs.get("items") if isinstance(outputs, Mapping) else None
+        listed = table_of(self.content.get("outputs")).get("items")
         entries = (*_objects(listed), *_objects(self.batch.get("errors")))
         return next((it for it in entries if it.get("index") == index), {})
 
@@ -254,7 +251,7 @@ def _traced(
 
 
 def _objects(value: JSON) -> list[JSONObject]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [each for each in list_of(value) if isinstance(each, dict)]
 
 
 def _owner(path: Path) -> str | None:

@@ -47,10 +47,7 @@ class _Bus(InMemorySubscriptionBus):
 
 
 class ListChanges:
-    """The clients to notify when the lists of tools, resources or prompts change.
-
-    They are the open connections with a handshake, and the clients that subscribed.
-    """
+    """The clients to notify when lists change: open connections with a handshake, and subscribers."""
 
     def __init__(self) -> None:
         self._bus = _Bus()

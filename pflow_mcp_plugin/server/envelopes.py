@@ -129,10 +129,7 @@ _ORDINARY = frozenset(
 
 
 class KnownSecrets:
-    """What is redacted from every answer's envelope: the values of secret settings, and `more` secrets.
-
-    The settings are read again only when they have changed.
-    """
+    """What is redacted from every answer's envelope: the values of secret settings, and `more` secrets."""
 
     def __init__(self, host: Host, more: frozenset[str] = frozenset()) -> None:
         self._host = host

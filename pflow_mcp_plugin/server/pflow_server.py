@@ -173,8 +173,6 @@ class WorkerThreads:
 
 
 class _Handlers:
-    """The MCP request handlers of a pflow server, and what they share."""
-
     def __init__(self, host: Host, tools: Tools, options: ServingOptions) -> None:
         self._host = host
         self._tools = tools

@@ -70,8 +70,6 @@ class WithLoneCache(click.Command):
 
 
 def _giving(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
-    """Return the decorator that gives a command the shared options of a run."""
-
     def give(command: Decorated) -> Decorated:
         for option in reversed(options):
             command = option(command)

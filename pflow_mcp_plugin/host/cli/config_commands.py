@@ -279,7 +279,6 @@ def _policy_mistakes(host: EmbeddedHost, known: Sequence[str]) -> Iterator[Probl
 
 
 def _script_clashes() -> Iterator[Problem]:
-    """Yield a warning of `pflow config check` for each other distribution with a script of our name."""
     mine = own_distribution()
     for script in entry_points("console_scripts"):
         if script.name == PROGRAM and mine and not is_own_script(script):

@@ -242,7 +242,6 @@ def _steps_report(host: EmbeddedHost, earlier: EarlierRun, options: Mapping[str,
 
 
 def _then(step: RecordedStep, known: EarlierSteps | None) -> str:
-    """Return what `pflow resume` will do about a step, in words for its list."""
     if step.undecided:
         return "verify" if step.recipe else "decide"
     if step.state == "asked":

@@ -71,7 +71,6 @@ class _RunCommand(WithLoneCache):
     """The command `pflow run`: its help lists the workflow's inputs; unknown options may mean inputs."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the inputs of the workflow given with `pflow run --help`, if there is one."""
         name = ctx.meta.get(_WORKFLOW)
         with suppress(PflowError):
             inputs = declared_inputs(find_workflow(ctx.obj, name)) if isinstance(name, str) else {}

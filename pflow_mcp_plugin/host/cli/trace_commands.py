@@ -27,6 +27,7 @@ from pflow_mcp_plugin.host.trace_files import (
     step_words,
     traced_steps,
 )
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Look
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
@@ -193,8 +194,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, JSON]:
     except PflowError as error:
         return {**row, "steps": None, "state": None, "error": error.message}
     known = {key: trace[key] for key in _SUMMARY if key in trace}
-    failure = trace.get("error")
-    message = failure.get("message") if isinstance(failure, Mapping) else None
+    message = table_of(trace.get("error")).get("message")
     return {**row, **known, "steps": len(trace["steps"]), "state": run_state(trace), "error": message}
 
 
@@ -242,11 +242,9 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
         failed = [it for it in step.item_steps if it.state != "ok" and not it.steps]
         rows += [_step_cells(it) for it in failed] if step.state == "ok" or len(failed) > 1 else []
     yield Table(columns=_STEP_COLUMNS, rows=rows)
-    outputs = trace.get("outputs")
-    for name, value in (outputs if isinstance(outputs, Mapping) else {}).items():
+    for name, value in table_of(trace.get("outputs")).items():
         yield f"{name}: {abbreviated(' '.join(printed(value).split()), _LONGEST)}"
-    failure = trace.get("error")
-    if isinstance(failure, Mapping):
+    if failure := table_of(trace.get("error")):
         first, *rest = barred_lines(f"Error: {failure.get('message')}")
         yield Table(columns=(Column(whole=True),), rows=[((first, "bad"),)], below={0: rest})
     if any(map(failures, steps)):
@@ -364,8 +362,7 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
     yield "  ".join(filter(None, (f"{step.name} ({content.get('type')})", _own_time(content), told)))
     if content.get("error"):
         yield from _member("error", content["error"])
-    listed = step.batch.get("errors")
-    errors = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
+    errors = [it for it in list_of(step.batch.get("errors")) if isinstance(it, dict)]
     # If there is a single item's error, the error of the step says the same.
     for error in errors if content.get("error") is None or len(errors) > 1 else ():
         yield from _member(f"{step.name}[{error.get('index')}]", error.get("error"))

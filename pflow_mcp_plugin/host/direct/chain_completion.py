@@ -84,7 +84,6 @@ def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str)
 
 
 def _flags(entry: Entry, words: Sequence[str], *, underscores: bool) -> Iterator[Suggestion]:
-    """Complete the flags of a chain's node, except given ones that may not be repeated."""
     find = partial(flag_field, entry.interface)
     typed = (word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--"))
     found = (find(name) or find(name.removeprefix("no-")) for name in typed)

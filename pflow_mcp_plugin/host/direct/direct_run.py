@@ -361,7 +361,6 @@ def _about(field: Field) -> str:
 
 
 def _piped(entry: Entry) -> str:
-    """Return what a node's help says about piped input; empty if it takes none."""
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:

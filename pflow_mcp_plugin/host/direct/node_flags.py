@@ -67,7 +67,6 @@ class FlagReader:
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
-        """Return the values that a node's flags give, by the key of the parameter."""
         objects = [word.partition("=")[2] for word in words if word.startswith(f"{PARAMS}=")]
         values = {key: given for text in objects for key, given in self._object(text).items()}
         by_key: dict[str, list[_Typed]] = {}

@@ -242,7 +242,6 @@ class NodeConfidence:
         self._rivals = [(rival.gist, [part.degree for part in fit.parts(rival)]) for rival in rivals]
 
     def judge(self, described: Described) -> tuple[float, str]:
-        """Return the confidence that a node is right, by its fit and its rivals', and the reason in words."""
         # A node with the same description is an equal, such as one of a second such server.
         rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
         best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]

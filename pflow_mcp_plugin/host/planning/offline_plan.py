@@ -117,7 +117,6 @@ class Value:
     shape: str
 
     def fits(self, field: Field, entry: Entry) -> bool:
-        """Return whether a plan without a model may give this value to a parameter."""
         if {"str", "any", "list"}.isdisjoint(type_names(field)) or is_reserved(field.key):
             return False
         if field.choices:
@@ -157,8 +156,6 @@ class Step:
 
 
 class _Clause:
-    """A clause of a task, as an offline plan understands its words."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.asked = _kind_asked(text)

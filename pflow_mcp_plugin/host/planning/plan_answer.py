@@ -188,10 +188,7 @@ _OFFLINE = "Plan without a model: --offline"
 
 
 class PlanModel:
-    """Gets a language model's answer for a plan, within `seconds`, and reads the JSON object in it.
-
-    Its key is looked up in the settings, unless the environment has it.
-    """
+    """Gets a language model's answer for a plan, within `seconds`, and reads the JSON object in it."""
 
     def __init__(self, name: str, settings: Callable[[str], str | None], seconds: float) -> None:
         self.name = name

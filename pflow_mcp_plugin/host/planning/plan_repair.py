@@ -92,7 +92,6 @@ class PlanRepair:
                 self._map(node, field.key, source)
 
     def ask_for_lacking(self) -> None:
-        """Declare an input for each required parameter of a planned workflow that nothing fills."""
         for node, field in list(self._lacking()):
             if not field.source_code:
                 self._use_input(node, field.key)

@@ -71,7 +71,6 @@ class Planner:
     setting: Callable[[str], str | None]
 
     def plan(self, task: str, options: PlanOptions) -> Plan:
-        """Find a saved workflow that does the task, or plan a new one."""
         task = task.strip()
         if not task or len(task) > _LONGEST:
             what = f"has {len(task):,} characters, more than {_LONGEST:,}" if task else "is empty"

@@ -44,10 +44,7 @@ class FoundNode:
 
 @attrs.frozen(kw_only=True)
 class ClauseNodes:
-    """What discovery finds for one clause of a task: its text as written, and the nodes, best first.
-
-    The confidence of each is for this clause alone.
-    """
+    """What discovery finds for one clause of a task: its text, and nodes with confidences for it alone."""
 
     text: str
     matches: Sequence[Match[FoundNode]]

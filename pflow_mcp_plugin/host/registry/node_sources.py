@@ -260,10 +260,7 @@ class Uninstalled(Problem):
 
 
 class SavedEntries(NodeSource):
-    """The node source without a plugin: the entries saved in `registry.json`, of any name.
-
-    It reports a corrupt file, and entries that are invalid or cannot run.
-    """
+    """The node source without a plugin: the entries saved in `registry.json`, of any name."""
 
     name = NAME
     prefixes: tuple[str, ...] = ("",)

@@ -29,6 +29,7 @@ from starlette.authentication import AuthCredentials
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,12 +54,10 @@ async def refuse(
     send: Send, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
 ) -> None:
     """Refuse an HTTP request with a status and a short JSON object that says why."""
-    content = json.dumps({"error": error, "error_description": reason}).encode()
-    lines = {"content-type": "application/json", "cache-control": "no-store", **(headers or {})}
-    lines["content-length"] = str(len(content))
-    fields = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": content})
+    content = {"error": error, "error_description": reason}
+    response = JSONResponse(content, status, {"cache-control": "no-store", **(headers or {})})
+    await send({"type": "http.response.start", "status": status, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 @attrs.frozen(kw_only=True)

@@ -37,10 +37,7 @@ MOST_CONNECTIONS = 512
 
 
 class BoundedConnection(H11Protocol):
-    """An HTTP connection that is closed if its next request takes too long to arrive.
-
-    uvicorn itself has no such limit.
-    """
+    """An HTTP connection that is closed if its next request takes too long to arrive; uvicorn lacks that."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -132,10 +129,7 @@ _INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Tls:
-    """The PEM files with the HTTP server's certificate (and intermediate ones) and its key.
-
-    The key may be in the file of the certificate.
-    """
+    """The PEM files with the HTTP server's certificate (and intermediate ones) and, if apart, its key."""
 
     certificate: Path
     key: Path | None = None
@@ -150,10 +144,7 @@ class Tls:
 
 
 class HttpServer:
-    """Serves pflow on a listening socket; after `stop`, HTTP requests have `grace` seconds to end.
-
-    Its limits refuse and cancel requests while it shuts down.
-    """
+    """Serves pflow on a listening socket; after `stop`, HTTP requests have `grace` seconds to end."""
 
     def __init__(
         self,

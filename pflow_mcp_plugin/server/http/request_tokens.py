@@ -145,10 +145,7 @@ _MOST_KEYS = 100
 
 
 class KeysUnavailable(Exception):
-    """The authorization server's keys cannot be fetched, so no JWT can be checked.
-
-    The message says why, without secrets.
-    """
+    """No JWT can be checked, as the keys cannot be fetched; the message says why, without secrets."""
 
 
 @attrs.define(kw_only=True)
@@ -288,10 +285,7 @@ class _Unusable(Exception):
 
 @attrs.frozen(kw_only=True)
 class AccessTokens:
-    """Accepts access tokens that an authorization server issued for this pflow server (RFC 9068).
-
-    `aud` must name the audience, and `scope` must contain the scopes.
-    """
+    """Accepts access tokens that an authorization server issued for this pflow server (RFC 9068)."""
 
     server: AuthorizationServer
     audience: str
