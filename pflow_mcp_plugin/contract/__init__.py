@@ -12,8 +12,8 @@ A plugin author needs this package and nothing else from the host:
   `NetworkRules` says which hosts may be connected to.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
 - `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
-  `Keeper`; resumes one: `Decision`; and how it ended: `Outcome`.
-- `progress`, `runners`: how far a run has come: `Progress`; for a single node `NodeOutcome` with `ValuePath`.
+  `Keeper`; resumes one: `Decision`; how far it has come: `Progress`; and how it ended: `Outcome`; in
+  `runners` that of a single node: `NodeOutcome` with `ValuePath`.
 - `libraries`: also what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
         Sketch,
     )
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
-    from pflow_mcp_plugin.contract.progress import Progress
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.run_requests import (
         THE_USER,
         Decision,
         Keeper,
         Outcome,
+        Progress,
         RunControl,
         RunOptions,
         RunOrigin,
@@ -69,9 +69,8 @@ else:
     _LATER = {
         "entries": "FAILURES UNKNOWN Entry Field Interface Node NodeSource NodeUse Recipe Sketch",
         "libraries": "Discovery Library Match SavedWorkflow",
-        "progress": "Progress",
         "registries": "Registry",
-        "run_requests": "THE_USER Decision Keeper Outcome RunControl RunOptions RunOrigin",
+        "run_requests": "THE_USER Decision Keeper Outcome Progress RunControl RunOptions RunOrigin",
         "runners": "NodeOutcome Runner ValuePath",
         "runs": "LockCheck NodeRef Run RunStep Workflow",
         "suggestions": "Suggestion",

@@ -1,4 +1,4 @@
-"""What a program gives any host for a run that it requests (origin, options, control), and the outcome."""
+"""What a program gives any host for a run that it requests (origin, options, control), and what it gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pflow_mcp_plugin.terminal.human_units import seconds_in
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.problems import PflowError
-    from pflow_mcp_plugin.contract.progress import Progress
 
 
 class Closeable(Protocol):
@@ -137,6 +136,21 @@ class RunOptions:
 
 USUAL_OPTIONS = RunOptions()
 """The options of a run for which the user chose none."""
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """The progress of a requested run in any host: how many of its nodes have ended.
+
+    Attributes:
+        done: The number of node executions that have ended.
+        total: The number expected if every node takes its default action; None if unknown.
+        message: What the run does now, for people: `node fetch`, or what the node itself reports.
+    """
+
+    done: float
+    total: float | None = None
+    message: str = attrs.field(default="", validator=text)
 
 
 class RunControl:

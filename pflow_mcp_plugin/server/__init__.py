@@ -43,22 +43,19 @@ __all__ = [
     "serve_stdio",
 ]
 
-_MODULES = {
-    "ALL_TOOLS": "offer",
-    "Claims": "served_tool",
-    "ListChanges": "client_notifications",
-    "ServedRequest": "served_tool",
-    "ServedTool": "served_tool",
-    "ServingOptions": "pflow_server",
-    "as_tool": "workflow_as_tool",
-    "build_server": "pflow_server",
-    "selected": "served_tool",
-    "serve_stdio": "stdio",
+_LATER = {
+    "client_notifications": "ListChanges",
+    "offer": "ALL_TOOLS",
+    "pflow_server": "ServingOptions build_server",
+    "served_tool": "Claims ServedRequest ServedTool selected",
+    "stdio": "serve_stdio",
+    "workflow_as_tool": "as_tool",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Return a name of `pflow_mcp_plugin.server` on first use: loading the MCP SDK takes half a second."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
