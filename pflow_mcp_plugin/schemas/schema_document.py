@@ -229,16 +229,8 @@ _VISITS = 200
 _ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef"})
 _OF_KEYS = frozenset(
     {
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "required",
-        "not",
-        "if",
-        "then",
-        "else",
-        "dependentRequired",
-        "dependentSchemas",
+        *("allOf", "anyOf", "oneOf", "required", "not"),
+        *("if", "then", "else", "dependentRequired", "dependentSchemas"),
     }
 )
 """Keywords that make an object without named keys a condition on keys that are named elsewhere."""

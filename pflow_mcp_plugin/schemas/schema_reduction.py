@@ -21,27 +21,9 @@ _NODES = 20_000
 _PATTERNS = 20
 _WORDS = frozenset(
     {
-        "$anchor",
-        "$comment",
-        "$defs",
-        "$dynamicAnchor",
-        "$id",
-        "$schema",
-        "$vocabulary",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "default",
-        "definitions",
-        "deprecated",
-        "description",
-        "example",
-        "examples",
-        "format",
-        "id",
-        "readOnly",
-        "title",
-        "writeOnly",
+        *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$schema", "$vocabulary"),
+        *("contentEncoding", "contentMediaType", "contentSchema", "default", "definitions", "deprecated"),
+        *("description", "example", "examples", "format", "id", "readOnly", "title", "writeOnly"),
     }
 )
 """Keywords that a reduction drops, because they do not affect whether a value is valid."""

@@ -201,7 +201,6 @@ class FlagReader:
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
-        """Report words that belong to no flag of the node, with the flag that they may be meant for."""
         names = [word.partition("=")[0] for word in words if "=" in word]
         unknown = [name for name in names if self._find(name) is None]
         # A single word may be a text with an equals sign, such as a URL.

@@ -56,7 +56,6 @@ class ModelRanking:
         self._model = os.environ.get(SETTING) or settings(SETTING) or ""
 
     def candidates(self, limit: int) -> int:
-        """Return how many candidates the model ranks where `limit` results are wanted."""
         return 3 * limit if self._model else limit
 
     def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
