@@ -19,18 +19,16 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from weakref import WeakSet
 
 from pflow_mcp_plugin.client.pool import watched_calls
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.node import called, resource
 from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime, open_runtime
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON
 
 _AT_ONCE = 64
 """How many calls of `call_async` a session makes at a time; the others wait for their turn."""

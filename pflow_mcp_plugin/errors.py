@@ -7,16 +7,12 @@ classes: errors differ in their fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Ran
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pflow_mcp_plugin.contract import Kind, Problem, Ran
-    from pflow_mcp_plugin.contract.json_types import JSON
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 

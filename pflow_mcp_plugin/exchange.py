@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import each, is_a, items
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import ServerInfo
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.types import Method, Server, Tool
+from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
 
 
 @attrs.frozen(kw_only=True)

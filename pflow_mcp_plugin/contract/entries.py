@@ -7,16 +7,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, MutableMappi
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line", "source_code")
 _BRIEF = 200

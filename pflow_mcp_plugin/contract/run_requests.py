@@ -5,17 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract.problems import Problem
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.validators import each, flag, items, one_of, text, valid_name
 from pflow_mcp_plugin.terminal.human_units import seconds_in
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSONObject
-    from pflow_mcp_plugin.contract.problems import PflowError
 
 
 class Closeable(Protocol):
@@ -89,8 +86,6 @@ USUAL_TTL = 3_600.0
 def _seconds(value: str | float | None) -> float | None:
     if not isinstance(value, str):
         return value
-    from pflow_mcp_plugin.contract.problems import PflowError
-
     try:
         return seconds_in(value)
     except ValueError as error:
@@ -128,8 +123,6 @@ class RunOptions:
     max_writes: int | None = attrs.field(default=None, validator=_AT_LEAST_NONE)
 
     def __attrs_post_init__(self) -> None:
-        from pflow_mcp_plugin.contract.problems import PflowError
-
         if self.cache is not None and self.no_cache:
             raise PflowError("--cache and --no-cache exclude each other", kind="usage")
 

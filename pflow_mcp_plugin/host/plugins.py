@@ -21,16 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pluggy
 
-from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, PflowError, Problem, hookspecs
+from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, Host, PflowError, Problem, hookspecs
 from pflow_mcp_plugin.contract.problems import advice, described, problem_of
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Host
 
 _METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
 _PACKAGE = __name__.partition(".")[0]

@@ -11,14 +11,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from io import UnsupportedOperation
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Self
 
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 from pflow_mcp_plugin.terminal.printable_text import printable
-
-if TYPE_CHECKING:
-    from typing import Self
-
 
 _CHUNK = 1 << 20
 

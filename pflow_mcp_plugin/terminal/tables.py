@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from pflow_mcp_plugin.terminal.looks import Part, cut, folded, line_of, styled, text_width, wrapped
+from pflow_mcp_plugin.terminal.looks import Look, Part, cut, folded, line_of, styled, text_width, wrapped
 from pflow_mcp_plugin.terminal.printable_text import printable
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.terminal.looks import Look
 
 Cell = str | Part
 """The text of a cell, with its look if it has one of its own."""

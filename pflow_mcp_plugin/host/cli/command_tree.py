@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pflow_mcp_plugin.contract import Command, PflowError, Report
+from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Report
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.plugins import PluginFailed, own_distribution, plugin_code
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import CommandLike, Kind, Suggestion
-    from pflow_mcp_plugin.host.plugins import Plugin, Plugins
+    from pflow_mcp_plugin.contract import Suggestion
 
 PROGRAM = "pflow"
 _PLANNER = "plan"

@@ -7,18 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described, errors_in
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.standard_streams import to_json
+from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Kind, Problem
-    from pflow_mcp_plugin.contract.json_types import JSONObject
-    from pflow_mcp_plugin.host.standard_streams import Streams
     from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 SCHEMA = 1

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Library, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract import Entry, Library, Match, PflowError, Problem, Runner, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
 from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
-from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, prose
+from pflow_mcp_plugin.host.planning.plan_answer import PlanModel, UnreadableAnswer, answered_workflow, prose
 from pflow_mcp_plugin.host.planning.plan_prompt import (
     MOST_NODES,
     SELECTION_SYSTEM,
@@ -29,8 +29,6 @@ from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Match, SavedWorkflow
-    from pflow_mcp_plugin.host.planning.plan_answer import PlanModel
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
     from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
@@ -130,7 +128,6 @@ class Planner:
         if not name:
             return None, (f"No model was asked: name one with --model, or in {SETTING}",)
         from pflow_mcp_plugin.host.language_model import llm_library
-        from pflow_mcp_plugin.host.planning.plan_answer import PlanModel
 
         try:
             llm_library()

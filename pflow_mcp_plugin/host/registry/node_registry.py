@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
-from pflow_mcp_plugin.host.registry.node_index import open_index
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
+from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
 from pflow_mcp_plugin.host.registry.node_sources import (
     Memory,
@@ -26,11 +27,8 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, NodeUse, Paths, Suggestion
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.host.plugins import Plugins
+    from pflow_mcp_plugin.contract import Discovery, Suggestion
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
-    from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
-from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, PluginFailed, plugin_code
+from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.storage import (
     CorruptFile,
     JsonStore,
@@ -21,11 +22,6 @@ from pflow_mcp_plugin.storage import (
     file_stamp,
     write_atomic,
 )
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import NodeUse, Sketch
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 
 T = TypeVar("T")
 
