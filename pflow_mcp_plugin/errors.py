@@ -7,6 +7,7 @@ classes: errors differ in their fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -107,8 +108,6 @@ class CallFailed(McpError):
 
     def __str__(self) -> str:
         """Return the message of this error, whose first line names tool and server in any case."""
-        import re
-
         first, *rest = super().__str__().split("\n")
         named = (("tool", self.where.tool), ("server", self.where.server))
         missing = " on ".join(

@@ -19,16 +19,7 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated
 _FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line", "source_code")
 _BRIEF = 200
 """Characters of a description where an entry is shown in brief."""
-_ALWAYS_SHOWN = (
-    "class_name",
-    "module",
-    "file_path",
-    "type",
-    "source",
-    "description",
-    "interface",
-    "purity",
-)
+_ALWAYS_SHOWN = ("class_name", "module", "file_path", "type", "source", "description", "interface", "purity")
 _SHOWN_WHEN_SET = (
     *("labels", "family", "local_name", "claimed_purity", "effects", "may_run_code", "fingerprint"),
     *("python_class", "idempotency_argument"),

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin.contract.entries import Entry
-from pflow_mcp_plugin.contract.run_requests import THE_USER
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunOrigin
 from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_name
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.hosts import Host
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.problems import Problem
-    from pflow_mcp_plugin.contract.run_requests import RunOrigin
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -17,11 +17,10 @@ import attrs
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
-from pflow_mcp_plugin.variable_references import substitute
+from pflow_mcp_plugin.variable_references import VariableReference, substitute
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.types import Server
-    from pflow_mcp_plugin.variable_references import VariableReference
 
 
 def advise(server: Server, known: str = "") -> Problem | None:

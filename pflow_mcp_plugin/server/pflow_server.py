@@ -25,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import THE_USER, Host, Keeper, PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
@@ -347,8 +348,6 @@ def complete(**members: object) -> dict[str, Any]:
 
 
 def _unexpected(name: str, error: BaseException) -> PflowError:
-    from pflow_mcp_plugin.contract.problems import described
-
     return PflowError(f"{name} failed: {described(error)}", details={"exception": type(error).__name__})
 
 

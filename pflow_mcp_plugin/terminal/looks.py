@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Literal
 
@@ -82,8 +83,6 @@ def _broken(line: str, room: int) -> Iterator[str]:
     if text_width(line) <= room:
         yield line
         return
-    import re
-
     mark = re.match(r"\s*(?:->? |[a-z]+ {2,})?", line)
     current = mark[0] if mark else ""
     indent, empty = " " * (len(current) or 2), True

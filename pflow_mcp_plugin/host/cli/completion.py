@@ -17,7 +17,7 @@ import pluggy
 
 from pflow_mcp_plugin.contract import Report, Suggestion
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
-from pflow_mcp_plugin.host.completion.installation import SHELLS, script
+from pflow_mcp_plugin.host.completion.installation import SHELLS, installation, script
 from pflow_mcp_plugin.host.completion.shell_reply import TypedLine, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 
@@ -98,8 +98,6 @@ def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool
     if not install and not uninstall:
         text = script(shell)
         return Report(data={"shell": shell, "script": text}, text=text, is_data=True)
-    from pflow_mcp_plugin.host.completion.installation import installation
-
     place = installation(shell, host.paths.data)
     paths = [str(path) for path in (place.install() if install else place.uninstall())]
     data = {"shell": shell, "written": paths if install else [], "removed": [] if install else paths}

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
 from pflow_mcp_plugin.host.plugins import entry_points, is_own_script, own_distribution
-from pflow_mcp_plugin.host.registry.node_sources import asked
+from pflow_mcp_plugin.host.registry.node_sources import SavedEntries, asked
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
@@ -245,7 +245,6 @@ def _counted(usage: Usage) -> dict[str, JSON]:
 
 def check_own_config(host: EmbeddedHost) -> list[Problem]:
     """Return what `pflow config check` finds in the host: settings, saved registry, installed scripts."""
-    from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
     from pflow_mcp_plugin.host.retention import check_retention
     from pflow_mcp_plugin.host.run_limits import check_limits
     from pflow_mcp_plugin.host.stored_settings import StoredSettings

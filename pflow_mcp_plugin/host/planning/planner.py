@@ -11,6 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Library, Match, PflowError, Problem, Runner, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
+from pflow_mcp_plugin.host.language_model import llm_library
 from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
 from pflow_mcp_plugin.host.planning.plan_answer import PlanModel, UnreadableAnswer, answered_workflow, prose
 from pflow_mcp_plugin.host.planning.plan_prompt import (
@@ -127,8 +128,6 @@ class Planner:
             return None, ()
         if not name:
             return None, (f"No model was asked: name one with --model, or in {SETTING}",)
-        from pflow_mcp_plugin.host.language_model import llm_library
-
         try:
             llm_library()
         except PflowError as error:
