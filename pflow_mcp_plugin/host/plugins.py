@@ -34,10 +34,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Distribution:
-    """An installed distribution: its `.dist-info` folder, if any, and the content of its `entry_points.txt`.
-
-    The header lines of its metadata are read from the folder when they are left out.
-    """
+    """An installed distribution: its `.dist-info` folder, if any, and what its `entry_points.txt` holds."""
 
     def __init__(self, folder: str, entry_points: str, headers: str = "") -> None:
         self.folder = folder

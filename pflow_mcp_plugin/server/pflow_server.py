@@ -149,10 +149,7 @@ class WorkerThreads:
         self._threads = Threads(MOST_CALLS, "pflow-answer")
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Do a handler's `work` in a thread, not in the MCP server's event loop, and return its result.
-
-        If the request is cancelled, `cancel` is called, and the work has `grace` seconds to end.
-        """
+        """Do a handler's `work` in a thread; if cancelled, call `cancel` and give it `grace` seconds."""
         loop = asyncio.get_running_loop()
         ended = anyio.Event()
 

@@ -131,11 +131,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return all that the registry finds for a task, with rows and scores: `discover` chooses from it.
-
-        The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
-        the nodes whose words match; without one, or when it cannot be asked, the words decide.
-        """
+        """Return all that the registry finds for a task, with rows and scores: `discover` chooses from it."""
         self._tell_lacking(task)
         return self._discovery().whole(task, limit)
 

@@ -119,10 +119,7 @@ def _read(path: Path, model: str) -> Embeddings | None:
 
 @attrs.define(eq=False, repr=False, slots=False)
 class SemanticSearch:
-    """Searches nodes by meaning, and keeps the sentence model and the embeddings for the next task.
-
-    `drawn` returns a sketch of every node, and whether none is missing.
-    """
+    """Searches nodes by meaning, and keeps the sentence model and the embeddings for the next task."""
 
     _folder: Path
     _setting: Callable[[str], str | None]

@@ -84,10 +84,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """The gate before the SDK's ASGI application that only a valid token opens; some paths need none.
-
-    `metadata_url` says where the metadata of the protected resource is; empty if there is none.
-    """
+    """The gate before the SDK's ASGI application that only a valid token opens; some paths need none."""
 
     app: ASGIApp = attrs.field(converter=AuthContextMiddleware)
     check: TokenCheck
