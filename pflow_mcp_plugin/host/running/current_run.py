@@ -154,7 +154,7 @@ class CurrentRun(Run):
             return None
         from pflow_mcp_plugin.host.running.recorded_run import current_step
 
-        return current_step()
+        return current_step.get()
 
     def warn(self, problem: Problem) -> None:
         with self._lock:

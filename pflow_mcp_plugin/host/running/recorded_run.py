@@ -43,12 +43,8 @@ _NAMED = 5
 _LONGEST_SHOWN = 2_000
 """Characters of a step's params in the record."""
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes one for each value
-_step: ContextVar[StepOfRun | None] = ContextVar("pflow_step_of_run", default=None)
-
-
-def current_step() -> StepOfRun | None:
-    """Return the step of a recorded run that runs in this thread."""
-    return _step.get()
+current_step: ContextVar[StepOfRun | None] = ContextVar("pflow_step_of_run", default=None)
+"""The step of a recorded run that runs in this thread."""
 
 
 class RecordedRun:
@@ -151,11 +147,11 @@ class RecordedRun:
             step.earlier, step.replaced = self.earlier.take(recorded)
             if step.earlier is None:
                 recorded.place = self.earlier.free_place(recorded)
-        token = _step.set(step)
+        token = current_step.set(step)
         try:
             yield step
         finally:
-            _step.reset(token)
+            current_step.reset(token)
 
     def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
         left_out = (*OWN_PARAMS, planned.ref.entry.idempotency_argument)

@@ -267,9 +267,7 @@ class RunRecord:
 
     def is_large(self, step: RecordedStep) -> bool:
         """Return whether a step's outputs are in a file beside the record, too large to stay in memory."""
-        with self._transaction() as execute:
-            (found,) = execute("SELECT outputs IS NULL FROM step WHERE number = ?", (step.number,)).fetchone()
-        return bool(found)
+        return self._file(step).exists()
 
     def change(self, steps: Sequence[RecordedStep], state: State) -> None:
         """Change the state of steps in the record, but not what they returned.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -49,20 +49,20 @@ from pflow_mcp_plugin.host.workflow import (
     WorkflowPlace,
     bind_inputs,
     check_workflow,
-    compile_workflow,
     load_workflow,
     normalise,
     opened,
     trusted,
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
-from pflow_mcp_plugin.host.workflow.compilation import denied_flows
+from pflow_mcp_plugin.host.workflow.compilation import check_lock, denied_flows, plan_of
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.storage import StoreError, decode_json
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
@@ -115,12 +115,12 @@ class WorkflowRunner(Runner):
         return check_workflow(workflow, self._types, place=self._place)
 
     def _problems(self, checked: Checked) -> Sequence[Problem]:
-        problems = (*checked.problems, *checked.unmet)
-        if not self._options.locked:
-            return problems
-        from pflow_mcp_plugin.host.workflow.compilation import check_lock
+        return (*checked.problems, *checked.unmet, *self._lock_problems(checked))
 
-        return (*problems, *check_lock(checked, self._place.file, self._types, self._host, self._plugins))
+    def _lock_problems(self, checked: Checked) -> Iterable[Problem]:
+        if not self._options.locked:
+            return ()
+        return check_lock(checked, self._place.file, self._types, self._host, self._plugins)
 
     def schema(self) -> dict[str, JSON]:
         return decode_json(SCHEMA_FILE, SCHEMA_FILE.read_bytes())
@@ -140,16 +140,15 @@ class WorkflowRunner(Runner):
 
         The error lists every problem.
         """
-        compiled = compile_workflow(
-            workflow,
-            name,
-            self._types,
-            self._host,
-            self._plugins,
-            inputs,
-            locked=self._options.locked,
-            place=self._place,
-        )
+        given = None if inputs is None else frozenset(inputs)
+        checked = check_workflow(workflow, self._types, given, self._place, inputs)
+        unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
+        problems = (*checked.problems, *self._lock_problems(checked))
+        denied = denied_flows(checked, self._host.paths.config, inputs or ())
+        if errors := errors_in([*problems, *unbound, *denied]):
+            raise refusal(name, errors)
+        plan = plan_of(name, checked, self._host, self._plugins)
+        compiled = attrs.evolve(plan, warnings=problems, unmet=checked.unmet, source=table_of(workflow))
         if self._options.no_cache:
             return compiled.cached(None)
         return compiled if self._options.cache is None else _with_reuse(compiled, self._options.cache)

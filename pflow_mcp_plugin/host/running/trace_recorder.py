@@ -6,7 +6,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import attrs
 from pflow_mcp_plugin.contract import NodeRef, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.running.value_excerpt import (
-    DEEPEST,
     LONGEST_NAME,
     LONGEST_TEXT,
     Excerpt,
@@ -23,6 +22,7 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
     is_larger,
 )
 from pflow_mcp_plugin.host.trace_files import write_trace
+from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -284,7 +284,10 @@ class Recorder:
         return inner
 
     def given(self, inputs: Mapping[str, object]) -> None:
-        self._inputs = _copied(inputs)
+        self._inputs = inputs
+        with suppress(RecursionError):  # what contains itself is kept as it is
+            # A copy, as nodes could change what is inside the inputs in place.
+            self._inputs = with_strings(dict(inputs), lambda text: text)
 
     def begin(self, node: NodeRef) -> Step:
         """Begin a step of the trace; the caller sets its fields to any values, and ends it."""
@@ -445,15 +448,6 @@ def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
             yield step.node
         elif step.error is not None:
             yield from _ended(step.steps)
-
-
-def _copied(value: object, depth: int = 0) -> object:
-    # Nodes could change what is inside the inputs in place.
-    if depth < DEEPEST and isinstance(value, Mapping):
-        return {key: _copied(item, depth + 1) for key, item in value.items()}
-    if depth < DEEPEST and isinstance(value, (list, tuple)):
-        return [_copied(item, depth + 1) for item in value]
-    return value
 
 
 def _since(began: float) -> float:

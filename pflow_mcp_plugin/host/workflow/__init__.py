@@ -20,7 +20,7 @@
 - `compilation`: the plan of a run, as pure data. Start reading here.
 """
 
-from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
+from pflow_mcp_plugin.host.workflow.compilation import Compiled
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import ChangedEntries, Checked, NodeTypes, opened, trusted
 from pflow_mcp_plugin.host.workflow.workflow_document import STILL_TO_COME, bind_inputs, normalise
@@ -32,11 +32,9 @@ __all__ = [
     "Checked",
     "Compiled",
     "NodeTypes",
-    "PlannedNode",
     "WorkflowPlace",
     "bind_inputs",
     "check_workflow",
-    "compile_workflow",
     "load_workflow",
     "normalise",
     "opened",

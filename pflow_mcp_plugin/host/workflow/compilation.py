@@ -11,25 +11,22 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.problems import errors_in, problem_of
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
-from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said
+from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     WorkflowDocument,
-    bind_inputs,
     split_route,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
-from pflow_mcp_plugin.schemas.schema_document import table_of
 
 _DOING = "could not compare the workflow with its lock file"
 
@@ -136,38 +133,11 @@ class Compiled:
         return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
 
-def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what is asked of the run
-    workflow: JSON,
-    name: str,
-    types: NodeTypes,
-    host: Host,
-    plugins: Plugins,
-    inputs: Mapping[str, object] | None = None,
-    *,
-    locked: bool = False,
-    place: WorkflowPlace | None = None,
-) -> Compiled:
-    """Compile a workflow into the plan of a run, after all checks; the error lists every problem.
+def plan_of(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
+    """Return the plan of a run of a compiled workflow; `above` has the ids of the nodes around it.
 
-    Without `inputs` there is no run yet. With `locked`, its nodes must be what the lock files say. `place` is
-    where the workflows that it runs are looked up, by default among the saved ones of the host. The error is
-    of kind `config` if a plugin fails to return its parameters, or the policy on data flows is invalid.
+    The error is of kind `config` if a plugin fails to return its parameters.
     """
-    given = None if inputs is None else frozenset(inputs)
-    place = place or WorkflowPlace(library=host)
-    checked = check_workflow(workflow, types, given, place, inputs)
-    unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
-    differences = check_lock(checked, place.file, types, host, plugins) if locked else ()
-    problems = (*checked.problems, *differences)
-    denied = denied_flows(checked, host.paths.config, inputs or ())
-    errors = errors_in([*problems, *unbound, *denied])
-    if errors:
-        raise refusal(name, errors)
-    compiled = _compiled(name, checked, host, plugins)
-    return attrs.evolve(compiled, warnings=problems, unmet=checked.unmet, source=table_of(workflow))
-
-
-def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
     nodes: list[PlannedNode] = []
     for node in checked.document.nodes:
         entry, called, sub = checked.entries[node.entry_key], checked.called.get(node.entry_key), None
@@ -175,7 +145,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
             continue
         asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
         if called and called.checked:
-            plan = _compiled(called.name, called.checked, host, plugins, above=f"{asked.id}/")
+            plan = plan_of(called.name, called.checked, host, plugins, above=f"{asked.id}/")
             sub = attrs.evolve(plan, source=called.workflow)
         planned = PlannedNode(
             ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),

@@ -21,7 +21,8 @@ from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
 from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
-from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
+from pflow_mcp_plugin.host.running import WorkflowRunner
+from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
 
@@ -166,7 +167,8 @@ def test_any_json_value_becomes_a_plan_or_our_own_error_and_a_plan_if_it_validat
     bound = bind_inputs(checked.document, given_inputs or {})[1]
     is_right = not errors_in([*checked.problems, *bound])
     try:
-        compiled, error = compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs), None
+        runner = WorkflowRunner(host=HOST, types=Types(), plugins=PLUGINS)
+        compiled, error = runner.compile(workflow, "wf", given_inputs), None
     except PflowError as raised:
         compiled, error = None, raised
     if error is not None:
