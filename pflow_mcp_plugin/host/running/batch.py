@@ -178,17 +178,13 @@ class _Turns:
     waiting: Iterator[_Item]
     fail_fast: bool
     width: int
-    _at_work: int = attrs.field(init=False)
     _stopped: bool = False
-    _is_over: bool = False
-    _error: BaseException | None = None
     _ended: deque[_Done] = attrs.field(factory=deque)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _woken: threading.Event = attrs.field(factory=threading.Event)
     _room: threading.Semaphore = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._at_work = self.width
         self._room = threading.Semaphore(2 * self.width)
 
     def _work(self) -> None:
@@ -205,16 +201,9 @@ class _Turns:
                 if done.result.failure and self.fail_fast:
                     self._stopped = True
                 self._ended.append(done)
-        except BaseException as error:  # noqa: BLE001 - raised again by `ended`
+        except BaseException:
             self._stopped = True
-            if not isinstance(error, PflowError):
-                self._error, self._is_over = error, True
-            self._error = self._error or error
-        with self._lock:
-            self._at_work -= 1
-            if not self._at_work:
-                self._is_over = True
-        self._woken.set()
+            raise
 
     def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
         """Let threads do the items of the batch; yield them as they end, several at a time.
@@ -223,20 +212,24 @@ class _Turns:
         an item must not be done, those that have begun end first.
         """
         try:
-            for _ in range(self.width):
-                threads.submit(self._work)
+            workers = [threads.submit(self._work) for _ in range(self.width)]
+            for worker in workers:
+                worker.add_done_callback(lambda _: self._woken.set())
             is_over = False
             while not is_over:
                 self._woken.wait(_MOMENT)
                 self._woken.clear()
-                is_over = self._is_over
+                over = [worker for worker in workers if worker.done()]
+                errors = [error for worker in over if (error := worker.exception()) is not None]
+                unexpected = [error for error in errors if not isinstance(error, PflowError)]
+                is_over = len(over) == self.width or bool(unexpected)
                 while self._ended:
                     yield self._ended.popleft()
                     self._room.release()
                 if not is_over:
                     run.check()  # an item that cannot be stopped is left behind, in its daemon thread
-            if self._error is not None:
-                raise self._error
+            if errors:
+                raise (unexpected or errors)[0]
         finally:
             self._stopped = True
             self._room.release(self.width)
