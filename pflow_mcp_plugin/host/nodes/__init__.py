@@ -1,8 +1,7 @@
 """The host's own nodes.
 
 - `own_nodes`: their registry entries. Start reading here.
-- `value_nodes`, `file_content_nodes`, `file_system_nodes`, `shell`, `python_node`, `llm_node`,
-  `ask_node`: the classes.
+- `value_nodes`, `file_content_nodes`, `file_system_nodes`, `shell`, `python_node`, `llm_node`: the classes.
 - `child_processes`: what `shell` and `python` start.
 - `python_driver`: runs the code of a node `python`, as a program of its own.
 - `http_node`: the params and outputs of `http`; `http_request`: its requests, retries, pages and downloads.

@@ -347,7 +347,7 @@ _ENTRIES = (
     ),
     _own(
         "ask",
-        "nodes.ask_node",
+        "nodes.value_nodes",
         "Ask the user for approval, or a decision; shows the next step with its exact arguments",
         purity="flow_safe",
         cacheable=False,

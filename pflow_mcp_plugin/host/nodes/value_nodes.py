@@ -1,4 +1,4 @@
-"""The nodes `echo`, `branch`, `transform` and `fail`, which only work on values, and how nodes get those."""
+"""The nodes `echo`, `branch`, `transform`, `fail`, `ask`, which only work on values; how nodes get those."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.templates import as_text
-from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
+from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING, EVALUATE
 
 _REQUIRED = object()
 _LARGEST = 2_000_000.0
@@ -144,3 +144,17 @@ class Fail(pocketflow.Node):
 
     def exec(self, prep_res: PflowError) -> None:
         raise prep_res
+
+
+class Ask(OutputsNode):
+    """The node `ask` asks a question, and shows the steps that follow."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> str:
+        return str(argument(self.params, {}, "question"))
+
+    def exec(self, prep_res: str) -> dict[str, Any]:
+        asking = self.params.get(ASKING)
+        if asking is None:
+            raise PflowError("Nobody can be asked outside a run of pflow", ran="not ran")
+        answer: str = asking(prep_res, [str(choice) for choice in self.params.get("choices") or ()])
+        return {"answer": answer, "error": None}
