@@ -250,7 +250,7 @@ class RecordedRun:
             self.warn(f"The record of the run could not be completed: {failure.message}")
             return []
         if not error and (left := self.earlier.left()):
-            message = f"Begun before, but no longer in the workflow: {_named(left)}"
+            message = f"Begun before, but no longer in the workflow: {named_steps(left)}"
             self._run.warn(Problem(message=message, severity="warning", kind="execution"))
         return undecided
 
@@ -418,16 +418,6 @@ def runs_folder(host: Host) -> Path:
     return host.paths.state / "runs"
 
 
-def undecided(run_id: str, steps: Sequence[RecordedStep]) -> PflowError:
-    """Return the error that stops a recorded run if its record does not tell whether steps happened."""
-    return PflowError(
-        f"Nobody knows whether these steps happened: {_named(steps)}",
-        details={"run_id": run_id, "undecided": [step.to_dict() for step in steps]},
-        suggestions=decisions(run_id, steps),
-        ran="unknown",
-    )
-
-
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
     """Return the suggestions of the error that stops a recorded run at an open step: how to decide on it."""
     one = steps[0].place
@@ -437,7 +427,8 @@ def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
     )
 
 
-def _named(steps: Sequence[RecordedStep]) -> str:
+def named_steps(steps: Sequence[RecordedStep]) -> str:
+    """Return the places of the first steps of a recorded run, and how many more there are."""
     more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
     return ", ".join(step.place for step in steps[:_NAMED]) + more
 
@@ -445,7 +436,7 @@ def _named(steps: Sequence[RecordedStep]) -> str:
 def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep]) -> PflowError:
     return PflowError(
         f"{step.place} was not begun, as it may be one of these steps, changed: they have begun, and "
-        f"nothing has done the same so far: {_named(earlier)}",
+        f"nothing has done the same so far: {named_steps(earlier)}",
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
             f"If it is not: pflow resume {run_id} --forget {quote(earlier[0].place)}",

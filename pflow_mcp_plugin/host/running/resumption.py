@@ -15,7 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.running.recorded_run import undecided
+from pflow_mcp_plugin.host.running.recorded_run import decisions, named_steps
 from pflow_mcp_plugin.host.running.result_key import folder_now
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
@@ -148,7 +148,14 @@ class EarlierRun:
 
     def refusal(self) -> PflowError | None:
         """Return why the run cannot be resumed yet: nobody has decided about some steps. None if it can."""
-        return undecided(self.run_id, left) if (left := self.undecided) else None
+        if not (left := self.undecided):
+            return None
+        return PflowError(
+            f"Nobody knows whether these steps happened: {named_steps(left)}",
+            details={"run_id": self.run_id, "undecided": [step.to_dict() for step in left]},
+            suggestions=decisions(self.run_id, left),
+            ran="unknown",
+        )
 
     def inputs(self, workflow: JSONObject) -> dict[str, Any]:
         """Return those inputs of the earlier run that a workflow declares; secret ones were not kept."""

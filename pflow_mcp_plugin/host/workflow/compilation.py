@@ -189,13 +189,12 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
             message = f"Plugin {plugin} {returned} of node {node.id} ({node.type})"
             raise PflowError(message, kind="config")
         for key, value in (given or {}).items():
+            shown = key if isinstance(key, str) else type(key).__name__
+            message = f"Plugin {plugin} may not set parameter {shown} of node {node.id}"
             if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
-                target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
-                message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
-                raise PflowError(message, kind="config")
+                raise PflowError(f"{message}: only __dunder__ names are allowed", kind="config")
             if key == "__node_id__":
-                message = f"Plugin {plugin} may not set parameter {key} of node {node.id}: pflow sets it"
-                raise PflowError(message, kind="config")
+                raise PflowError(f"{message}: pflow sets it", kind="config")
             if key in givers:
                 message = f"Plugins {givers[key]} and {plugin} both set {key} of node {node.id} ({node.type})"
                 raise PflowError(message, kind="config")
@@ -206,13 +205,12 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
 
 def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
     message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {said(error)}"
-    if not isinstance(error, PflowError):
-        return PflowError(message, kind="config")
+    known = error if isinstance(error, PflowError) else PflowError("")
     return PflowError(
         message,
-        details=error.details,
-        suggestions=error.suggestions,
-        problems=error.problems,
+        details=known.details,
+        suggestions=known.suggestions,
+        problems=known.problems,
         kind="config",
     )
 

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     type_of,
 )
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, condition_at
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
+from pflow_mcp_plugin.host.workflow.findings import CLOSE, Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     EXTRA,
     IR_VERSION,
@@ -64,8 +64,6 @@ MOST_NODES = 10_000
 """The most nodes that a workflow may have."""
 MOST_EDGES = 50_000
 """The most edges that a workflow may have."""
-_CLOSE = 0.75
-"""From this similarity to a known key on, a node's key counts as misspelled."""
 _WORDS: Mapping[type, tuple[str, str]] = {
     dict: ("an object", "Write {...}"),
     list: ("a list", "Write [...]"),
@@ -168,7 +166,7 @@ class _Reader:
         """Warn where the document misspells a node's key; any other, such as `types`, is the user's own."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
-            hint = did_you_mean(str(key), known, cutoff=_CLOSE)
+            hint = did_you_mean(str(key), known, cutoff=CLOSE)
             if hint:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 

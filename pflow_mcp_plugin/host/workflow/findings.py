@@ -15,12 +15,10 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
 """The most characters of a value that a message shows."""
-
-
+CLOSE = 0.75
+"""From this similarity to a known word on, one that could also be the user's own counts as misspelt."""
 MOST_PROBLEMS = 10_000
 """A check stops after this many findings: nobody reads more, and each takes time and memory."""
-
-
 TYPE_WORDS: Mapping[str, str] = {
     "str": "a string",
     "int": "a number",

@@ -10,14 +10,11 @@ from operator import and_
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.findings import Findings, listing
+from pflow_mcp_plugin.host.workflow.findings import CLOSE, Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, own_type
 from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
-
-_CLOSE = 0.75
-"""From this similarity to a known action on, an edge's action counts as misspelt."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -305,7 +302,7 @@ class RouteCheck:
         known = {"default", *FAILURES, *entry.interface.actions}
         if edge.action in known:
             return
-        hint = did_you_mean(edge.action, known, cutoff=_CLOSE)
+        hint = did_you_mean(edge.action, known, cutoff=CLOSE)
         # A node that declares no actions may return any; a misspelt one is still reported.
         declared = entry.source == OWN or entry.interface.actions != Interface().actions
         if declared or hint:

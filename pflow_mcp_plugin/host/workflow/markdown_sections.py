@@ -17,7 +17,7 @@ from markdown_it.token import Token
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut
+from pflow_mcp_plugin.host.workflow.findings import CLOSE, Findings, at, cut
 from pflow_mcp_plugin.host.workflow.workflow_text import Place, YamlText, placed
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -29,7 +29,6 @@ _CODE = re.compile(r"\s*(```|~~~)")
 _SCALAR = re.compile(r"(^|\s)[|>][-+0-9]*\s*(#.*)?$")
 """How the line before a text of several lines ends in YAML."""
 _BULLET = re.compile(r"(\s*)[-*+](?:\s|$)")
-_CLOSE = 0.75
 _DATA = frozenset({"json", "yaml", "yml"})
 _LANGUAGES = _DATA | {
     *("bash", "css", "csv", "html", "javascript", "js", "markdown", "md", "py", "python", "sh", "shell"),
@@ -155,7 +154,7 @@ class _Reader:
             self.parts.sections.setdefault(known, (place, []))
         else:
             hint = "The sections are ## Inputs, ## Steps and ## Outputs"
-            hint = did_you_mean(known, SECTIONS, hint, cutoff=_CLOSE)
+            hint = did_you_mean(known, SECTIONS, hint, cutoff=CLOSE)
             message = f"The section {cut(name)} is not converted"
             self._findings.found(place, message, hint, "warning")
 

@@ -18,7 +18,6 @@ from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     WORKFLOW_NODE,
-    InputSpec,
     NodeSpec,
     OutputSpec,
     Upgrade,
@@ -44,15 +43,12 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
     """
     document = checked.document
     outputs = _Outputs(checked, workflow.get("outputs"))
-    params = (
-        attrs.evolve(
-            spec.field,
-            type=_friendly(spec.type),
-            required=spec.required and not spec.has_default,
-            schema={**spec.bounds, **_shown_default(spec)} or None,
-        )
-        for spec in document.inputs.values()
-    )
+    params = []
+    for spec in document.inputs.values():
+        shown = {"default": spec.default} if spec.has_default and not spec.secret else {}
+        required = spec.required and not spec.has_default
+        schema = {**spec.bounds, **shown} or None
+        params.append(attrs.evolve(spec.field, type=_friendly(spec.type), required=required, schema=schema))
     return Interface(
         params=tuple(params),
         outputs=tuple(map(outputs.field, document.outputs.values())),
@@ -60,10 +56,6 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
         open=not document.namespaced,
         open_outputs=not document.outputs,
     )
-
-
-def _shown_default(spec: InputSpec) -> dict[str, JSON]:
-    return {"default": spec.default} if spec.has_default and not spec.secret else {}
 
 
 class _Outputs:

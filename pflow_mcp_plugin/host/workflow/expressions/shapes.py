@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON
 from pflow_mcp_plugin.host.workflow.coercion import type_names, type_of
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import steps
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
@@ -26,15 +26,6 @@ Declared = Callable[[Path], Field | None]
 _ANY: frozenset[str] = frozenset()
 """Stands for an unknown type."""
 _NUMBERS = frozenset({"int", "float"})
-_ARGUMENTS: Mapping[str, frozenset[str]] = {
-    "string": frozenset({"str"}),
-    "number": _NUMBERS,
-    "boolean": frozenset({"bool"}),
-    "object": frozenset({"dict"}),
-    "array": frozenset({"list"}),
-    "array-string": frozenset({"list"}),
-    "array-number": frozenset({"list"}),
-}
 _LARGEST = 5_000
 """The most parts of a value that are declared: more than the longest expression can write out."""
 _KEEP_ITEMS = frozenset({"reverse", "sort", "sort_by", "unique"})
@@ -284,7 +275,8 @@ class _TreeReader:
         signature = signatures()[name]
         for number, shape in enumerate(arguments):
             takes = signature.types_at(number)
-            wanted = frozenset().union(*(_ARGUMENTS.get(kind, _ANY) for kind in takes))
+            wanted = frozenset(FRIENDLY_NAMES[kind.partition("-")[0]] for kind in takes if kind != "expref")
+            wanted |= _NUMBERS if "float" in wanted else _ANY
             given = self.types(shape)
             if wanted and given and given.isdisjoint(wanted):
                 message = f"argument {number + 1} of {name}() is {_words(given)}"
