@@ -173,36 +173,37 @@ def _layers(graph: Graph) -> dict[str, int]:
     return rows | {node_id: last for node_id in graph.successors if node_id not in rows}
 
 
+def _places(graph: Graph) -> Iterator[tuple[str, int, int]]:
+    """Yield the nodes to draw, each with its layer, and its place in that."""
+    taken: Counter[int] = Counter()
+    for node_id, layer in _layers(graph).items():
+        yield node_id, layer, taken[layer]
+        taken[layer] += 1
+
+
 def _wide_spots(graph: Graph, columns: int) -> dict[str, _Spot]:
     """Place the nodes of a wide drawing: layers run across, and continue in the next row."""
-    layers = _layers(graph)
-    taken: dict[int, int] = {}
-    places = {}
-    for node_id, layer in layers.items():
-        places[node_id] = taken[layer] = taken.get(layer, -1) + 1
+    counts = Counter(_layers(graph).values())
     tops, top = [], _MARGIN // 2
-    for first in range(0, max(layers.values(), default=0) + 1, columns):
+    for first in range(0, max(counts, default=0) + 1, columns):
         tops.append(top)
-        highest = max(taken.get(layer, 0) for layer in range(first, first + columns))
-        top += (highest + 1) * _WIDE_DOWN + _BAND_GAP
+        highest = max(1, *(counts[layer] for layer in range(first, first + columns)))
+        top += highest * _WIDE_DOWN + _BAND_GAP
     spots = {}
-    for node_id, layer in layers.items():
+    for node_id, layer, place in _places(graph):
         row, column = divmod(layer, columns)
         x = _WIDTH // 2 + _MARGIN // 2 + column * _WIDE_ACROSS
-        spots[node_id] = _Spot(x, tops[row] + places[node_id] * _WIDE_DOWN, row, column, tops[row])
+        spots[node_id] = _Spot(x, tops[row] + place * _WIDE_DOWN, row, column, tops[row])
     return spots
 
 
 def _spots(graph: Graph) -> dict[str, _Spot]:
     """Place the nodes of a narrow drawing: the row of each is its distance from the start."""
-    rows = _layers(graph)
-    taken: dict[int, int] = {}
-    spots = {}
-    for node_id, row in rows.items():
-        column = taken[row] = taken.get(row, -1) + 1
-        x = _MARGIN + _WIDTH // 2 + column * _ACROSS
-        spots[node_id] = _Spot(x, _MARGIN // 2 + row * _DOWN, row)
-    return spots
+    left = _MARGIN + _WIDTH // 2
+    return {
+        node_id: _Spot(left + column * _ACROSS, _MARGIN // 2 + row * _DOWN, row)
+        for node_id, row, column in _places(graph)
+    }
 
 
 def _edge(one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:

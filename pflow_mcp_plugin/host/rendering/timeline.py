@@ -282,16 +282,15 @@ def _inside(
         details = {**details, "batch": {key: it for key, it in step.batch.items() if key != "times"}}
     error, outputs = content.get("error"), content.get("outputs")
     said = error is not None
+    usual = ("default", "error") if said else ("default",)
     parts = {
         "Error": error,
-        "Action": None if said and content.get("action") == "error" else content.get("action"),
+        "Action": None if content.get("action") in usual else content.get("action"),
         "Inputs": content.get("params"),
         "Outputs": None if said and outputs == {"error": error} else outputs,
         "Details": details,
     }
-    for name, value in parts.items():
-        if value not in (None, {}, "default"):
-            yield f"<h3>{name}</h3>{_pre(value)}"
+    yield _parts(parts)
 
 
 def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float) -> Iterator[str]:
@@ -319,9 +318,7 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
                 "Outputs": kept.get("outputs"),
                 "Details": kept.get("details"),
             }
-            inside = "".join(
-                f"<h3>{title}</h3>{_pre(value)}" for title, value in given.items() if value not in (None, {})
-            )
+            inside = _parts(given)
         if inside:
             yield _details(look, name, bar, duration_text(took), inside)
             continue
@@ -330,6 +327,11 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
             f'<span class="time">{duration_text(took)}</span></div>'
         )
     yield "</details>"
+
+
+def _parts(parts: Mapping[str, object]) -> str:
+    shown = {name: value for name, value in parts.items() if value not in (None, {})}
+    return "".join(f"<h3>{name}</h3>{_pre(value)}" for name, value in shown.items())
 
 
 def _took(span: JSONObject) -> float:
