@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import attrs
 import pocketflow
@@ -238,9 +238,6 @@ class SubRun:
 
     `attempts` are those of the workflow around it.
     """
-
-    max_retries: ClassVar[int] = 1
-    """Like pocketflow's nodes: a run decides itself what it repeats."""
 
     _planned: PlannedNode | None = None
     _attempts: Attempts | None = None

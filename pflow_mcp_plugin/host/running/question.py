@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.running.attempts import Attempts, argument_types
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, named, or_text, resolve
+from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
@@ -52,14 +52,9 @@ def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, 
         except PflowError:  # the step will say why
             params = {**written}
     else:
-
-        def known(reference: TemplateReference) -> Any:
-            # A template that needs the answer stays as text.
-            if reference.root in later:
-                raise MissingValue(reference.root, ())
-            return values.lookup(reference)
-
-        params = resolve(written, or_text(known))
+        # A template that needs the answer stays as text.
+        known = or_text(values.lookup)
+        params = resolve(written, lambda it: it.text if it.root in later else known(it))
     names = set(node.reads) - params.keys()
     return {**params, **{name: store[name] for name in sorted(names) if name in store}}
 

@@ -142,7 +142,7 @@ class RunRecord:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             record = None
             try:
-                record = cls(path, _connected(path))
+                record = cls(path, _connected(path, is_new=True))
                 # Nothing is lost with the record yet: `_sync` comes before a step that may do harm.
                 record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
                 record.note(head)
@@ -165,7 +165,7 @@ class RunRecord:
                 raise damaged(path, "it is not a regular file")
             if os.name == "posix" and status.st_uid != os.geteuid():
                 raise damaged(path, "it belongs to another user", "Resume the run as that user")
-            record = cls(path, _connected(path, _require_record))
+            record = cls(path, _connected(path, is_new=False))
             (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
             record._numbers = count((last or 0) + 1)
         return record
@@ -501,23 +501,21 @@ def remove_record(path: Path) -> None:
             path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def _connected(
-    path: Path, check: Callable[[Path, sqlite3.Connection], None] | None = None
-) -> sqlite3.Connection:
+def _connected(path: Path, *, is_new: bool) -> sqlite3.Connection:
     """Return a connection that holds a record's file exclusively until it is closed, or its process ends.
 
     An existing record is checked before anything is written; a new one waits for others that look at it.
     """
     # Used by many threads, one at a time: under the lock of the record.
-    wait = 0.0 if check else _LONGEST_LOOK
+    wait = _LONGEST_LOOK if is_new else 0.0
     uri = f"{path.absolute().as_uri()}?mode=rw"  # a record that was just removed is not created again
     connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
     try:
         # With exclusive locking, SQLite's log needs no shared memory, so it works on network file systems.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA synchronous = OFF")
-        if check:
-            check(path, connection)
+        if not is_new:
+            _require_record(path, connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
         _wait_for_disk(connection)

@@ -111,12 +111,10 @@ class Values:
         Results of a batch that are not in memory are among them only if the expression may read them.
         """
         root = {name: value for name, value in self.root.items() if not is_reserved(name)}
-        written: dict[str, Any] = self.written
-        if any(isinstance(outputs, BatchOutputs) for outputs in written.values()):
-            written = {
-                name: outputs.read_by(name, text) if isinstance(outputs, BatchOutputs) else outputs
-                for name, outputs in written.items()
-            }
+        written = {
+            name: outputs.read_by(name, text) if isinstance(outputs, BatchOutputs) else outputs
+            for name, outputs in self.written.items()
+        }
         return {**written, **root}
 
     def names(self) -> list[str]:

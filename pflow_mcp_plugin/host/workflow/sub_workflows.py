@@ -341,24 +341,16 @@ def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: U
     `checked` is the same workflow, checked where it is. If a file cannot be run, the error lists every
     problem.
     """
-    if not any(_runs_files(node, checked) for node in checked.document.nodes):
-        return workflow
-    nodes = []
+    nodes, has_files = [], False
     for node in checked.document.nodes:
-        raw = dict(node.raw)
-        if _runs_files(node, checked):
-            called = checked.called[node.entry_key]
-            if called.checked is None:
-                raise refusal(name, errors_in(checked.problems))
+        raw, called = dict(node.raw), checked.called.get(node.entry_key)
+        is_file = isinstance(node.runs, str) and names_file(node.runs)
+        if called and called.checked and (is_file or isinstance(node.runs, Mapping)):
             inner = self_contained(called.workflow, called.checked, called.name, upgrade)
-            raw["params"] = {**node.params, WORKFLOW_NODE: inner}
+            if is_file or inner is not called.workflow:
+                raw["params"] = {**node.params, WORKFLOW_NODE: inner}
+                has_files = True
+        elif is_file:
+            raise refusal(name, errors_in(checked.problems))
         nodes.append(raw)
-    return {**normalise(workflow, upgrade), "nodes": nodes}
-
-
-def _runs_files(node: NodeSpec, checked: Checked) -> bool:
-    if isinstance(node.runs, str):
-        return names_file(node.runs)
-    called = checked.called.get(node.entry_key)
-    inner = called.checked if called else None
-    return inner is not None and any(_runs_files(it, inner) for it in inner.document.nodes)
+    return {**normalise(workflow, upgrade), "nodes": nodes} if has_files else workflow

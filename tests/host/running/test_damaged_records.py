@@ -74,9 +74,9 @@ def test_what_is_no_record_is_refused_and_left_as_it_is(path, sent, resumed, spo
 
 
 def test_a_record_that_is_removed_while_it_is_opened_is_not_made_again(path, resumed, monkeypatch):
-    def removed(path, *check):
+    def removed(path, *, is_new):
         path.unlink()
-        return usual(path, *check)
+        return usual(path, is_new=is_new)
 
     usual = run_record._connected
     monkeypatch.setattr(run_record, "_connected", removed)
