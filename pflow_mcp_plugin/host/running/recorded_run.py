@@ -170,13 +170,6 @@ class RecordedRun:
             self._keys.add(key)
             return key
 
-    def refuse_unmatched(self, step: RecordedStep, params: Mapping[str, Any]) -> None:
-        """Stop the run if its record may have this harmful step under another name or with other params."""
-        unmatched = self.earlier.unmatched(step)
-        if unmatched:
-            step.shown = self.shown(params)
-            raise self.refuse(_unmatched(self.run_id, step, unmatched))
-
     def refuse(self, reason: PflowError) -> PflowError:
         """Make the recorded run end for this reason, even if an edge handles it; return the reason."""
         self.refusal = self.refusal or reason
@@ -312,7 +305,10 @@ class StepOfRun(RunStep):
         """Write the outputs of the recorded step that answers for this one; return it, None if none does."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
-            self.run.refuse_unmatched(self.recorded, self.params)
+            # The record may have this harmful step under another name or with other params.
+            if unmatched := self.run.earlier.unmatched(self.recorded):
+                self.recorded.shown = self.run.shown(self.params)
+                raise self.run.refuse(_unmatched(self.run.run_id, self.recorded, unmatched))
             replaced, takes_key = self.replaced, self.planned.ref.entry.idempotency_argument
             has_same_key = replaced and takes_key and self.recorded.key == replaced.key
             if replaced and replaced.state in UNDECIDED and not has_same_key:
@@ -403,8 +399,8 @@ class StepOfRun(RunStep):
         try:
             try:
                 kept = recorded.state not in UNDECIDED and self.planned.constructs.keep
-                is_large = record.ended(recorded, store.written if kept else None, soon=self.is_item)
-                if self.is_item and is_large and has_returned:
+                record.ended(recorded, store.written if kept else None, soon=self.is_item)
+                if self.is_item and has_returned and record.is_large(recorded):
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)

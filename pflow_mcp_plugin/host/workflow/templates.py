@@ -60,21 +60,15 @@ class Malformed:
 class MissingValue(PortableError, LookupError):
     """The path of a template such as `${a.b}` leads nowhere.
 
-    `reached` is the part of the path that is there, and `available` is what could have followed it. `leaf` is
-    the value at `reached`, in words, if it is of a type without members.
+    `reached` is the part of the path that is there, and `available` is what could have followed it; its
+    message has `leaf` instead, the value at `reached` in words, if that is of a type without members.
     """
 
     def __init__(self, reached: str, available: Sequence[str], leaf: str = "") -> None:
         self.reached = reached
         self.available = tuple(available)
-        self.leaf = leaf
-        super().__init__(str(self))
-
-    def __str__(self) -> str:
-        if self.leaf:
-            return f"{self.reached} is {self.leaf}"
-        names = listing(self.available)
-        return f"{self.reached} has {names}" if self.reached else f"there is {names}"
+        found = f"is {leaf}" if leaf else f"has {listing(available)}"
+        super().__init__(f"{reached} {found}" if reached else f"there is {listing(available)}")
 
 
 @attrs.frozen

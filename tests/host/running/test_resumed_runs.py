@@ -253,7 +253,7 @@ def test_a_failure_may_name_a_file_whose_name_is_no_utf_8(bench, sent, resumed):
 
 
 def test_a_record_that_could_not_be_created_leaves_no_file(bench, sent, monkeypatch):
-    def refuse(path):
+    def refuse(path, *, is_new):
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(run_record, "_connected", refuse)
