@@ -8,10 +8,9 @@ wrote before the batch, and their item. What they write stays in that view and b
 from __future__ import annotations
 
 import threading
-import time
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
@@ -27,7 +26,7 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, StoredValue, Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -45,11 +44,8 @@ _Item = tuple[int, object]
 class _Done:
     index: int
     item: object
-    outputs: Mapping[str, object]
-    stored: StoredValue | None
+    store: NodeAwareSharedStore
     result: Result
-    began: float
-    ended: float
     step: Step
 
 
@@ -101,7 +97,6 @@ def _run_item(
     attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, fit: Fit, numbered: _Item
 ) -> _Done:
     index, item = numbered
-    began = time.perf_counter()
     values, store = _of_item(attempts, planned, batch, fit, item)
     run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
     values.root["__run__"] = run
@@ -111,17 +106,7 @@ def _run_item(
     written = {key: value for key, value in store.written.items() if key != "error"}
     step.outputs = planned.constructs.traced(written)
     run.recorder.end_item(step)
-    ended = time.perf_counter()
-    return _Done(
-        index=index,
-        item=item,
-        outputs=store.written,
-        stored=store.stored,
-        result=result,
-        began=began,
-        ended=ended,
-        step=step,
-    )
+    return _Done(index=index, item=item, store=store, result=result, step=step)
 
 
 def _of_item(
@@ -252,13 +237,15 @@ class _Tally:
 
     def add(self, done: _Done, *, is_safe: bool) -> None:
         self.retries += done.result.retries
-        self.times.append((done.index, done.began, done.ended, done.result.failure is None))
+        began, ended = done.step.began, done.step.began + done.step.milliseconds / 1_000
+        self.times.append((done.index, began, ended, done.result.failure is None))
         entry: dict[str, object] = {"index": done.index, "item": done.item, "result": None, "error": None}
         self.items[done.index] = entry
         if done.result.failure is None:
             self.succeeded += 1
-            succeeded = {key: it for key, it in done.outputs.items() if key != "error" or it is not None}
-            stored = done.stored if self.stores else None
+            written = done.store.written
+            succeeded = {key: it for key, it in written.items() if key != "error" or it is not None}
+            stored = done.store.stored if self.stores else None
             self.results[done.index] = entry["result"] = stored or succeeded
             return
         entry["error"] = done.result.reason
