@@ -100,7 +100,6 @@ class ChildCommand:
         return f"{what} was ended after {self.timeout:g} s", "timeout", "Raise timeout if it needs longer"
 
     def run(self, run: Run | None) -> tuple[int, bool]:
-        """Run the child process; return its exit code, and whether it ended in time."""
         # In a plain pocketflow program nothing else ends the processes.
         kept = run.resources.get(RESOURCE) if run else None
         with Processes() if kept is None else nullcontext(kept) as processes:

@@ -91,7 +91,6 @@ class Python(pocketflow.Node):
         return [as_text(requirement) for requirement in self.params.get("requirements") or ()]
 
     def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[_Reports, bool]:
-        """Run the code of the node `python`; return its reports, and whether it ended in time."""
         command, run = prep_res
         try:
             exit_code, in_time = command.run(run)

@@ -349,7 +349,6 @@ class RunRecord:
         return left
 
     def close_in(self, name: Literal["open", "ended"]) -> None:
-        """Close the record, and move it into the folder of `open` or `ended` records."""
         self.close()
         folder = self.path.parent.parent / name
         if self.path.parent == folder:

@@ -60,11 +60,10 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
 
 class _Outputs:
     def __init__(self, checked: Checked, declared: JSON) -> None:
-        document, graph = checked.document, checked.graph
+        self._document = document = checked.document
+        graph = checked.graph
         self._nodes = {node.id: node for node in document.nodes}
-        self._inputs = document.inputs
         self._declared = table_of(declared)
-        self._permissive = document.permissive
         shared = Scopes(document, self._nodes, checked.entries, frozenset())
         self._scope = Scope(shared=shared, nodes=graph.reachable)
         entries = filter(None, shared.entries.values())
@@ -76,7 +75,7 @@ class _Outputs:
 
     def field(self, output: OutputSpec) -> Field:
         found = self._found(output.source)
-        kind = "any" if self._permissive else _friendly(found.type)
+        kind = "any" if self._document.permissive else _friendly(found.type)
         roots = [part.root for part in named(output.source)]
         if kind != "any" and any(map(self._is_optional, roots)):
             kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
@@ -99,12 +98,12 @@ class _Outputs:
             return Field(key="")
         node = self._nodes.get(reference.root)
         # The items of a batch are described for templates only: that of a failed item is None.
-        is_hidden = reference.root in self._inputs or (node is not None and node.constructs.repeats)
+        is_hidden = reference.root in self._document.inputs or (node is not None and node.constructs.repeats)
         schema = found.schema if isinstance(found.schema, dict) and not is_hidden else None
         return attrs.evolve(found, required=False, shell_line=False, source_code=False, schema=schema)
 
     def _is_optional(self, root: str) -> bool:
-        if spec := self._inputs.get(root):
+        if spec := self._document.inputs.get(root):
             return spec.default is None if spec.has_default else not spec.required
         return root in self._nodes and root not in self._certain
 

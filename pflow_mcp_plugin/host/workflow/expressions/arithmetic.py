@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.findings import shown
@@ -70,10 +70,15 @@ def hyphenated(text: str) -> Mapping[str, str]:
     return {part: "".join(found) for found in _HYPHENATED.findall(text) for part in found[1].split("-")}
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value is an operand of arithmetic; in Python, a bool is an int too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def calculated(sign: str, values: Sequence[Any], names: Sequence[str]) -> int | float:
     """Return the result of an arithmetic operator or a minus; `names` are the operands as written."""
     for value, name in zip(values, names, strict=True):
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             found = f"{name} is {shown(value)}" if name else f"it was given {shown(value)}"
             hints = tuple(filter(None, steps(sign, [value])))
             raise PflowError(f"{sign} takes numbers, and {found}", suggestions=hints)

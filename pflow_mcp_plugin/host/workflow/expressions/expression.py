@@ -31,6 +31,7 @@ from pflow_mcp_plugin.host.workflow.expressions.arithmetic import (
     Token,
     calculated,
     hyphenated,
+    is_number,
     with_operators,
 )
 from pflow_mcp_plugin.host.workflow.expressions.functions import (
@@ -339,7 +340,7 @@ class Evaluation(visitor.TreeInterpreter):
         if node["value"] in ("eq", "ne"):
             self._limits.spend(min(self._limits.size(left), self._limits.size(right)))
             return is_same(left, right) == (node["value"] == "eq")
-        if not all(map(_is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
+        if not all(map(is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
             return None
         return self.COMPARATOR_FUNC[node["value"]](left, right)
 
@@ -360,10 +361,6 @@ class Evaluation(visitor.TreeInterpreter):
             found = json_in(value)
             known = self._texts[id(value)] = (value, value if found is None else found)
         return known[1]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _described(value: object) -> str:

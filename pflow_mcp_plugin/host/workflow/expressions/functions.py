@@ -21,6 +21,7 @@ from jmespath import exceptions, functions
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES
 from pflow_mcp_plugin.host.workflow.coercion import lines_of
+from pflow_mcp_plugin.host.workflow.expressions.arithmetic import is_number
 from pflow_mcp_plugin.host.workflow.expressions.dates import (
     days_later,
     formatted_date,
@@ -246,10 +247,8 @@ class ExpressionFunctions(functions.Functions):
 
     @functions.signature(_ANY)
     def _func_to_number(self, arg: Any) -> Any:
-        if isinstance(arg, bool) or not isinstance(arg, int | float | str):
-            return None
         if not isinstance(arg, str):
-            return arg
+            return arg if is_number(arg) else None
         if not _NUMBER.fullmatch(arg):
             return None
         text = arg.strip()

@@ -67,7 +67,6 @@ class Shape:
         return schema
 
     def field(self, key: str) -> Field:
-        """Return this shape of an expression's value as the declaration of an output."""
         return Field(key=key, type=" | ".join(sorted(self.types)) or "any", schema=self.schema() or None)
 
 
