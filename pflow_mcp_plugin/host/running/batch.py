@@ -167,10 +167,9 @@ class _Turns:
     _ended: deque[_Done] = attrs.field(factory=deque)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _woken: threading.Event = attrs.field(factory=threading.Event)
-    _room: threading.Semaphore = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._room = threading.Semaphore(2 * self.width)
+    _room: threading.Semaphore = attrs.field(
+        default=attrs.Factory(lambda self: threading.Semaphore(2 * self.width), takes_self=True)
+    )
 
     def _work(self) -> None:
         try:
