@@ -45,6 +45,9 @@ settings.load_profile("pflow")
 # The programs that tests start keep what they compile: where none does so, half of their time goes there.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# With it, pflow takes any broken pipe in a command for that of its own output.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # What a terminal is told by its user: tests say it themselves where they are about it.
 for _variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PAGER", "EDITOR", "VISUAL", "BROWSER"):
     os.environ.pop(_variable, None)

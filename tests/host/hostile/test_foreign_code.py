@@ -5,24 +5,15 @@ come by there, with and without `--json`.
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import programs
 import pytest
-from programs import importing
+from programs import importing, put_plugin
 
-pytestmark = [
-    pytest.mark.programs,
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials are forked"),
-]
+pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
 HERE = Path(__file__).parent
-DATA = Path(programs.__file__).parent
 EXIT_CODES = {0, 1, 2, 3, 130}
 RAISED = [
     *("CancelledError", "GeneratorExit", "BaseExceptionGroup", "ExceptionGroup"),
@@ -78,48 +69,26 @@ RAISE_ONLY = {"node_error"}
 def folder(tmp_path_factory):
     """A folder with workflows, and with a site in which the hostile plugin is installed."""
     folder = tmp_path_factory.mktemp("hostile")
-    info = folder / "site/dist_hostile-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dist-hostile\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[pflow]\nhostile = hostile_plugin\n")
-    for name in ("hostile_plugin.py", "hostile_nodes.py"):
-        shutil.copy(HERE / name, folder / "site")
+    put_plugin(folder / "site", "hostile", (HERE / "hostile_plugin.py").read_text())
+    shutil.copy(HERE / "hostile_nodes.py", folder / "site")
     write_workflows(folder)
     return folder
 
 
-@pytest.fixture(scope="module")
-def trials_process(folder):
-    """The process from which all trials of this module are forked."""
-    with subprocess.Popen(
-        [sys.executable, "-P", str(HERE / "trials.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **importing(f"{folder / 'site'}{os.pathsep}{DATA}"), "PYTHONWARNINGS": "ignore"},
-    ) as process:
-        yield process
-        process.kill()
-
-
 @pytest.fixture
-def play(trials_process, tmp_path):
-    """Run command lines with the hostile plugin installed; returns code, output and errors of each."""
+def play(pflow, folder):
+    """Run command lines with the hostile plugin installed; return each trial and how it ended."""
 
     def play(trials):
         """Play trials, each `(place, how, words)`."""
-        trials = list(trials)
-        described = [
-            {
-                "arguments": words.split(),
-                "environment": {"HOSTILE": f"{place} {how}", "PFLOW_HOME": str(tmp_path / "home")},
-            }
-            for place, how, words in trials
+        return [
+            (trial, pflow(*words.split(), env=variables(place, how), cwd=folder))
+            for trial in trials
+            for place, how, words in [trial]
         ]
-        trials_process.stdin.write(json.dumps(described) + "\n")
-        trials_process.stdin.flush()
-        return list(zip(trials, json.loads(trials_process.stdout.readline()), strict=True))
+
+    def variables(place, how):
+        return {**importing(folder / "site"), "HOSTILE": f"{place} {how}"}
 
     return play
 
@@ -155,7 +124,7 @@ def write_workflows(folder):
 
 def complaints(how, words, result):
     """Yield what is wrong with the result of a trial."""
-    code, out, err = result["code"], result["out"], result["err"]
+    code, out, err = result.exit_code, result.stdout, result.stderr
     if "Traceback" in out + err:
         yield "a traceback"
     if code not in EXIT_CODES:
@@ -177,13 +146,13 @@ def complaints(how, words, result):
 
 def named(how, result):
     """Whether the plugin or the node is named, or the user's interruption is told."""
-    words = result["out"] + result["err"]
-    return "hostile (dist-hostile 1.0)" in words or "hostile-" in words or "interrupted" in words
+    words = result.stdout + result.stderr
+    return "hostile (hostile 1.0)" in words or "hostile-" in words or "interrupted" in words
 
 
 def report_of(trial, result, why):
-    printed = f"{result['out'][:600]!r}\n    {result['err'][-600:]!r}"
-    return f"{' | '.join(trial)}: {why}\n    {result['code']} {printed}"
+    printed = f"{result.stdout[:600]!r}\n    {result.stderr[-600:]!r}"
+    return f"{' | '.join(trial)}: {why}\n    {result.exit_code} {printed}"
 
 
 def in_turn(place, hows):
@@ -203,8 +172,8 @@ def test_whatever_is_raised_is_a_failure_of_the_plugin_or_node_that_is_named(pla
         whys = list(complaints(how, words, result))
         if not named(how, result) and how != "SystemExit(0)" and "batch" not in words:
             whys.append("nobody is named")
-        if how in INTERRUPTIONS and result["code"] != 130:
-            whys.append(f"an interruption with exit code {result['code']}")
+        if how in INTERRUPTIONS and result.exit_code != 130:
+            whys.append(f"an interruption with exit code {result.exit_code}")
         found += [report_of(trial, result, why) for why in whys]
     assert not found, f"{len(found)} complaints\n" + "\n".join(found)
 
@@ -226,9 +195,9 @@ def test_closing_or_using_standard_output_does_not_take_the_answer_away(play, us
         _, how, words = trial
         expected = usual[like, "nothing", words]
         whys = list(complaints(how, words, result))
-        if result["code"] != expected["code"]:
-            whys.append(f"exit code {result['code']} instead of {expected['code']}")
-        if is_lost(words, result["out"], expected["out"]):
+        if result.exit_code != expected.exit_code:
+            whys.append(f"exit code {result.exit_code} instead of {expected.exit_code}")
+        if is_lost(words, result.stdout, expected.stdout):
             whys.append("the answer is lost")
         found += [report_of(trial, result, why) for why in whys]
     assert not found, f"{len(found)} complaints\n" + "\n".join(found)
@@ -259,9 +228,9 @@ def test_a_value_that_cannot_be_read_harms_nothing_or_is_a_failure_that_is_named
     found = []
     for trial, result in play(trials):
         whys = list(complaints(trial[1], trial[2], result))
-        if result["code"] != trials[trial]:
-            whys.append(f"exit code {result['code']}, not {trials[trial]}")
-        if result["code"] and not named(trial[1], result) and "text.json" not in trial[2]:
+        if result.exit_code != trials[trial]:
+            whys.append(f"exit code {result.exit_code}, not {trials[trial]}")
+        if result.exit_code and not named(trial[1], result) and "text.json" not in trial[2]:
             whys.append("nobody is named")
         found += [report_of(trial, result, why) for why in whys]
     assert not found, "\n".join(found)
@@ -294,9 +263,9 @@ def test_a_command_ends_with_a_documented_code_whatever_it_returns(play):
     for trial, result in play(trials):
         code, words = ended[trial[:2]]
         assert not list(complaints(trial[1], trial[2], result)), result
-        assert result["code"] == code, (trial, result)
-        assert words in result["err"], (trial, result)
-        assert not words or "hostile (dist-hostile 1.0)" in result["err"]
+        assert result.exit_code == code, (trial, result)
+        assert words in result.stderr, (trial, result)
+        assert not words or "hostile (hostile 1.0)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -311,16 +280,5 @@ def test_a_command_ends_with_a_documented_code_whatever_it_returns(play):
 )
 def test_an_answer_of_the_wrong_type_is_a_failure_of_the_plugin(play, place, words, code):
     ((_, result),) = play([(place, "", words)])
-    assert (result["code"], list(complaints("", words, result))) == (code, []), result
-    assert "Plugin hostile (dist-hostile 1.0)" in result["err"], result
-
-
-@pytest.mark.parametrize("how", ["Own", "SystemExit(7)", "Speechless", "os.close(1)", "KeyboardInterrupt"])
-def test_a_program_of_its_own_ends_as_those_of_the_table_do(play, python, folder, how):
-    for place, words in (("configure", "run echo.json --json"), ("node_exec", "run hostile.json --json")):
-        ((_, forked),) = play([(place, how, words)])
-        env = {**os.environ, **importing(folder / "site"), "HOSTILE": f"{place} {how}"}
-        done = python("-m", "pflow_mcp_plugin", *words.split(), env=env, cwd=folder)
-        assert done.exit_code == forked["code"]
-        assert json.loads(done.stdout)["success"] == json.loads(forked["out"])["success"]
-        assert (done.stderr == "") == (forked["err"] == "")
+    assert (result.exit_code, list(complaints("", words, result))) == (code, []), result
+    assert "Plugin hostile (hostile 1.0)" in result.stderr, result
