@@ -72,8 +72,10 @@ def test_nulls_that_mean_not_given_are_left_out_at_any_place_and_nothing_else_ch
     unset = {"type": "string", "default": None}
     row = {"type": "object", "properties": {"a": unset, "b": {"type": ["string", "null"], "default": None}}}
     schema = {"properties": {"a": unset, "rows": {"type": "array", "items": row}, "any": {"type": "array"}}}
-    remove = Validator(schema, Where()).without_unset
+    validator = Validator(schema, Where())
+    remove = validator.without_unset
     given = {"a": None, "rows": [{"a": None, "b": None}, {"a": "x"}], "any": [None], "other": None}
+    assert validator.violations(given) == []
     assert remove(given) == {"rows": [{"b": None}, {"a": "x"}], "any": [None], "other": None}
     for kept in ({"a": "x", "rows": [{"b": None}]}, {}, {"rows": None}, {"any": {"a": None}}):
         assert remove(kept) is kept

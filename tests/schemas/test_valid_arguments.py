@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
-from probes import pointed
 from schema_values import from_schema
 
 from pflow_mcp_plugin import calls
@@ -37,6 +36,13 @@ def literal(value):
     if isinstance(value, dict):
         return {key: literal(item) for key, item in value.items()}
     return [literal(item) for item in value] if isinstance(value, list) else value
+
+
+def pointed(root, reference):
+    """Return what `#/a/0/b` points at."""
+    for part in reference.split("/")[1:]:
+        root = root[int(part)] if isinstance(root, list) else root[part]
+    return root
 
 
 def unrolled(schema, root, depth=3):
