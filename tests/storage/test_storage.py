@@ -300,16 +300,6 @@ def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    storage.write_output(pipe, b"page")
-    assert os.read(reader, 10) == b"page"
-    os.close(reader)
-    assert pipe.is_fifo()
-
-
 def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path):
     with socket.socket(socket.AF_UNIX) as listening:
         place = tmp_path / "socket"
@@ -358,8 +348,3 @@ def test_a_corrupt_file_that_cannot_be_set_aside_is_not_started_afresh(tmp_path,
             act()
     assert path.read_text() == "oops"
     assert reported == []
-
-
-def test_a_folder_takes_no_file(tmp_path):
-    with pytest.raises(StoreError, match="could not be written: is a directory"):
-        storage.write_output(tmp_path, b"page")

@@ -74,14 +74,6 @@ def test_the_unit_of_what_still_runs_does_not_change_for_a_minute(seconds, text)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7_200), ("365d", 31_536_000)],
-)
-def test_a_time_has_one_unit_and_is_at_most_a_year(text, seconds):
-    assert seconds_in(text) == seconds
-
-
-@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("365.001d", "longer than 365 days"),

@@ -72,15 +72,6 @@ def test_a_noun_and_its_verb_are_one(forms):
     assert len({frozenset(roots(form)) for form in forms.split()}) == 1
 
 
-@given(task=st.text(max_size=60), description=st.text(max_size=60))
-def test_every_degree_is_a_share(task, description):
-    described = Described.of("name", description)
-    found = TaskFit(task, 1, lambda word: 1)
-    for one in found.parts(described):
-        assert 0 <= one.degree <= 1
-        assert bool(one.degree) == bool(one.reason)
-
-
 @given(description=st.text(alphabet=st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=80))
 def test_an_exact_description_fits(description):
     described = Described.of("name", description)

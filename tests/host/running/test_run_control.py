@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from ended_processes import is_alive
 from programs import until
 from workflow_parts import edge, flow, step, trace_of
 
@@ -60,14 +59,6 @@ def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(
     assert outcome.checkpoint["a"]["n"] is None
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
-    settings = {"parallel": parallel, "max_concurrent": 3, "error_handling": "continue"}
-    node = step("b", "t-wait", {"n": "${item}"}, batch={"items": list(range(100)), **settings})
-    outcome = cancelled(flow(node), waiting.is_set)
-    assert outcome.error.details["succeeded"] == 0
-
-
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True, "error_handling": "continue"}])
 def test_nobody_knows_how_far_a_command_came_that_was_ended_with_its_run(
@@ -105,14 +96,6 @@ def test_the_wait_before_a_retry_ends(bench, cancelled):
 
     node = step("a", "t-fail", retry={"max": 3, "wait": 100})
     assert cancelled(flow(node), begun.is_set).steps == 1
-
-
-def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancelled, tmp_path):
-    mark = tmp_path / "pids"
-    node = step("sh", "shell", {"command": f"sleep 100 & echo $! $$ > {mark}; wait"})
-
-    cancelled(flow(node), lambda: mark.exists() and mark.read_text())
-    assert not [pid for pid in mark.read_text().split() if is_alive(pid)]
 
 
 def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):
