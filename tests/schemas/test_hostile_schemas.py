@@ -42,12 +42,6 @@ def test_any_schema_and_any_arguments_will_do(schema, arguments):
     checked(schema, arguments)
 
 
-def test_a_demand_for_what_is_no_name_is_left_to_the_server():
-    schema = {"properties": {"a": {"type": "object", "required": [{}]}}}
-    checked(schema, {"a": {}})
-    Validator(schema, Where()).check({"a": {}})
-
-
 def test_what_is_nested_without_end_is_refused():
     value = []
     value.append(value)

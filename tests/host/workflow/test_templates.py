@@ -73,17 +73,29 @@ def test_any_text_can_be_written_literally(text):
 
 
 @pytest.mark.parametrize(
-    ("path", "reached", "available"),
+    ("path", "message", "reached", "available"),
     [
-        (("b",), "", ("a",)),
-        (("a", "x"), "a", ("items", "text")),
-        (("a", "items", 2), "a.items", ("[0]", "[1]")),
-        (("a", "items", "name"), "a.items", ("[0]", "[1]")),
+        (("b",), "", "", ("a", "number", "none", "yes", "long")),
+        (("a", "x"), "", "a", ("items", "text")),
+        (("a", "items", 2), "", "a.items", ("[0]", "[1]")),
+        (("a", "items", "name"), "", "a.items", ("[0]", "[1]")),
+        (("number", "b"), "number is a number", "number", ()),
+        (("none", "b"), "none is null", "none", ()),
+        (("yes", "b"), "yes is true or false", "yes", ()),
+        (("long", 10_000), "", "long", ("[0]", "...", "[9999]")),
     ],
 )
-def test_a_missing_value_says_how_far_it_came_and_what_is_there(path, reached, available):
+def test_a_missing_value_says_how_far_it_came_and_what_is_there(path, message, reached, available):
+    values = {
+        "a": {"items": [1, 2], "text": "t"},
+        "number": 3,
+        "none": None,
+        "yes": True,
+        "long": list(range(10_000)),
+    }
     with pytest.raises(MissingValue) as caught:
-        follow({"a": {"items": [1, 2], "text": "t"}}, path)
+        follow(values, path)
+    assert message in str(caught.value)
     assert (caught.value.reached, caught.value.available) == (reached, available)
 
 
@@ -107,24 +119,6 @@ def test_a_path_goes_on_into_text_that_is_json(text, path, value):
 def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
     with pytest.raises(MissingValue, match="t is a string that is not JSON"):
         follow({"t": text}, ("t", 0))
-
-
-@pytest.mark.parametrize(
-    ("value", "key", "message", "available"),
-    [
-        (3, "b", "a is a number", ()),
-        (None, "b", "a is null", ()),
-        (True, "b", "a is true or false", ()),
-        (list(range(10_000)), 10_000, "", ("[0]", "...", "[9999]")),
-    ],
-)
-def test_nothing_is_inside_a_value_that_holds_none_and_little_is_told_of_a_long_list(
-    value, key, message, available
-):
-    with pytest.raises(MissingValue) as caught:
-        follow({"a": value}, ("a", key))
-    assert message in str(caught.value)
-    assert caught.value.available == available
 
 
 def test_references_come_with_their_places():
