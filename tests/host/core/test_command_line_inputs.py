@@ -113,14 +113,23 @@ def asked(pflow_home, tmp_path):
     return partial(run_on_terminal, "run", home=pflow_home, cwd=tmp_path)
 
 
-def test_missing_inputs_are_asked_for_on_a_terminal(asked, workflow):
-    number = {"type": "int", "description": "how many"}
-    file = workflow(n=number, pin={"type": "str", "secret": True}, o={"default": 1})
-    wrong = 'n must be int, got str "many"'
-    screen = asked(file, answers={"n (how many) [int]:": "many", wrong: "3", "pin:": "pass"})
+def test_missing_inputs_are_asked_for_on_a_terminal_with_their_bounds(asked, workflow):
+    number = {"type": "int", "description": "how many", "minimum": 1}
+    size = {"enum": ["small", "large"]}
+    file = workflow(n=number, pin={"type": "str", "secret": True}, size=size, o={"default": 1})
+    answers = {
+        "n (how many) [int, at least 1]:": "many",
+        'n must be int, got str "many"': "0",
+        "n must be at least 1, got int 0": "3",
+        "pin:": "pass",
+        'size [one of "small", "large"]:': "huge",
+        'size must be one of "small", "large", got str "huge"': "large",
+    }
+    screen = asked(file, answers=answers)
     assert screen.exit_code == 0, screen
     assert screen.shown.count("pass") == 1  # in the outputs only
     assert "n: 3" in screen.shown
+    assert "size: large" in screen.shown
 
 
 @pytest.mark.parametrize("secret", [False, True])
@@ -135,16 +144,3 @@ def test_the_end_of_the_input_at_a_question_is_named_with_the_input_that_lacks(a
 def test_nothing_is_asked_of_a_workflow_with_mistakes(asked, workflow):
     screen = asked(workflow(n={"type": "int"}), "m=1")
     assert screen.exit_code == 2, screen
-
-
-def test_the_bounds_of_an_input_are_asked_with_it(asked, workflow):
-    file = workflow(n={"type": "int", "minimum": 1}, size={"enum": ["small", "large"]})
-    answers = {
-        "n [int, at least 1]:": "0",
-        "n must be at least 1, got int 0": "1",
-        'size [one of "small", "large"]:': "huge",
-        'size must be one of "small", "large", got str "huge"': "large",
-    }
-    screen = asked(file, answers=answers)
-    assert screen.exit_code == 0, screen
-    assert "size: large" in screen.shown

@@ -75,11 +75,6 @@ def test_a_run_that_lasts_longer_than_its_limit_is_stopped(pflow, files):
     assert json.loads(out)["error"]["type"] == "execution"
 
 
-def test_a_limit_of_no_time_is_refused(pflow, files):
-    code, _, err = pflow("run", "sleeper.json", "--timeout", "0")
-    assert (code, "must be more than 0" in err) == (2, True)
-
-
 def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(pflow, files):
     (files / "half.json").write_text('{"nodes": [')
     words = ("validate", "wrong.json", "absent.json", "half.json", "sleeper.json")
