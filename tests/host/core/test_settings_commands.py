@@ -72,17 +72,12 @@ def test_a_value_after_an_equals_sign_says_how_it_is_written_and_is_not_repeated
     assert "swordfish" not in refused.stderr
 
 
-def test_a_value_can_be_piped_in(pflow):
+def test_a_value_can_be_piped_in_and_nothing_is_no_value(pflow):
     pflow("settings", "set", "TOKEN", "-", stdin="sword fish\n")
-    assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
-
-
-def test_nothing_piped_in_is_no_value(pflow):
-    pflow("settings", "set", "TOKEN", "kept")
     refused = pflow("settings", "set", "TOKEN", "-", stdin="\n")
     assert refused.exit_code == 2
     assert "Standard input is empty" in refused.stderr
-    assert pflow("settings", "get", "TOKEN", "--show").stdout == "kept\n"
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
 
 
 def test_a_key_that_is_not_set_is_not_found_and_the_closest_is_named(pflow):

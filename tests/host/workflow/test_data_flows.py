@@ -29,7 +29,8 @@ class Types(NodeTypes):
         if node_type == "workflow":
             return entry_of("workflow")
         if node_type == "transform":
-            return entry_of("transform", Interface(params=fields("expression: str", "data")), source="pflow")
+            takes = fields("expression: str", "outputs: dict", "data")
+            return entry_of("transform", Interface(params=takes), source="pflow")
         canonical = "fetch" if node_type == "alias" else node_type
         interface = Interface(
             params=fields("text", "data"),
@@ -179,6 +180,7 @@ def test_an_error_at_the_root_carries_data():
     [
         ({"expression": "length(fetch.text)"}, "expression"),
         ({"expression": "keys($)"}, "expression"),
+        ({"outputs": {"result": "lines(fetch.text)"}}, "outputs"),
         ({"expression": "length(@)", "data": "${fetch.text}"}, "data"),
     ],
 )
