@@ -3,6 +3,7 @@ import sys
 from contextlib import contextmanager
 from itertools import count
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,3 +95,31 @@ def opened(*plugins, manager=None, scan=False):
 @pytest.fixture
 def open_with():
     return opened
+
+
+class Model:
+    """A language model that always answers the same."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = ""
+        self.key_env_var = "SAGE_KEY"
+
+    def prompt(self, text, *, stream, key=None):
+        self.asked, self.key = text, key
+        return SimpleNamespace(text=lambda: self.answer)
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """The model `sage` of the library llm, which the user has chosen for discovery."""
+    made = Model("- t-charts-drawpie\nt-nowhere\n`t-bank-getprice`")
+
+    def get_model(name):
+        if name != "sage":
+            raise KeyError(name)
+        return made
+
+    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=get_model))
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    return made

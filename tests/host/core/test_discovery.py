@@ -1,6 +1,5 @@
 import sys
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 from node_types import ListedNodes, plugin_of
@@ -125,31 +124,6 @@ def test_the_forms_of_a_word_are_one_to_the_thesaurus(monkeypatch, forms):
 def office(open_with):
     with open_with(plugin_of(ListedNodes("t", *OFFICE))) as opened:
         yield opened.host.registry
-
-
-class Model:
-    def __init__(self, answer):
-        self.answer = answer
-        self.asked = ""
-        self.key_env_var = "SAGE_KEY"
-
-    def prompt(self, text, *, stream, key=None):
-        self.asked, self.key = text, key
-        return SimpleNamespace(text=lambda: self.answer)
-
-
-@pytest.fixture
-def model(monkeypatch):
-    made = Model("- t-charts-drawpie\nt-nowhere\n`t-bank-getprice`")
-
-    def get_model(name):
-        if name != "sage":
-            raise KeyError(name)
-        return made
-
-    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=get_model))
-    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
-    return made
 
 
 def test_a_model_that_the_user_chose_puts_the_nodes_in_order(office, model):

@@ -539,14 +539,6 @@ def test_the_bar_of_a_batch_has_the_same_shades_whenever_the_batch_began(page_of
     assert "linear-gradient" in late
 
 
-def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():
-    recorder = Recorder("r", "wf", Redactor())
-    times = [(number, 0.0, 1.0, number % 40 != 0) for number in range(1000)]
-    kept = recorder.times_of(times)
-    assert [number for number, *_, fine in kept if not fine] == [*range(0, 1000, 40)]
-    assert (len(kept), kept) == (250, sorted(kept))
-
-
 def test_a_handled_failure_says_that_it_was_and_a_long_name_can_be_read(page_of):
     failed = {"error": "no", "outputs": {"error": "no"}, "action": "error"}
     page = page_of({"success": True, "steps": [{"id": LONG, "type": "workflow:{x}", **failed}]})

@@ -6,7 +6,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -200,21 +199,17 @@ def test_a_description_finds_its_workflow_and_another_task_does_not(library):
     assert library.discover("translate a poem into Norwegian").matches == ()
 
 
-def test_a_model_may_order_the_saved_workflows_of_a_task(library, monkeypatch):
+def test_a_model_may_order_the_saved_workflows_of_a_task(library, model, monkeypatch):
     for name, description in (("one", "Post the news"), ("two", "Post the news and the weather")):
         library.save(name, workflow("x"), description)
-    model = SimpleNamespace(key_env_var=None, needs_key=None)
-    asked = []
-    model.prompt = lambda text, **_: asked.append(text) or SimpleNamespace(text=lambda: "two")
-    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=lambda name: model))
-    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    model.answer = "two"
 
     def order():
         found = library.discover("post the news")
         return [match.item.name for match in found.matches], found.ranked_by, found.note
 
     assert order() == (["two", "one"], "sage", "")
-    assert "- one: Post the news\n" in asked[0]
+    assert "- one: Post the news\n" in model.asked
     monkeypatch.setitem(sys.modules, "llm", None)
     assert order()[:2] == (["one", "two"], "words")
     assert "sage cannot be asked" in order()[2]

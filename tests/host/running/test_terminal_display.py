@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from screen import Screen, screen_lines
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.host.running import terminal_display
@@ -70,19 +70,6 @@ def test_quiet_shows_only_the_outputs(shown):
     screen = shown(flow(ECHO), "--quiet")
     assert screen.end() == 0
     assert screen.lines == ["hi"]
-
-
-def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
-    screen = shown(flow(FAIL, ECHO, edges=[edge("fail", "say", "error")]))
-    assert screen.end() == 0
-    # There is no room for its type.
-    assert re.fullmatch(r"! fail .* ms  handled: .*exit code 3: broken", screen.lines[0])
-    assert ", 1 failed and handled" in screen.lines[2]
-    screen = shown(flow(ECHO, FAIL), columns=200)
-    assert screen.end() == 1
-    assert re.fullmatch(r"✗ fail .* shell  .*exit code 3.*broken.*", screen.lines[1])
-    assert re.match(r"✗ failed after 2 steps in ", screen.lines[2])
-    assert sum("trace" in line for line in screen.lines) == 1
 
 
 def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):

@@ -101,6 +101,9 @@ def test_the_times_of_a_batch_are_milliseconds_since_the_run_began(recorder):
     kept = recorder.times_of([(number, began, began, number < 300) for number in range(1000)])
     assert (len(kept), sum(fine for *_, fine in kept)) == (250, 125)
     assert [number for number, *_ in kept][:3] == [0, 2, 4]
+    kept = recorder.times_of([(number, began, began, number % 40 != 0) for number in range(1000)])
+    assert [number for number, *_, fine in kept if not fine] == [*range(0, 1000, 40)]
+    assert (len(kept), kept) == (250, sorted(kept))
 
 
 def test_what_was_done_is_in_the_order_in_which_each_node_last_succeeded(recorder):
