@@ -10,8 +10,6 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import Decision, PflowError
 from pflow_mcp_plugin.host.cli.trace_commands import show
-from pflow_mcp_plugin.host.running.recorded_run import runs_folder
-from pflow_mcp_plugin.host.running.resumption import EarlierRun
 
 QUESTION = {"question": "Send it?", "choices": ["yes", "no"]}
 APPROVE = step("approve", "ask", QUESTION)
@@ -115,16 +113,6 @@ def test_a_command_that_is_refused_later_has_recorded_no_answer(bench, sent, res
     assert resumed("value=planted-4711").exit_code == 4
     assert resumed("--answer", "approve=no", "value=planted-4711").error is None
     assert sent == []
-
-
-def test_a_program_answers_by_a_decision(bench, sent):
-    stopped = bench.run(approved())
-    with EarlierRun.opened(runs_folder(bench.host), stopped.run_id) as earlier:
-        earlier.decide([("approve", Decision(choice="answer", result="yes"))])
-        workflow = earlier.workflow
-        compiled = bench.host.runner.compile(workflow, "wf", {})
-        assert bench.host.runner.run_compiled(compiled, {}, resumed=earlier).success
-    assert sent == ["hello"]
 
 
 def test_each_item_of_a_batch_asks_on_its_own(bench, sent, resumed):
