@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from programs import script_server, until
 
-from pflow_mcp_plugin.calls import Session, call, call_async, session
+from pflow_mcp_plugin.calls import call, call_async, session
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.nodes import class_for
@@ -246,8 +245,3 @@ def test_processes_of_multiprocessing_make_calls_of_their_own(counting, python, 
         *("2", "[0, 2, 4, 6]", "[0, 2, 4, 6]", "6", "4"),
         "CallFailed of double: Error executing tool double (server counting) (error, ran)",
     ], done.stderr
-
-
-def test_a_session_is_handed_on_by_pickle_as_a_new_one():
-    with session() as tools:
-        assert isinstance(pickle.loads(pickle.dumps(tools)), Session)

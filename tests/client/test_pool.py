@@ -150,26 +150,6 @@ def test_a_process_that_hangs_is_ended_with_sigterm(pool, scripted, tmp_path):
     assert told.read_text() == "TERM"
 
 
-_THREADED = """
-import threading
-answer, how = reply, request['params']['arguments']['how']
-how != 'hung' and threading.Timer(how, lambda: answer({'content': []})).start()
-"""
-
-
-def test_a_call_beside_one_that_hangs_gets_its_answer(pool, scripted, warnings_seen):
-    launch = scripted(_THREADED, call_timeout=0.8)
-    pool.info(launch)
-    with ThreadPoolExecutor(1) as threads:
-        hung = threads.submit(act, pool, launch, how="hung")
-        while not hung.running():
-            pass
-        assert act(pool, launch, how=0.7)
-        assert isinstance(hung.exception(), DeadlineExceeded)
-    assert act(pool, launch, how=0.01)
-    assert any("exited or hung and is being restarted" in text for text in warnings_seen)
-
-
 _KEEPS_ON = """
 import pathlib, threading
 
@@ -224,20 +204,6 @@ def test_the_end_of_a_pool_is_that_of_a_former_connection_with_a_call_under_way(
     assert isinstance(error, CallFailed)
     assert error.ran == "unknown"
     assert marked_processes(f"{os.getpid()}-") == []
-
-
-_PROGRESS = (
-    "token = request['params']['_meta']['progressToken'];"
-    "[(time.sleep(0.15), notify('progress', {'progressToken': token, 'progress': n})) for n in range(4)];"
-    "reply({'content': []})"
-)
-
-
-def test_progress_extends_the_idle_deadline(pool, scripted):
-    seen: list[float] = []
-    launch = scripted(_PROGRESS, call_timeout=0.4)
-    pool.call(launch, ToolCall(server="odd", tool="act"), lambda done, total, text: seen.append(done))
-    assert seen == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

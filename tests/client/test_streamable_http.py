@@ -14,7 +14,6 @@ from http_server import FaultServer, Reply, Request, Script, on_call, well, when
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection, _State
-from pflow_mcp_plugin.client.transport.http_transports import granted_pause
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -57,13 +56,6 @@ def test_a_real_server_is_listed_and_called(pool, everything_http, everything_ss
     assert (listing.info.era, listing.info.protocol) == ("handshake", "2025-11-25")
     result = pool.call(launch, ToolCall(server="web", tool="echo", arguments={"message": "grüße"}))
     assert result.content[0]["text"] == "Echo: grüße"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "granted"), [(3000, 3), (0, 0.1), (30_000, 30), (30_001, 30), (10**4000, 30), (-1, 0.1)]
-)
-def test_a_pause_lies_between_a_tenth_of_a_second_and_thirty(wanted, granted):
-    assert granted_pause(wanted) == granted
 
 
 def test_a_reply_to_another_request_is_not_taken_for_the_answer(pool, serve):

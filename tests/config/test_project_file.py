@@ -83,11 +83,16 @@ def test_an_approval_holds_in_its_folder_for_these_bytes(project, paths, folder,
     link = tmp_path / "link"
     link.symlink_to(folder)
     assert ProjectFile(attrs.evolve(paths, project=link)).reading().state == "approved"
-    write(folder, say={**SAY, "args": ["other"]})
+    approved = (folder / ".mcp.json").read_bytes()
+    (tmp_path / ".mcp.json").write_bytes(approved)
+    assert ProjectFile(attrs.evolve(paths, project=tmp_path)).reading().state == "asked"
+    (folder / ".mcp.json").write_bytes(approved + b"\n")
     reading = project.reading()
     assert (reading.state, reading.tables) == ("changed", {})
     assert reading.problems[0].suggestion.endswith("pflow mcp approve --project")
     assert ProjectFile(attrs.evolve(paths, project=folder)).reading().state == "changed"
+    (folder / ".mcp.json").write_bytes(approved)
+    assert project.reading().state == "approved"
 
 
 def test_only_the_servers_that_were_approved_are_used(project, asked, folder):

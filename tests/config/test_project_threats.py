@@ -87,25 +87,6 @@ def test_row_29_a_project_file_that_changed_after_approval_is_not_read_until_it_
     assert project.started()[started:] == ["started with SECRET=of the user"]
 
 
-def test_row_29_one_other_byte_is_a_change_and_the_approved_bytes_are_approved_still(project):
-    project.write(say=project.server())
-    assert project("mcp", "approve", "--project", "--yes").exit_code == 0
-    approved = project.file.read_bytes()
-    project.file.write_bytes(approved + b"\n")
-    assert project("mcp", "list", "--json").envelope["data"] == []
-    project.file.write_bytes(approved)
-    assert [row["source"] for row in project("mcp", "list", "--json").envelope["data"]] == ["project"]
-
-
-def test_row_29_a_copy_in_another_folder_is_not_approved(project, tmp_path):
-    project.write(say=project.server())
-    assert project("mcp", "approve", "--project", "--yes").exit_code == 0
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    (copy / ".mcp.json").write_bytes(project.file.read_bytes())
-    assert project.run("mcp", "list", "--json", cwd=copy).envelope["data"] == []
-
-
 def test_row_29_a_file_that_nobody_approved_starts_nothing_and_is_mentioned_where_it_helps(project):
     project.write(say=project.server())
     for words in (["mcp", "list"], ["registry", "list"], ["mcp", "sync"], ["config", "check"]):

@@ -1,34 +1,8 @@
-"""How far it is from the command line to a server, and what a run reads of its own files on the way."""
+"""What a run reads of its own files on the way to a server."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
-
-MOST_FRAMES = {"run": 20, "mcp": 21}
-"""Functions of the package that a reader passes on the way of one call."""
-
-
-@pytest.mark.parametrize(
-    "words", [("run", "say.json"), ("mcp", "call", "demo.echo", "value=NEEDLE")], ids=" ".join
-)
-def test_few_functions_stand_between_the_command_line_and_the_bytes_on_the_pipe(
-    pflow, python, tmp_path, words
-):
-    assert pflow("mcp", "demo").exit_code == 0
-    node = {"id": "say", "type": "mcp-demo-echo", "params": {"value": "NEEDLE"}}
-    (tmp_path / "say.json").write_text(json.dumps({"nodes": [node]}))
-    ran = python(Path(__file__).with_name("call_path.py"), "NEEDLE", *words)
-    path = ran.stderr.splitlines()
-    print("\n".join(path))
-    assert ran.exit_code == 0
-    assert path[0] == "host/cli/main.py:main"
-    assert "execution/node.py:MCPNode.exec" in path
-    assert path[-1].startswith("client/transport/line_transports.py:PipeWriter.")
-    assert len(path) <= MOST_FRAMES[words[0]]
-
 
 COUNTED = """
 import json, os, sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -144,15 +143,3 @@ def test_content_beside_a_result_is_an_output_unless_the_tool_has_one_of_that_na
     assert shared.get("content_blocks") == (None if taken else ["three"])
     assert bench.notes["n1"].get("content_blocks") == (["three"] if taken else None)
     assert called(bench.runtime, "calc", "add_up", {}).content_blocks == ["three"]
-
-
-def test_alone_it_opens_and_closes_a_connection_of_its_own(bench, no_leftovers):
-    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
-    bench.store.add({"demo": command})
-    made = MCPNode()
-    made.set_params({"__mcp_server__": "demo", "__mcp_tool__": "add", "a": 1, "b": 2})
-    shared = {}
-    prepared = made.prep(shared)
-    executed = made.exec(prepared)
-    assert made.post(shared, prepared, executed) == "default"
-    assert shared["result"] == 3

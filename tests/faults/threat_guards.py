@@ -6,7 +6,7 @@ that a result names, the change does it.
 
 from __future__ import annotations
 
-from guards import ANY_URL, Guard
+from guards import Guard
 from mutations import always, drop, gives, instead, never, outside
 
 _EVALUATED = 'self.line.append(f"$(eval echo \\"${{{name}}}\\")")'
@@ -66,8 +66,6 @@ GUARDS = (
     Guard(18, "metadata._protected_resource", never("is_foreign"), "challenge"),
     Guard(18, "metadata._protected_resource", never("covers"), "resource"),
     Guard(18, "AuthorizationRequests.get", never("stays"), "elsewhere_are"),
-    Guard(18, "metadata._chosen_issuer", never("fitting"), "configured"),
-    Guard(18, "metadata._checked", never("same_issuer"), "name_of_another"),
     Guard(18, "metadata.require_url", never("fits", "secure"), "schemes"),
     Guard(18, "metadata.require_url", drop("require_allowed"), "schemes"),
     Guard(19, "refusal_of_address", never("contains")),
@@ -75,8 +73,6 @@ GUARDS = (
     Guard(20, "start_tls", never("pins")),
     Guard(21, "AccessTokens._decoded", instead("claims", "decode", code=_ANY_AUDIENCE), "audience"),
     Guard(21, "Launch.key", instead("sha256", code=_ONE_FOR_ALL), "token_of_another"),
-    Guard(21, "SignInKey.digest", instead("_digest", code=ANY_URL), "same_name"),
-    Guard(21, "SignInStore.read", never("issuer"), "one_issuer"),
     Guard(21, "requested_tokens", instead("body", "resource", code=_ANY_RESOURCE), "every_token"),
     Guard(22, "_pool", never("is_loopback")),
     Guard(23, "_replacing", instead("chmod", code=_OPEN_TO_ALL)),

@@ -108,19 +108,6 @@ def test_row_18_metadata_for_another_resource_are_refused(realm, refused):
     refused("its metadata is for another resource, https://bank.example/mcp; refused", realm.machine())
 
 
-def test_row_18_another_authorization_server_than_the_configured_gets_no_credentials(realm, trap, refused):
-    evil = trap.url(ELSEWHERE, "")
-    realm.resource = {"authorization_servers": [evil]}
-    words = f"it uses the authorization server {evil}, not {realm.issuer}, which issuer"
-    assert refused(words, realm.machine()).action == "auth_failed"
-
-
-def test_row_18_an_authorization_server_under_the_name_of_another_is_refused(realm, trap, refused):
-    """Mix-up: the metadata of one are served in the place of the other."""
-    realm.metadata = {"issuer": trap.url(ELSEWHERE, "")}
-    refused(f"is that of another issuer, {trap.url(ELSEWHERE, '')}; refused", realm.machine())
-
-
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -139,20 +126,6 @@ def test_row_18_endpoints_on_other_schemes_and_forbidden_hosts_are_refused(realm
     launch = attrs.evolve(launch, server=attrs.evolve(launch.server, network=rules))
     realm.metadata = {name: url}
     refused(words, launch)
-
-
-def test_row_21_the_token_of_a_sign_in_goes_to_no_other_url_under_the_same_name(realm, trap, refused):
-    realm.sign_in()
-    server = attrs.evolve(realm.launch().server, url=trap.url(ELSEWHERE))
-    words = f"its last login was at {realm.server.url()}"
-    refused(words, attrs.evolve(realm.launch(), server=server))
-
-
-def test_row_21_a_token_of_one_issuer_does_not_do_for_another(realm, trap, refused):
-    realm.sign_in()
-    launch = realm.launch({"type": "oauth", "issuer": trap.url(ELSEWHERE, "")})
-    refused(f"with {realm.issuer}, and is valid there only", launch)
-    assert realm.server.requests == []
 
 
 def test_row_21_every_token_is_requested_for_the_one_server_that_it_is_sent_to(realm):
