@@ -55,6 +55,9 @@ for _variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PAGER", "EDITO
 # Where the extra [semantic] is installed, tests of anything else are not about it.
 os.environ["PFLOW_SEMANTIC_MODEL"] = "off"
 
+# The keyring of whoever runs the tests is left alone.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+
 # `nohup` ignores SIGHUP for all it runs, and a shell SIGINT for what runs in its background; the
 # programs that tests start and signal would inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -472,6 +475,16 @@ def protected_server(_protected_server: Any, authorization_server: Any) -> Itera
     """A `ProtectedServer` that believes `authorization_server`, as new for each test."""
     yield _protected_server
     _protected_server.reset()
+
+
+@pytest.fixture
+def realm(tmp_path: Path) -> Iterator[Any]:
+    """A server that wants access tokens, with an authorization server beside it; both are scripted."""
+    from scripted_realm import Realm
+
+    made = Realm(tmp_path / "oauth")
+    with made.server:
+        yield made
 
 
 @pytest.fixture

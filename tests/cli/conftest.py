@@ -101,9 +101,8 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def signed_in(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SignIn]:
-    """Store a sign-in at `https://example.com/mcp`; the keyring of whoever runs the tests is left alone."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+def signed_in(desk: Desk) -> Callable[..., SignIn]:
+    """Store a sign-in at `https://example.com/mcp`."""
     issuer = "https://login.example.com"
 
     def store(

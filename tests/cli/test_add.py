@@ -56,24 +56,6 @@ def test_a_url_is_added_with_its_type_written_out(desk):
     assert desk.problems == []
 
 
-def test_references_are_shown_and_other_secrets_are_not(desk):
-    tables = {
-        "slack": {
-            "type": "http",
-            "url": "https://u:pass-word@example.com/mcp?api_key=query-secret&team=blue",
-            "headers": {"X-One": "${ONE}", "X-Two-Key": "header-secret"},
-            "auth": {"type": "basic", "username": "user-name", "password": "literal-secret"},
-        }
-    }
-    report = desk.run(add, json.dumps(tables))
-    shown = report.render() + json.dumps(report.data)
-    for secret in ("pass-word", "query-secret", "header-secret", "user-name", "literal-secret"):
-        assert secret not in shown
-    assert "${ONE}" in shown
-    assert "team=blue" in shown
-    assert "https://u:pass-word@example.com" in desk.raw()["mcpServers"]["slack"]["url"]
-
-
 def test_a_secret_written_out_is_advised_against(desk):
     desk.run(add, "slack", "https://mcp.example.com", "--bearer", "xoxb-literal")
     assert "mcpServers.slack.auth.token" in desk.warnings()
@@ -165,13 +147,6 @@ def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk,
     assert caught.value.exit_code == 2
     assert f"-- {' '.join(words).removeprefix('-- ')}" in caught.value.suggestions[0]
     assert not (desk.paths.config / "mcp-servers.toml").exists()
-
-
-def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
-    with pytest.raises(PflowError) as caught:
-        desk.run(add, "GitHub")
-    assert caught.value.kind == "usage"
-    assert len(caught.value.suggestions) == 5
 
 
 def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):

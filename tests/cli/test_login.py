@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shlex
 import sys
 
@@ -28,11 +26,10 @@ urllib.request.build_opener(https, urllib.request.ProxyHandler({})).open(sys.arg
 
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch, tmp_path):
-    """A browser that goes wherever it is sent, and no keyring."""
+    """A browser that goes wherever it is sent."""
     script = tmp_path / "visit.py"
     script.write_text(VISIT)
     monkeypatch.setenv("BROWSER", shlex.join([sys.executable, str(script)]) + " %s &")
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
 def config(server, more=""):
@@ -127,14 +124,9 @@ def test_what_is_no_scope_is_refused_before_anybody_signs_in(
     assert authorization_server.requests() == []
 
 
-def test_nobody_signs_in_where_it_could_not_be_stored(
-    desk, protected_server, authorization_server, monkeypatch
-):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+def test_nobody_signs_in_where_it_could_not_be_stored(desk, protected_server, authorization_server, disk):
     desk.write(config(protected_server))
-    monkeypatch.setattr("pflow_mcp_plugin.storage.atomic_files.os.write", full)
+    disk.fill()
     with pytest.raises(StoreError, match="could not be written"):
         log_in(desk, "notes")
     assert authorization_server.requests("authorize") == authorization_server.requests("register") == []

@@ -16,7 +16,6 @@ def opened(tmp_path, protected_server, monkeypatch):
     file = tmp_path / "opened"
     command = [sys.executable, page_follower.__file__, str(file), str(protected_server.ca_file)]
     monkeypatch.setenv("BROWSER", f"{shlex.join(command)} %s")
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     return file
 
 

@@ -23,9 +23,8 @@ WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\nauth = 
 
 
 @pytest.fixture
-def realm(desk, monkeypatch):
+def realm(desk):
     """A server that wants access tokens, configured as `web`; its sign-in is stored."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     made = Realm(sign_in_folder(desk.paths))
     with made.server:
         desk.write(WEB.replace("https://example.com/mcp", made.server.url()))

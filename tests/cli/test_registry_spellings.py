@@ -56,17 +56,6 @@ def test_a_server_is_added_with_the_options_of_mcp_add(desk, options, table):
     assert desk.raw()["mcpServers"]["github"] == table
 
 
-def test_another_server_of_the_same_name_is_replaced_only_if_that_is_said(desk):
-    add = (registry_spellings.add_mcp, "--server", "github", "--command")
-    assert desk.run(*add, "gh").error is None
-    assert desk.run(*add, "gh").error is None  # the same one
-    with pytest.raises(PflowError, match="would replace 1 server"):
-        desk.run(*add, "other")
-    assert desk.raw()["mcpServers"]["github"] == {"command": "gh"}
-    assert desk.run(*add, "other", "--replace").error is None
-    assert desk.raw()["mcpServers"]["github"] == {"command": "other"}
-
-
 def test_an_option_that_the_server_has_no_place_for_is_refused(desk):
     for options in (("--command", "gh", "--bearer", "x"), ("--path", "/s", "--env", "A=b")):
         with pytest.raises(PflowError, match="cannot be used with"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from ended_processes import is_alive
 from programs import until
 
 from pflow_mcp_plugin.client import Pool
@@ -64,14 +64,7 @@ child.wait()
 """
     error = refused(pool, scripted(script, memory_limit_mb=LIMIT))
     assert error.facts["memory_mb"] > LIMIT
-    until(lambda: not runs(int(log.read_text())))
-
-
-def runs(pid):
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
+    until(lambda: not is_alive(int(log.read_text())))
 
 
 def test_a_server_below_its_limit_is_left_alone(pool, scripted, warnings_seen):
@@ -97,7 +90,7 @@ threading.Thread(target=eats, args=[0.02], daemon=True).start()
     (warning,) = warnings_seen
     assert warning.startswith("server odd was ended: its processes used 1")
     assert act(pool, launch).structured != first
-    until(lambda: not runs(first["pid"]))
+    until(lambda: not is_alive(first["pid"]))
 
 
 def test_one_that_exceeds_it_at_once_does_not_start_and_is_not_started_without_end(pool, scripted):

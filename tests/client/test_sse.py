@@ -219,14 +219,6 @@ def test_an_event_that_is_no_answer_ends_the_call_it_means(pool, serve, fault, w
     assert caught.value.ran == "unknown"
 
 
-def test_messages_are_not_sent_to_another_host(pool, serve):
-    other = serve(Streaming())
-    server = serve(Streaming(endpoint=other.url("localhost")))
-    with pytest.raises(ConnectionFailed, match="names another host for its messages"):
-        pool.info(launch(server))
-    assert other.requests == []
-
-
 def test_what_is_sent_once_another_host_was_named_does_not_go_there(serve):
     async def move(request: Request, reply: Reply) -> bool:
         await script(request, reply)

@@ -45,7 +45,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     14: ((_PROCESSES, "test_row_14"),),
     15: ((_PROCESSES, "test_row_15"),),
     16: ((_NETWORK, "test_row_16"),),
-    17: ((_NETWORK, "test_row_17"), (_SIGN_INS, "test_row_17")),
+    17: ((_NETWORK, "test_row_17"),),
     18: (
         (_NETWORK, "test_row_18"),
         (_EGRESS, "test_row_18"),
@@ -56,7 +56,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     20: ((_NETWORK, "test_row_20"),),
     21: ((_TOKENS, "test_row_21"), (_SIGN_INS, "test_row_21")),
     22: ((_NETWORK, "test_row_22"),),
-    23: ((_FILES, "test_row_23"), (_SIGN_INS, "test_row_23"), (_SIGN_IN_SECRETS, "test_row_23")),
+    23: ((_FILES, "test_row_23"), (_SIGN_INS, "test_row_23")),
     24: ((_FILES, "test_row_24"),),
     25: ((_SERVED, "test_row_25"),),
     26: ((_SERVED, "test_row_26"),),

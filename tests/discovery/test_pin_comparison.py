@@ -71,9 +71,3 @@ def test_a_first_sync_approves_all_but_what_hides_text():
     assert any("hides text that nobody approved: description" in line for line in comparison.lines())
     assert all(line.isprintable() for line in comparison.lines())
     assert not compare(pins.approved_tools(first, now, ["list"]), now)
-
-
-def test_a_changed_tool_that_hides_text_is_withheld_unless_that_text_was_approved():
-    hiding = attrs.evolve(CLOSE, description="Close\U000e0041 a ticket.")
-    assert list(compare(pinned(CLOSE), found(hiding)).withheld) == ["close"]
-    assert not compare(pinned(hiding), found(attrs.evolve(hiding, title="x"))).withheld

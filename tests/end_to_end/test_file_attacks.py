@@ -11,7 +11,6 @@ import os
 import resource
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -111,15 +110,6 @@ def test_row_23_nothing_that_a_run_leaves_can_be_read_by_others(large, pflow, wo
     loose = {path: oct(mode) for path, mode in found.items() if mode & 0o077}
     assert len(found) > 10
     assert loose == {}
-
-
-def test_row_23_looser_files_are_warned_about(pflow, pflow_home):
-    assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
-    (settings,) = (pflow_home / "config").glob("settings.json")
-    settings.chmod(0o644)
-    told = pflow("config", "check")
-    assert "can be read by others" in told.stdout + told.stderr
-    assert "chmod" in told.stdout + told.stderr
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
@@ -248,28 +238,6 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_row_30_a_server_does_not_choose_where_its_results_are_kept(
-    replying, pflow, workflow, pflow_home, tmp_path
-):
-    """Neither by the type nor by the name of what it returns."""
-    blob = {"type": "resource", "resource": {"uri": "file:///../../outside", "blob": "aGVsbG8="}}
-    kinds = ["image/../../../outside", "image/png\0", "../../x", "application/x-..", "/etc/passwd"]
-    kinds.append("image/" + "x" * 999)
-    content = [{"type": "image", "data": "aGVsbG8=", "mimeType": kind} for kind in kinds]
-    content += [{**blob, "resource": {**blob["resource"], "mimeType": kind}} for kind in kinds]
-    replying(content)
-    before = set(tmp_path.rglob("*"))
-    ran = pflow("run", workflow(("a", "mcp-odd-act", {}), outputs={"kept": "${a.result}"}), "--json")
-    assert ran.exit_code == 0, ran.stderr
-    new = {path for path in set(tmp_path.rglob("*")) - before if path.is_file() and path.name != "wf.json"}
-    assert [
-        path for path in new if pflow_home / "state" not in path.parents and "cache" not in str(path)
-    ] == []
-    kept = [path for path in new if path.read_bytes() == b"hello"]
-    assert kept
-    assert {path.parent for path in kept} == {kept[0].parent}
-
-
 def bombs():
     """Return files that ask for endless work, with the command that reads each, and what writes it."""
     echo = {"id": "a", "type": "echo", "params": {"message": "x"}}
@@ -344,16 +312,6 @@ def test_row_32_a_bomb_is_an_error_in_bounded_time_and_memory(name, pflow_home, 
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith(("Error: ", "Warning: "))
     assert len(done.stderr) < 2 << 20
-
-
-def test_row_32_a_pattern_without_end_does_not_hang_a_call(odd, pflow, workflow):
-    """Of a tool's schema, on an argument that would take it for ever."""
-    pattern = {"type": "string", "pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"}
-    odd("act", schema={"type": "object", "properties": {"value": pattern}})
-    begun = time.monotonic()
-    ran = pflow("run", workflow(("a", "mcp-odd-act", {"value": "a" * 5000})), "--json")
-    assert ran.exit_code == 0, ran.stderr
-    assert time.monotonic() - begun < 30
 
 
 def test_row_37_no_secret_is_left_in_what_is_made_of_a_workflow(

@@ -23,11 +23,6 @@ get_password = set_password = delete_password = ask
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_keyring_of_the_user(monkeypatch):
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-
-
 @pytest.fixture
 def last_page(tmp_path):
     """Where the browser keeps the page that it has come to."""

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ended_processes import is_alive
 from programs import script_server, until
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -55,14 +56,7 @@ def test_row_14_what_a_server_starts_ends_with_the_run(server, pflow, workflow, 
     assert ran.exit_code == (0 if end == "well" else 1), ran.stderr
     pids = json.loads(log.read_text())
     assert len(pids) == 4
-    until(lambda: not any(map(runs, pids)), 5)
-
-
-def runs(pid):
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
+    until(lambda: not any(map(is_alive, pids)), 5)
 
 
 def test_row_15_a_server_finds_only_what_its_config_names(server, pflow, workflow, tmp_path):

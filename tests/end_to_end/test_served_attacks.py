@@ -187,13 +187,7 @@ def test_row_26_a_web_page_is_refused_and_so_is_whoever_has_no_token(pflow_home,
             ({"Authorization": f"Bearer {TOKEN}x"}, 401),
             ({"Authorization": f"Basic {TOKEN}"}, 401),
             ({**token, "Host": "evil.example"}, 421),
-            ({**token, "Host": f"evil.example:{urlsplit(served.url).port}"}, 421),
-            ({**token, "Host": "127.0.0.1.evil.example"}, 421),
-            ({**token, "Host": "127.0.0.1:80.evil.example"}, 421),
-            ({**token, "Host": "localhost:evil.example"}, 421),
             ({**token, "Origin": "https://evil.example"}, 403),
-            ({**token, "Origin": "null"}, 403),
-            ({**token, "Origin": "http://localhost:3000"}, 403),
         ):
             status, body = request(served.url, headers)
             assert status == expected, headers

@@ -250,11 +250,17 @@ def test_base64_with_line_ends_without_padding_or_for_urls_is_read(read_, conten
         ("application/json", ".json"),
         ("text/csv", ".csv"),
         ("x/y", ".bin"),
+        ("image/../../../outside", ".bin"),
+        ("image/png\0", ".bin"),
+        ("application/x-..", ".bin"),
+        ("/etc/passwd", ".bin"),
+        ("image/" + "x" * 999, ".bin"),
     ],
 )
 def test_a_file_is_named_by_its_content_and_kind_and_kept_while_it_is_used(tmp_path, mime_type, suffix):
     path = Path(write_artifact(tmp_path, b"x", mime_type)["path"])
-    assert (path.suffix, sha256(b"x").hexdigest().startswith(path.stem)) == (suffix, True)
+    assert (path.parent, path.suffix) == (tmp_path, suffix)
+    assert sha256(b"x").hexdigest().startswith(path.stem)
     os.utime(path, (1, 1))
     write_artifact(tmp_path, b"x", mime_type)
     assert path.stat().st_mtime > 1

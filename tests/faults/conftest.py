@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 import pytest
+from ended_processes import is_alive
 from http_server import FaultServer
 
 from pflow_mcp_plugin import storage
@@ -68,11 +69,11 @@ class Bench:
 
     def hidden_left(self) -> list[int]:
         """Return those of them that are still there."""
-        return [pid for pid in self.hidden if _runs(pid)]
+        return [pid for pid in self.hidden if is_alive(pid)]
 
     def dying_left(self) -> list[int]:
         """Return the servers that logged `dying PID` and have not ended yet, with their pipes closed."""
-        return [pid for pid in self._logged("dying") if _runs(pid)]
+        return [pid for pid in self._logged("dying") if is_alive(pid)]
 
     def _logged(self, word: str) -> list[int]:
         return [int(line.split()[1]) for line in self.log if line.startswith(f"{word} ")]
@@ -114,14 +115,6 @@ def bench(no_leftovers: None, tmp_path: Path) -> Iterator[Bench]:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
     assert not left, f"processes left behind: {left}"
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process is there and is no zombie."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

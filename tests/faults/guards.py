@@ -145,6 +145,7 @@ GUARDS = (
     Guard(62, "ServerStore._change", instead("deepcopy", code=_SERVERS_ONLY), "config"),
     Guard(63, "_replacing", drop("chmod"), "config"),
     Guard(63, "make_folder", drop("chmod"), "config"),
+    Guard(63, "StoredSettings.check", never("is_open_to_others"), "warned"),
     Guard(64, "_target", never("is_symlink"), "config"),
     Guard(65, "BearerAuth.authorize", never("is_valid")),
     Guard(66, "KeptSignIn.end", always("refused", "refresh")),

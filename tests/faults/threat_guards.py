@@ -76,7 +76,6 @@ GUARDS = (
     Guard(21, "requested_tokens", instead("body", "resource", code=_ANY_RESOURCE), "every_token"),
     Guard(22, "_pool", never("is_loopback")),
     Guard(23, "_replacing", instead("chmod", code=_OPEN_TO_ALL)),
-    Guard(23, "StoredSettings.check", never("is_open_to_others"), "warned"),
     Guard(24, "write_atomic", always("follow"), "artefact"),
     Guard(24, "_replacing", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
     Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),

@@ -13,16 +13,6 @@ def found(server, *tools, nodes=()):
     return [(it.tool, it.rule, it.message) for it in claimed_names(server, tools, names)]
 
 
-def test_a_name_that_looks_like_anothers_is_found_with_both_names():
-    assert found("evil", "\u0441reate_issue") == [
-        (
-            "\u0441reate_issue",
-            "look-alike",
-            "looks like create_issue of server github, but is a different name",
-        )
-    ]
-
-
 def test_a_server_that_looks_like_another_is_found():
     assert found("g1thub") == [("", "look-alike", "looks like server github, but is a different name")]
 
@@ -35,12 +25,6 @@ def test_a_tool_that_looks_like_a_node_of_the_host_is_found_and_the_same_name_is
     assert (
         found("evil", "she11", nodes=["shell"])[0][2] == "looks like the node shell, but is a different name"
     )
-
-
-def test_a_node_type_claimed_twice_is_found():
-    assert found("git", "hub_search") == [
-        ("hub_search", "name-claimed-twice", "claims the name of search of server git-hub")
-    ]
 
 
 def test_two_tools_of_one_server_that_share_a_node_type_are_found():

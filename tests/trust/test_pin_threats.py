@@ -171,25 +171,6 @@ def test_row_01_models_read_the_approved_text_until_the_change_is_approved(desk)
     assert "id_rsa" in served(desk, *describe)
 
 
-def test_row_01_by_the_real_program(desk, pflow, pflow_home, tmp_path):
-    desk.change({**NEEDY, "description": POISON}, LIST)
-    workflow = tmp_path / "close.json"
-    workflow.write_text(json.dumps({"nodes": [{"id": "it", "type": "mcp-tickets-close"}]}))
-    before, home = desk.starts(), {"PFLOW_HOME": str(desk.host.home)}
-    for command in (
-        ("run", workflow),
-        ("validate", workflow),
-        ("registry", "run", "mcp-tickets-close"),
-        ("mcp", "tickets", "close"),
-    ):
-        done = pflow(*command, env=home)
-        assert done.exit_code == 2, done
-        assert "changed since it was approved" in done.stderr
-        assert "pflow mcp approve tickets close" in done.stderr
-        assert "id_rsa" not in done.stderr + done.stdout
-    assert desk.starts() == before
-
-
 def test_row_02_the_same_tool_under_a_new_name_is_a_new_tool_without_text(desk):
     synced = desk.change({**CLOSE, "name": "finish", "description": POISON}, LIST)
     assert (synced["withheld"], synced["to_approve"]) == ({}, ["finish"])
@@ -409,19 +390,6 @@ def test_a_tool_that_is_gone_and_comes_back_changed_is_compared_with_what_it_was
     desk.change({**NEEDY, "description": POISON}, LIST)
     desk.refusal()
     assert "id_rsa" not in served(desk, "registry_list", {})
-
-
-def test_a_corrupt_file_of_pins_is_refused_and_approves_nothing(desk):
-    (file,) = (desk.host.home / "data" / "pins").glob("*.json")
-    assert file.stat().st_mode & 0o777 == 0o600
-    file.write_text("{")
-    desk.say(POISONED, LIST)
-    report = sync_servers(desk.host.host, ["tickets"])
-    assert str(file) in str(report.error)
-    assert file.read_text() == "{"
-    with pytest.raises(PflowError) as refused:
-        desk.difference()
-    assert "id_rsa" not in str(refused.value)
 
 
 def test_a_batch_an_exported_program_and_served_tools_are_refused_too(desk, pflow, tmp_path):

@@ -11,7 +11,6 @@ import os
 import attrs
 import pytest
 from http_server import FaultServer
-from scripted_realm import Realm
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import McpError
@@ -23,20 +22,7 @@ ELSEWHERE = "127.0.0.3"
 RESOURCE = "/.well-known/oauth-protected-resource/mcp"
 ISSUER = "/.well-known/oauth-authorization-server"
 
-pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network")]
-
-
-@pytest.fixture(autouse=True)
-def _no_keyring_of_the_user(monkeypatch):
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-
-
-@pytest.fixture
-def realm(no_leftovers, tmp_path):
-    """A server that wants access tokens."""
-    made = Realm(tmp_path / "oauth")
-    with made.server:
-        yield made
+pytestmark = [pytest.mark.timeout(40), pytest.mark.usefixtures("bare_network", "no_leftovers")]
 
 
 @pytest.fixture
@@ -80,13 +66,6 @@ def answering(status, **headers):
         await reply.status(status, **headers)
 
     return answer
-
-
-@pytest.mark.parametrize("status", [302, 307])
-def test_row_17_an_access_token_follows_no_redirect_to_another_host(realm, trap, refused, status):
-    realm.sign_in()
-    realm.scripts["/mcp"] = answering(status, location=trap.url(ELSEWHERE))
-    refused("redirects to another host", realm.launch())
 
 
 def test_row_18_a_challenge_that_names_metadata_elsewhere_is_refused(realm, trap, refused):

@@ -14,20 +14,6 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 
 
-@pytest.fixture(autouse=True)
-def _no_keyring_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the keyring of whoever runs the tests alone."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-
-
-@pytest.fixture
-def realm(tmp_path: Path) -> Iterator[Realm]:
-    """A server that wants access tokens."""
-    made = Realm(tmp_path / "oauth")
-    with made.server:
-        yield made
-
-
 @pytest.fixture
 def pool(realm: Realm, warnings_seen: list[str]) -> Iterator[Pool]:
     """A pool whose sign-ins are those of the realm, closed before its servers."""

@@ -25,17 +25,6 @@ def test_after_a_restart_an_expired_token_is_refreshed_at_the_discovered_endpoin
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("code", ["invalid_client", "invalid_scope", "unauthorized_client"])
-def test_any_other_refusal_asks_for_a_login_and_keeps_the_tokens(realm, pool, code):
-    before = realm.sign_in(expires_in=-10).tokens
-    realm.answers.append((400, {"error": code, "error_description": "because"}))
-    failure = refused(pool, realm.launch())
-    assert f"{code} (because); the tokens are kept" in failure.message
-    assert "has ended" not in failure.message
-    assert failure.action == "auth_failed"
-    assert realm.stored() == before
-
-
 @pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client"])
 def test_a_client_of_the_config_that_is_refused_at_a_refresh_has_to_be_corrected(realm, pool, code):
     sign_in = realm.sign_in(expires_in=-10)
