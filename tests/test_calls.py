@@ -13,7 +13,7 @@ from programs import script_server, until
 
 from pflow_mcp_plugin.calls import call, call_async, session
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import CallFailed, McpError, Where
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.nodes import class_for
 
 DOUBLING = Path(__file__).parent / "end_to_end" / "doubling_server.py"
@@ -56,14 +56,6 @@ def test_a_call_that_fails_raises_the_error_of_the_tool_which_names_tool_and_ser
     assert raised.value.ran == "ran"
     assert str(raised.value) == f"{raised.value.message} (server counting)"
     assert raised.value.message.startswith("Error executing tool double")
-
-
-def test_the_text_of_a_failure_names_tool_and_server_once():
-    assert str(CallFailed("Server a did not answer tool b", where=Where(server="a", tool="b"))) == (
-        "Server a did not answer tool b"
-    )
-    assert str(CallFailed("Closed\nat once", where=Where(server="a"))) == "Closed (server a)\nat once"
-    assert str(CallFailed("429", where=Where(server="a", tool="b"))) == "429 (tool b on server a)"
 
 
 @pytest.mark.parametrize("way", [call, lambda *named, **given: asyncio.run(call_async(*named, **given))])

@@ -7,15 +7,18 @@ import pytest
 pytestmark = pytest.mark.programs
 HEAVY = (
     *("asyncio", "filelock", "jmespath", "importlib.metadata", "jsonschema", "mcp", "opentelemetry"),
-    *("pflow_mcp_plugin.client.pool", "pflow_mcp_plugin.host.workflow", "pocketflow", "rich"),
+    *("pflow_mcp_plugin.client.pool", "pflow_mcp_plugin.host.workflow", "pocketflow", "pydantic", "rich"),
+    "tomli_w",
 )
 PRESETS = "pflow_mcp_plugin.presets.builtin_servers"
 RUN = """
 import sys
 from pflow_mcp_plugin.__main__ import main
 sys.argv = ["pflow", *sys.argv[1:]]
-main()
-sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
+try:
+    main()
+finally:
+    sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 """
 COMPLETE = """
 import sys
@@ -46,6 +49,18 @@ def test_completion_imports_nothing_heavy(python, line, first):
     done = python("-c", COMPLETE.format(heavy=HEAVY), *line.split(" "))
     assert (done.exit_code, done.stderr) == (0, "")
     assert first in done.stdout.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("mcp list", "mcp tools", "mcp presets", "registry list", "registry search file"),
+        *("registry describe echo", "plugins", "--help"),
+    ],
+)
+def test_listing_imports_nothing_heavy(python, line):
+    done = python("-c", RUN.format(heavy=HEAVY), *line.split())
+    assert (done.exit_code, done.stderr) == (0, "")
 
 
 COUNT = """

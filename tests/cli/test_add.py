@@ -231,16 +231,6 @@ def test_an_unknown_field_is_kept_with_a_warning(desk):
     assert "Did you mean args?" in desk.warnings()
 
 
-def test_comments_stay_and_those_of_a_replaced_server_are_kept_in_a_copy(desk):
-    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
-    report = desk.run(add, "clock", "--", sys.executable)
-    assert path.read_text(encoding="utf-8").startswith('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
-    assert not report.data["warnings"]
-    report = desk.run(add, "a", "--replace", "--", sys.executable)
-    assert "# inside" in path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8")
-    assert [w["message"] for w in report.data["warnings"] if ".bak" in w["message"]]
-
-
 def test_with_sync_the_server_is_shown_and_started_and_its_tools_are_there(desk, capsys):
     report = desk.run(
         add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from program_terminal import run_on_terminal
 
 DATA = Path(__file__).parents[1] / "data" / "clients"
 
@@ -207,15 +204,6 @@ def test_unencrypted_http_to_another_machine_is_advised_against(run, home):
     assert "http" in run().stderr
 
 
-def test_a_config_that_is_corrupt_is_not_written_over(run, home, pflow_home):
-    put(home, ".cursor/mcp.json", CURSOR)
-    path = put(pflow_home, "config/mcp-servers.toml", {})
-    for text in ("mcpServers = 7\n", "[oops\n"):
-        path.write_text(text)
-        assert run().exit_code == 2
-        assert path.read_text() == text
-
-
 def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, configured, tmp_path):
     project = tmp_path / "project"
     own = {"command": "node", "args": ["./server.js"]}
@@ -267,22 +255,10 @@ def test_row_34_on_a_terminal_it_asks_whether_to_move_a_secret(
     home, environment, configured, pflow_home, answer, value
 ):
     put(home, ".cursor/mcp.json", SECRET)
-    ours, theirs = pty.openpty()
-    os.write(ours, f"{answer}\n".encode())
-    with os.fdopen(theirs) as terminal:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "import"],
-            env={**os.environ, **environment, "PFLOW_HOME": str(pflow_home)},
-            cwd=home,
-            stdin=terminal,
-            stderr=terminal,
-            stdout=subprocess.PIPE,
-            timeout=60,
-            check=False,
-        )
-    said = os.read(ours, 10_000).decode()
-    os.close(ours)
-    assert done.returncode == 0
-    assert "Move 1 secret to pflow's settings" in said
-    assert "planted" not in said
+    screen = run_on_terminal(
+        *("mcp", "import"), home=pflow_home, cwd=home, environment=environment, answers={"Move 1": answer}
+    )
+    assert screen.exit_code == 0
+    assert "Move 1 secret to pflow's settings" in screen.shown
+    assert "planted" not in screen.shown
     assert configured()["hub"]["env"] == {"HUB_TOKEN": value}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 import threading
 
 import attrs
@@ -265,36 +264,6 @@ def test_a_sign_in_that_another_process_refreshes_stays_and_that_is_an_error(des
 def test_a_name_or_all_must_be_given_and_not_both(desk, arguments):
     with pytest.raises(click.UsageError, match="Give a NAME"):
         desk.run(logout, *arguments)
-
-
-KEYRING = """
-import json
-from pathlib import Path
-FILE = Path(__file__).with_name("entries.json")
-def _entries():
-    return json.loads(FILE.read_text()) if FILE.exists() else {}
-def get_password(service, key):
-    return _entries().get(key)
-def set_password(service, key, value):
-    FILE.write_text(json.dumps({**_entries(), key: value}))
-def delete_password(service, key):
-    FILE.write_text(json.dumps({name: value for name, value in _entries().items() if name != key}))
-"""
-
-
-def test_the_tokens_in_the_keyring_go_too_and_are_revoked(desk, realm, tmp_path, monkeypatch):
-    (tmp_path / "keyring.py").write_text(KEYRING)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("keyring", None)
-    try:
-        revocable(realm)
-        assert "planted-refresh-0" in (tmp_path / "entries.json").read_text()
-        forms = answering(realm)
-        assert desk.run(logout, "web").data["removed"][0]["revoked"]
-    finally:
-        sys.modules.pop("keyring", None)
-    assert "planted" not in (tmp_path / "entries.json").read_text()
-    assert "planted-refresh-0" in forms[0]
 
 
 @pytest.mark.parametrize("command", [logout, auth])

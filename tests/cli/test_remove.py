@@ -31,13 +31,6 @@ def test_tools_of_a_server_that_was_taken_out_by_hand_can_be_removed(desk):
     assert catalog(desk).servers() == ()
 
 
-def test_comments_stay_when_a_server_goes(desk):
-    path = desk.write("# mine\n" + TWO)
-    desk.run(remove, "clock")
-    assert path.read_text(encoding="utf-8").startswith("# mine\n")
-    assert not path.with_name("mcp-servers.toml.bak").exists()
-
-
 WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\nauth = { type = "oauth" }\n'
 
 

@@ -160,14 +160,6 @@ def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store
     assert store.names() == ()
 
 
-def test_a_file_that_others_may_read_is_a_warning_until_it_is_written(store, path):
-    write(path, "")
-    path.chmod(0o644)
-    assert [problem.severity for problem in store.check()] == ["warning"]
-    store.add({"a": {"command": "a"}})
-    assert store.check() == []
-
-
 def test_a_variable_that_is_null_is_left_out_with_a_warning(store):
     (warning,) = store.add({"a": {"command": "a", "cwd": None, "env": {"A": None, "B": "b"}}}).warnings
     assert (warning.severity, warning.path) == ("warning", "mcpServers.a.env.A")

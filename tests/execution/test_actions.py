@@ -2,29 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, McpError, Where
 
 WHERE = Where(server="s", tool="t")
-
-
-@pytest.mark.parametrize(
-    ("facts", "action"),
-    [
-        ({"status": 429}, "rate_limited"),
-        ({"status": 401}, "auth_failed"),
-        ({"status": 403}, "auth_failed"),
-        ({"status": 404}, "resource_missing"),
-        ({"status": 500}, "error"),
-        ({"code": -32002}, "resource_missing"),
-        ({"code": -32001}, "timeout"),
-        ({}, "error"),
-    ],
-)
-def test_status_and_code_decide(facts, action):
-    error = CallFailed("rate limit", where=WHERE, **facts)
-    assert (error.action, error.to_dict()["details"]["action"]) == (action, action)
 
 
 def test_a_failure_may_name_its_own_action():

@@ -48,23 +48,6 @@ def test_each_refers_to_its_inputs_and_to_nothing_else(preset):
     assert {found.name for text in texts for found in references(text)} == {it.name for it in preset.inputs}
 
 
-def test_what_is_a_path_a_secret_or_optional_says_so():
-    said = {}
-    for preset in PRESETS:
-        for given in preset.inputs:
-            traits = {"path": given.path, "secret": given.secret, "optional": not given.required}
-            said[f"{preset.name} {given.name}"] = " ".join(name for name, holds in traits.items() if holds)
-    assert {name: traits for name, traits in said.items() if traits} == {
-        "context7 CONTEXT7_API_KEY": "secret optional",
-        "duckdb database": "path",
-        "filesystem folder": "path",
-        "git repository": "path",
-        "github GITHUB_TOKEN": "secret",
-        "memory file": "path optional",
-        "notion NOTION_TOKEN": "secret",
-        "playwright executable": "path optional",
-        "postgres POSTGRES_URL": "secret",
-        "slack SLACK_TOKEN": "secret",
-        "sqlite database": "path",
-        "time timezone": "optional",
-    }
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_an_input_that_is_named_as_a_variable_is_a_secret(preset):
+    assert [given.secret for given in preset.inputs] == [given.name.isupper() for given in preset.inputs]

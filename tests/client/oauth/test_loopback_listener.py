@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -108,17 +107,6 @@ def test_a_page_that_is_loaded_twice_gets_the_same_answer():
     fields, first, second = asyncio.run(main())
     assert fields["code"] == "c"
     assert first == second
-
-
-def test_a_login_that_fails_is_told_in_the_browser():
-    async def main():
-        with suppress(NoAccessToken):
-            async with LoopbackListener() as listener:
-                _, _, arriving = await received(listener)
-                raise NoAccessToken("no", "login")
-        return await arriving
-
-    assert "<h1>Not signed in</h1>" in asyncio.run(main())
 
 
 def test_connections_that_say_nothing_or_too_much_do_not_keep_it():

@@ -77,37 +77,6 @@ def test_servers_are_written_to_the_users_first_file_that_exists_and_is_still_wr
     assert clients.written(CLIENTS["mcp-json"], here) is None
 
 
-def test_the_table_in_the_documents_says_what_each_format_can_say():
-    text = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in text.splitlines()
-        if line.startswith("| `")
-    ]
-    assert rows == [_said_by(client) for client in CLIENTS.values()]
-
-
-def _said_by(client):
-    fields = {field.ours for field in client.format.fields if not field.read_only}
-    variables = client.format.variables
-    filters = [name for name in ("allow", "deny") if f"tools.{name}" in fields]
-    limits = {"startup_timeout": "start", "list_timeout": "list", "call_timeout": "call"}
-    return [
-        f"`{client.name}`",
-        ", ".join(client.format.types),
-        f"`{variables.reference}`" if variables.reference else "no",
-        _yes(variables.with_default),
-        _yes("cwd" in fields),
-        _yes("disabled" in fields),
-        ", ".join(filters) or "no",
-        ", ".join(word for field, word in limits.items() if field in fields) or "no",
-    ]
-
-
-def _yes(value):
-    return "yes" if value else "no"
-
-
 def test_an_unknown_client_is_refused_with_the_nearest():
     with pytest.raises(PflowError) as caught:
         client("claude-dekstop")
