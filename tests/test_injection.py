@@ -50,14 +50,6 @@ def test_the_tools_that_nodes_use_are_grouped_by_server():
     assert used_tools(nodes, iter(["my", "my-own"])) == {"my-own": {"A", "b"}, "other": {"c"}}
 
 
-def test_the_plugin_tells_a_bare_name_by_the_configured_servers(pflow_home):
-    ServerStore(server_file(storage.default_paths())).add(
-        {"my": {"command": "x"}, "my-own": {"command": "x"}}
-    )
-    expected = {"__mcp_server__": "my-own", "__mcp_tool__": "tool"}
-    assert plugin.pflow_inject_params(ref("mcp-my-own-tool")) == expected
-
-
 def test_the_config_is_not_read_for_a_node_whose_entry_says_what_it_is(pflow_home):
     config = server_file(storage.default_paths())
     config.parent.mkdir(parents=True)

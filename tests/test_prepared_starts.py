@@ -44,10 +44,13 @@ def finished(program, stdin="", seconds=60):
     return program.returncode, stdout, stderr
 
 
-def fresh(*arguments, folder, stdin="", **variables):
+FRESH = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
+
+
+def fresh(*arguments, folder, stdin="", program=FRESH, **variables):
     """Return what a new interpreter says: exit code, stdout and stderr."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
+        [*program, *arguments],
         input=stdin,
         env={**os.environ, **variables},
         cwd=folder,
@@ -129,16 +132,7 @@ def test_what_an_interpreter_reads_first_needs_a_new_one(prepared):
     assert not prepared.fits({**os.environ, "LC_ALL": "POSIX"})
 
 
-def test_whoever_starts_it_by_its_name_gets_the_same(started, prepared, tmp_path):
+def test_whoever_starts_it_by_its_name_gets_the_same(prepared, tmp_path):
     words = ["shell", "--command", "cat; echo $SEEN >&2; pwd"]
-    found = subprocess.run(
-        [prepared.program, *words],
-        input="x" * 200_000,
-        env={**os.environ, "SEEN": "yes"},
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    expected = fresh(*words, folder=tmp_path, stdin="x" * 200_000, SEEN="yes")
-    assert (found.returncode, found.stdout, found.stderr) == expected
+    given = {"folder": tmp_path, "stdin": "x" * 200_000, "SEEN": "yes"}
+    assert fresh(*words, program=[prepared.program], **given) == fresh(*words, **given)

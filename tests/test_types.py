@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError, Where
-from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.types import Server, ServerInfo, Tool, ToolFilter, ToolRecord
+from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch
+from pflow_mcp_plugin.types import Server, Tool, ToolFilter, ToolRecord
 
 SERVER = Server(name="a")
 
@@ -44,14 +44,6 @@ def test_a_record_has_changed_once_a_sync_found_another_version_than_was_approve
     assert (record.found is one, record.is_approved, record.has_changed) == (True, True, False)
     assert attrs.evolve(record, found=other).has_changed
     assert not attrs.evolve(record, found=other, is_approved=False).has_changed
-
-
-def test_an_exchange_is_by_default_empty():
-    call = ToolCall(server="s", tool="t")
-    assert (call.label, call.method) == ("t", "tools/call")
-    result = CallResult()
-    assert (result.has_structured, result.is_error, result.milliseconds) == (False, False, 0)
-    assert not Listing(info=ServerInfo()).has_resources
 
 
 def test_a_result_with_a_structure_has_one():

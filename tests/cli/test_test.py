@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from http_server import FaultServer, Reply, Request
+from http_server import FaultServer, well
 
 from pflow_mcp_plugin.cli import server_health as testing
 from pflow_mcp_plugin.cli.sync import sync
@@ -41,10 +41,6 @@ def test_a_server_that_does_not_start_is_exit_code_3_with_the_phase(desk):
     assert report.error.exit_code == 3
     assert "exited 3" in report.error.message
     assert report.error.where.phase in ("start", "handshake")
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
 
 
 def test_insecure_allows_plain_http_to_another_machine_in_this_test_only(desk):

@@ -8,7 +8,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, on_call, with_status
+from http_server import FaultServer, Reply, Request, on_call, trickling, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
@@ -154,13 +154,7 @@ def test_a_call_may_take_a_call_timeout_that_was_raised(pool, serve, path):
 
 
 def test_a_body_that_trickles_meets_a_raised_call_timeout(pool, serve):
-    async def trickle(request: Request, reply: Reply) -> None:
-        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
-        while True:
-            await reply.raw(b" ")
-            await asyncio.sleep(0.05)
-
-    server = serve(on_call(trickle))
+    server = serve(on_call(trickling(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")))
     with pytest.raises(DeadlineExceeded, match="call_timeout_max"):
         act(pool, web(server, timeout=0.5, call_timeout=31, call_timeout_max=1.5))
 

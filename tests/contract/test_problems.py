@@ -42,7 +42,6 @@ CROSSINGS = {
 }
 WHERE = errors.Where(server="demo", tool="add", phase="call")
 ENTRY = Entry(node="x", class_name="X", module="m", labels={"server": "demo"})
-RECALL = types.Tool(name="recall", input_schema={"type": "object", "properties": {"key": {}}})
 SAMPLES = {
     "message": "It failed",
     "details": {"code": 7, "list": [1, {"a": None}]},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from http_server import FaultServer, Reply, Request
+from http_server import FaultServer, Reply, Request, well
 from issuer import AUDIENCE, Issuer
 from mcp.server.auth.provider import AccessToken
 from programs import script_server
@@ -23,10 +23,6 @@ from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Authorizat
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 FIRST, SECOND = "first-token-Zq7xK2mP9wL4vB8n", "second-token-T3cR6yH1jF5dG0sA"
 SCRIPTED = Path(__file__).with_name("scripted_tools.py")
-
-
-async def well(request: Request, reply: Reply) -> bool:
-    return False
 
 
 @pytest.fixture

@@ -153,6 +153,18 @@ def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
     return fault
 
 
+def trickling(beginning: bytes, piece: bytes = b" ") -> Fault:
+    """Begin an answer that goes on, a piece at a time, until the client hangs up."""
+
+    async def fault(request: Request, reply: Reply) -> None:
+        await reply.raw(beginning)
+        while True:
+            await reply.raw(piece)
+            await asyncio.sleep(0.05)
+
+    return fault
+
+
 class LoopbackServer:
     """Something that listens on loopback, in a thread of its own; a context manager.
 

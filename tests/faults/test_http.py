@@ -15,7 +15,19 @@ from typing import Any
 
 import pytest
 from certificates import Authority
-from http_server import FaultServer, Reply, Request, Script, on, on_call, well, with_status
+from http_server import (
+    FaultServer,
+    Reply,
+    Request,
+    Script,
+    always,
+    on,
+    on_call,
+    trickling,
+    well,
+    when,
+    with_status,
+)
 
 from pflow_mcp_plugin.client.transport import http_transports
 from pflow_mcp_plugin.config.expansion import expand
@@ -160,11 +172,7 @@ def test_row_41_the_scope_that_is_missing_is_named(serve, call_fails):
 
 
 def test_row_42_without_a_session_404_means_there_is_no_endpoint(serve, connection_fails):
-    async def script(request: Request, reply: Reply) -> bool:
-        await reply.status(404, b"Not Found")
-        return True
-
-    server = serve(script)
+    server = serve(always(with_status(404, b"Not Found")))
     error = connection_fails(server, f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)")
     assert (error.action, error.facts["status"]) == ("resource_missing", 404)
     assert "/mcp" in error.suggestions[0]
@@ -291,23 +299,8 @@ def test_row_46_a_redirect_from_https_to_plain_http_is_refused(serve, authority,
 
 
 def test_row_46_a_redirect_on_the_same_host_is_followed(bench, serve):
-    async def slash(request: Request, reply: Reply) -> bool:
-        if request.target == "/mcp" and request.method == "POST":
-            await reply.status(307, location="/mcp/")
-            return True
-        return False
-
+    slash = when(lambda request: request.target == "/mcp", with_status(307, location="/mcp/"))
     assert text(bench.pool.call(launch(serve(slash)), act())) == "done"
-
-
-def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(serve, call_fails):
-    async def cut(request: Request, reply: Reply) -> None:
-        await reply.events(": working")
-        reply.close()
-
-    server = serve(on_call(cut))
-    call_fails(server, "Server odd: its event stream ended before the answer came")
-    assert server.count("tools/call") == 1
 
 
 ANSWER = "the answer to the call"
@@ -343,6 +336,12 @@ def resumes(server: FaultServer) -> list[Request]:
     return [request for request in server.requests if "last-event-id" in request.headers]
 
 
+def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(serve, call_fails):
+    server = serve(resumable(": working"))
+    call_fails(server, "Server odd: its event stream ended before the answer came")
+    assert server.count("tools/call") == 1
+
+
 def test_row_48_a_stream_that_is_cut_is_taken_up_again(bench, serve):
     server = serve(resumable(cut(2), cut(1), ANSWER))
     assert text(bench.pool.call(launch(server), act())) == "at last"
@@ -359,13 +358,7 @@ def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(serve, 
 
 
 def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(serve, call_fails):
-    async def gone(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call":
-            return request.method == "GET" and await reply.status(500) is None
-        await reply.events(cut())
-        reply.close()
-        return True
-
+    gone = when(lambda request: request.method == "GET", with_status(500), resumable(cut()))
     call_fails(launch(serve(gone)), "Server odd: its event stream ended before the answer came")
 
 
@@ -423,10 +416,7 @@ def test_row_50_an_event_over_the_limit_is_named_with_its_size(serve, call_fails
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(serve, kind, call_fails):
     bomb = gzip.compress(b'data: "' + b" " * 64 * MIB)
-
-    async def explode(request: Request, reply: Reply) -> None:
-        await reply.status(200, bomb, content_type=kind, content_encoding="gzip")
-
+    explode = with_status(200, bomb, content_type=kind, content_encoding="gzip")
     sent = "event" if kind == "text/event-stream" else "answer"
     there = launch(serve(on_call(explode)), max_line_mb=1)
     error = call_fails(there, f"Server odd sent an {sent} of more than 1 MiB (")
@@ -435,7 +425,8 @@ def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(serve, kind, c
     assert "max_line_mb" in error.suggestions[0]
 
 
-_TRUNCATED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+_ANSWERS = b"HTTP/1.1 200 OK\r\ncontent-type: "
+_TRUNCATED = _ANSWERS + b"application/json\r\ncontent-length: 100\r\n\r\n{"
 
 
 @pytest.mark.parametrize("end", ["reset", "hang up", "truncate"])
@@ -462,17 +453,9 @@ def test_row_52_a_broken_answer_harms_its_own_call_only(bench, serve, end, call_
     assert server.count("initialize") == 1
 
 
-@pytest.mark.parametrize(
-    "beginning", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"]
-)
+@pytest.mark.parametrize("beginning", [_ANSWERS, _ANSWERS + b"application/json\r\n\r\n"])
 def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, serve, beginning, call_fails):
-    async def trickle(request: Request, reply: Reply) -> None:
-        await reply.raw(beginning)
-        while True:
-            await reply.raw(b" ")
-            await asyncio.sleep(0.05)
-
-    there = launch(serve(on_call(trickle)), timeout=1, call_timeout=5)
+    there = launch(serve(on_call(trickling(beginning))), timeout=1, call_timeout=5)
     begins = "Tool act on server odd did not answer completely within 1 s (timeout)"
     error = call_fails(there, begins, DeadlineExceeded)
     assert error.action == "timeout"
@@ -480,25 +463,16 @@ def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, serve, beg
 
 
 def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(serve, call_fails):
-    async def trickle(request: Request, reply: Reply) -> None:
-        await reply.events()
-        while True:
-            await reply.raw(b": still here\n\n")
-            await asyncio.sleep(0.05)
-
+    trickle = trickling(_ANSWERS + b"text/event-stream\r\n\r\n", b": still here\n\n")
     begins = "Tool act on server odd did not answer within 1 s (call_timeout)"
     call_fails(launch(serve(on_call(trickle)), call_timeout=1), begins, DeadlineExceeded)
 
 
 def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, serve, call_fails):
-    async def stuck(request: Request, reply: Reply) -> bool:
-        if request.rpc == "notifications/cancelled" or (
-            request.rpc == "tools/call" and request.message["params"]["arguments"]
-        ):
-            await asyncio.sleep(60)
-        return False
+    def meant(request: Request) -> bool:
+        return request.rpc == "notifications/cancelled" or b'"hang"' in request.body
 
-    there = launch(serve(stuck), call_timeout=4)
+    there = launch(serve(when(meant, lambda *_: asyncio.sleep(60))), call_timeout=4)
     begins = "Tool act on server odd did not answer within 4 s (call_timeout)"
     call_fails(there, begins, DeadlineExceeded, arguments={"hang": True})
     assert text(bench.pool.call(there, act())) == "done"  # it waits for its turn, not for the server
@@ -515,8 +489,7 @@ def test_row_54_a_web_page_is_taken_for_one_to_log_in(serve, connection_fails):
 
 
 def test_row_55_an_answer_with_a_wrong_id_counts_as_none(serve, call_fails):
-    async def mixed_up(request: Request, reply: Reply) -> None:
-        await reply.json({"jsonrpc": "2.0", "id": 4711, "result": {"content": []}})
-
+    message = {"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}
+    mixed_up = on_call(lambda _, reply: reply.json(message))
     begins = "Tool act on server odd did not answer within 1 s (call_timeout); 1 replies matched no"
-    call_fails(launch(serve(on_call(mixed_up)), call_timeout=1), begins, DeadlineExceeded)
+    call_fails(launch(serve(mixed_up), call_timeout=1), begins, DeadlineExceeded)

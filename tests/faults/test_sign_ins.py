@@ -9,7 +9,7 @@ import sys
 
 import attrs
 import pytest
-from http_server import FaultServer, well
+from http_server import FaultServer, trickling, well
 from scripted_realm import Realm
 from signing_in import Visitor
 
@@ -142,11 +142,7 @@ def test_row_67_a_failing_authorization_server_ends_no_login(realm, fails, call,
     assert call() == "done"
 
 
-async def trickle(request, reply):
-    await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
-    for _ in range(100):
-        await reply.raw(b" ")
-        await asyncio.sleep(0.1)
+trickle = trickling(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
 
 
 async def reset(request, reply):

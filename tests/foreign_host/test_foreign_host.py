@@ -90,13 +90,6 @@ def test_the_server_keeps_its_state_between_the_steps_of_a_run(drive, added, no_
     assert (details["server"], details["tool"]) == ("typed", "count")
 
 
-def test_an_argument_comes_from_the_root_of_the_shared_store(drive, added):
-    node = {"id": "one", "type": "mcp-typed-describe"}
-    (ran,) = drive(["run", {"nodes": [node]}, {"value": 7}])
-    assert ran["outputs"]["one"]["type"] == "integer"
-    assert ran["outputs"]["one"]["error"] is None
-
-
 def test_one_step_feeds_the_next(drive, added):
     nodes = [
         {"id": "place", "type": "mcp-typed-structured"},
