@@ -63,6 +63,16 @@ def test_listing_imports_nothing_heavy(python, line):
     assert (done.exit_code, done.stderr) == (0, "")
 
 
+def test_asking_who_is_signed_in_imports_nothing_that_talks_to_servers(python, pflow_home):
+    table = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\nauth = { type = "oauth" }\n'
+    (pflow_home / "config").mkdir()
+    (pflow_home / "config" / "mcp-servers.toml").write_text(table)
+    talking = ("mcp", "httpx2", "jwt", "keyring", "asyncio", "pocketflow")
+    done = python("-c", RUN.format(heavy=talking), "mcp", "auth", "--json")
+    assert done.envelope["data"][0]["state"] == "needs_login"
+    assert done.stderr == ""
+
+
 COUNT = """
 import sys
 from attr import _make

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import attrs
 import pytest
@@ -250,24 +248,3 @@ def test_a_server_with_mistakes_is_shown_with_them_beside_the_others(desk, signe
         ("web", "ready"),
         ("bad", "has_mistakes"),
     ]
-
-
-PROGRAM = """
-import sys
-from pflow_mcp_plugin.__main__ import main
-sys.argv[1:] = ["mcp", "auth", "--json"]
-try:
-    main()
-finally:
-    heavy = ("mcp", "httpx2", "jwt", "keyring", "asyncio", "pocketflow")
-    print([name for name in heavy if name in sys.modules], file=sys.stderr)
-"""
-
-
-def test_nothing_that_talks_to_servers_is_imported_for_it(pflow_home, signed_in):
-    config = pflow_home / "config"
-    config.mkdir()
-    (config / "mcp-servers.toml").write_text(PERSON)
-    shown = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert json.loads(shown.stdout)["data"][0]["state"] == "needs_login"
-    assert shown.stderr == "[]\n"
