@@ -13,17 +13,18 @@ FILE = Path(__file__).with_name("livemcpbench-tools.json.xz")
 
 
 class RealServer(NamedTuple):
-    """A server: its name as it can be configured, its entry in the config, its tools as listed."""
+    """A server: its name as it can be configured, its entry in the config, its tools, its name there."""
 
     name: str
     config: dict[str, Any]
     tools: list[dict[str, Any]]
+    given: str
 
 
 def servers() -> list[RealServer]:
     """Return every server; each call reads them anew, so that a test may do as it likes with them."""
     return [
-        RealServer(naming.server_name(name), item["config"]["mcpServers"][name], listed["tools"])
+        RealServer(naming.server_name(name), item["config"]["mcpServers"][name], listed["tools"], name)
         for item in json.loads(lzma.decompress(FILE.read_bytes()))
         for name, listed in item["tools"].items()
     ]

@@ -288,7 +288,7 @@ def test_the_format_of_a_file_is_known_by_its_place(path, client, tmp_path):
 def test_the_servers_of_70_real_configs_are_all_read_and_only_names_change(tmp_path):
     renamed = []
     for real in livemcpbench.servers():
-        [(given, table)] = _real_config(real.name).items()
+        given, table = real.given, real.config
         path = tmp_path / "one.json"
         path.write_text(json.dumps({"mcpServers": {given: table}}))
         [server] = client_documents.read_any(path, MACHINE).servers
@@ -298,16 +298,6 @@ def test_the_servers_of_70_real_configs_are_all_read_and_only_names_change(tmp_p
         renamed += [(given, server.name)] if given != server.name else []
     assert ("Ant Design Components", "ant-design-components") in renamed
     assert all(re.fullmatch("[a-z0-9-]+", name) for _, name in renamed)
-
-
-def _real_config(name):
-    import lzma
-
-    for item in json.loads(lzma.decompress(livemcpbench.FILE.read_bytes())):
-        config = item["config"]["mcpServers"]
-        if [livemcpbench.naming.server_name(given) for given in config] == [name]:
-            return config
-    raise KeyError(name)
 
 
 @pytest.mark.parametrize(
