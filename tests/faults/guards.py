@@ -89,7 +89,7 @@ GUARDS = (
     Guard(21, "_MAX_PAGES", constant(1000)),
     Guard(22, "ToolPages.tools", never("count")),
     Guard(23, "Dispatcher.send_raw_request", bare("_screen")),
-    Guard(24, "_compiled", drop("spend")),
+    Guard(24, "_compiled", never("left", "deadline")),
     Guard(25, "_compiled", bare("extend")),
     Guard(26, "_is_pattern", always("is_linear")),
     Guard(27, "Runtime.warn_of_changed_lists", gives("compare", ())),
