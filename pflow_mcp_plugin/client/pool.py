@@ -360,7 +360,7 @@ class Pool(AbstractContextManager["Pool"]):
 
         await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
         if self._calls:
-            _, left = await asyncio.wait(self._calls, timeout=2.0)
+            _, left = await asyncio.wait(self._calls, timeout=2.0)  # their connections are closed
             for task in left:
                 task.cancel()
 

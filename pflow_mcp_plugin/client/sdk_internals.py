@@ -41,7 +41,7 @@ class ScreeningDispatcher(JSONRPCDispatcher):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._unanswered = asyncio.Semaphore(32)
+        self._unanswered = asyncio.Semaphore(32)  # requests of the server that are being answered
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Whether the SDK's dispatcher takes a notification; a subclass overrides this to drop some."""

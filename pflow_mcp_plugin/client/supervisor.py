@@ -291,7 +291,7 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     )
     if not may_be_another:
         return error
-    seconds = min(5.0, server.startup_timeout or 5.0)
+    seconds = min(5.0, server.startup_timeout or 5.0)  # a probe, not a start
     other = attrs.evolve(server, transport=kind, protocol="auto", startup_timeout=seconds)
     connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
     try:

@@ -70,10 +70,10 @@ class BearerAuth:
             if not tokens.is_fresh(now) and time.monotonic() > self._next_attempt:
                 # It is still valid: a failure does no harm yet.
                 try:
-                    async with asyncio.timeout(5.0):
+                    async with asyncio.timeout(5.0):  # the token is still valid
                         token = await self._refreshed("", None)
                 except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
-                    self._next_attempt = time.monotonic() + 10.0
+                    self._next_attempt = time.monotonic() + 10.0  # the next requests do not wait
         request.headers[_HEADER] = f"Bearer {token}"
 
     async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:

@@ -362,6 +362,7 @@ async def device_tokens(
         return value
 
     seconds, interval = seconds_of(content.get("expires_in")), seconds_of(content.get("interval"))
+    # If the answer does not say, a code is good for ten minutes and polled every five seconds.
     seconds = 600.0 if seconds is None else min(seconds, 3_600.0)
     interval = 5.0 if interval is None else max(interval, 0.2)
     code, limit = text("device_code"), count_text(max(1, round(seconds / 60)), "minute")
@@ -398,4 +399,5 @@ async def _polled(
         except NoAccessToken as failure:
             if failure.remedy != "later":
                 raise
+            # While the token endpoint cannot be reached, it is tried once a minute at least.
             pause, trouble = min(2 * pause, max(60.0, interval)), f"; {failure.reason}"

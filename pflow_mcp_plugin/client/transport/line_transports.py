@@ -152,7 +152,7 @@ class StdioTransport(LineTransport):
         try:
             await self._writer.close(_CLOSE_SECONDS)
             await self._end_of.bring_about(
-                0.1 if self.hung or self.seen.broken else EXIT_GRACE,
+                0.1 if self.hung or self.seen.broken else EXIT_GRACE,  # seconds before SIGTERM
                 after_sigterm=ROLL_BACK_SECONDS if installing else EXIT_GRACE,
             )
         finally:
