@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.exchange import Launch, Listing
-from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.redaction import Redactor, unusual
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 _MAX_PAGES = 100
@@ -87,9 +87,11 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return what redacts the secrets of a server's config that its tool list repeats, but not short ones."""
-    # Short values of a config, such as `info` or `read`, are words that any tool may use.
-    return Redactor(secret for secret in launch.redactor.known if len(secret) >= 8)
+    """Return what redacts the secrets of a server's config that its tool list repeats, but not common words.
+
+    A tool may well have an argument `password`, and a database on the user's machine that password.
+    """
+    return Redactor(unusual(launch.redactor.known, 8))
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:

@@ -18,6 +18,22 @@ MASK = "****"
 REDACTED = "***"
 SHORTEST = 4
 """Shorter values are not redacted: that would garble ordinary text and hide nothing."""
+_ORDINARY = frozenset(
+    {
+        *(
+            "default",
+            "development",
+            "disabled",
+            "enabled",
+            "latest",
+            "localhost",
+            "master",
+            "password",
+            "postgres",
+        ),
+        *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
+    }
+)
 
 _REFERENCE = r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}"
 _REFERENCES_ONLY = (
@@ -40,6 +56,16 @@ def mask(value: str) -> str:
     return re.sub(
         _REFERENCE, lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
     )
+
+
+def unusual(values: Iterable[str], shortest: int) -> Iterator[str]:
+    """Yield the values that can be redacted from names and prose without garbling them: no common words.
+
+    Those with fewer than `shortest` characters are words that any text may use.
+    """
+    for value in values:
+        if len(value) >= shortest and value.lower() not in _ORDINARY:
+            yield value
 
 
 class Redactor:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pflow_mcp_plugin.contract import Discovery, Host, PflowError, RunControl, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import EXIT_CODES
-from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.redaction import Redactor, unusual
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
@@ -118,16 +118,6 @@ def redacted_schema(schema: Any, redactor: Redactor) -> Any:
     return shown
 
 
-_SHORTEST = 6
-_ORDINARY = frozenset(
-    {
-        *("default", "development", "disabled", "enabled", "latest", "localhost", "master", "postgres"),
-        *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
-    }
-)
-"""Values that are never secrets, whatever their name: redacting them would only garble answers."""
-
-
 class KnownSecrets:
     """What is redacted from every answer's envelope: the values of secret settings, and `more` secrets."""
 
@@ -137,7 +127,7 @@ class KnownSecrets:
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def redactor(self, control: RunControl | None = None) -> Redactor:
-        of_run = frozenset(telling(control.secrets)) if control else frozenset()
+        of_run = frozenset(unusual(control.secrets, 6)) if control else frozenset()
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
@@ -152,16 +142,9 @@ class KnownSecrets:
         with suppress(PflowError):
             now = settings.fingerprint()
             if not now or now != before:
-                secrets = frozenset(telling(_secret_values(settings)))
+                secrets = frozenset(unusual(_secret_values(settings), 6))
                 self._seen = (now, secrets)
         return secrets | self._more
-
-
-def telling(values: Iterable[str]) -> Iterator[str]:
-    """Yield the secrets that can be redacted from envelopes without garbling them: long and unusual ones."""
-    for value in values:
-        if len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
-            yield value
 
 
 def _secret_values(settings: Settings) -> Iterator[str]:

@@ -53,8 +53,8 @@ def test_a_secret_is_redacted_wherever_a_server_repeats_it(field):
     assert "what it says about itself contains a secret" in notes[0]
 
 
-def test_short_values_of_a_config_are_words_that_any_tool_may_use():
-    launch = Launch(server=Server(name="odd"), secrets=("readall", "readmore"))
+def test_short_and_common_values_of_a_config_are_words_that_any_tool_may_use():
+    launch = Launch(server=Server(name="odd"), secrets=("readall", "readmore", "password", "Postgres"))
     assert redactor_of(launch).known == {"readmore"}
 
 
