@@ -72,7 +72,7 @@ def foreign_code(
 
 
 def _is_abandoned(error: BaseException) -> bool:
-    """Whether garbage collection ends the block, which Ctrl-C kept from being entered or left."""
+    """Whether garbage collection ends a block of foreign code that Ctrl-C kept from being entered or left."""
     return isinstance(error, GeneratorExit) and not (error.__traceback__ and error.__traceback__.tb_next)
 
 

@@ -11,7 +11,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class shared_part(cached_property[T_co]):  # noqa: N801 - used as a decorator, like its base
-    """A `cached_property` with a lock, which its base lacks since Python 3.12."""
+    """A `cached_property` for parts that threads share: with the lock its base lacks since Python 3.12."""
 
     def __init__(self, func: Callable[[Any], T_co]) -> None:
         super().__init__(func)

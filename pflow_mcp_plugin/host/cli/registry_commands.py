@@ -179,7 +179,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check these nodes, by default all or those of `source`; return their number, and the problems."""
+    """Check the registry's nodes, by default all or those of `source`; return how many, and the problems."""
     found = {name: registry.find(name) for name in names}
     missing = [registry.missing(name) for name, entry in found.items() if entry is None]
     entries = [entry for entry in found.values() if entry]
@@ -194,7 +194,7 @@ def check_nodes(
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the registry reported on node types; where it left one out, as an error.
+    """Yield the registry's reports for `pflow registry validate`: as errors where it left out a node type.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

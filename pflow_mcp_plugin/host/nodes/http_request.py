@@ -321,7 +321,7 @@ class _Exchange:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        """Return the client for requests to an origin; only the `url`'s own origin sees its certificate."""
+        """Return a node `http`'s client for an origin; only that of the node's `url` sees its certificate."""
         parts, call = httpx2.URL(url), self._call
         place = parts.scheme, parts.host, parts.port
         if place not in self._clients:

@@ -36,7 +36,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return a node's value for `key`, which must be positive; messages name the `unit`."""
+    """Return a number from a node's params, which must be positive; messages name the `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"

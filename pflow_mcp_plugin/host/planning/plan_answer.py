@@ -45,7 +45,7 @@ class UnreadableAnswer(PflowError):
 
 
 def json_object(text: str, key: str) -> JSONObject:
-    """Return the JSON object with this key in a model's answer, whatever prose or JSON is around it."""
+    """Return the JSON object with this key in a planning model's answer, whatever text is around it."""
     for found in _objects(text[:_LONGEST]):
         if key in found:
             if is_too_deep(found):
@@ -59,7 +59,7 @@ def json_object(text: str, key: str) -> JSONObject:
 
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
-    """Yield the JSON objects in a model's answer, outer ones before those inside them."""
+    """Yield the JSON objects in a planning model's answer, outer ones before those inside them."""
     decoder = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
     start = text.find("{")
     for _ in range(200):  # braces that may begin an object
@@ -71,12 +71,12 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def prose(text: JSON | None) -> str:
-    """Return text for people as in a prompt, on one line; empty if it is not text."""
+    """Return a text for people from a model's answer, on one line as in a prompt; empty if it is not text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
 def seen(value: JSON) -> JSON:
-    """Return JSON with only the characters that prompts may contain, and line breaks."""
+    """Return a model's JSON with only the characters that prompts may contain, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
     if isinstance(value, dict):
@@ -208,7 +208,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Read the model's answer as a JSON object with `key`, whether or not it takes a schema."""
+        """Return the planning model's answer, a JSON object with `key`, whether or not it takes a schema."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)

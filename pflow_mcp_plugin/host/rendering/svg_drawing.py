@@ -174,7 +174,7 @@ def _layers(graph: Graph) -> dict[str, int]:
 
 
 def _places(graph: Graph) -> Iterator[tuple[str, int, int]]:
-    """Yield the nodes to draw, each with its layer, and its place in that."""
+    """Yield the nodes to draw as SVG, each with its layer, and its place in that."""
     taken: Counter[int] = Counter()
     for node_id, layer in _layers(graph).items():
         yield node_id, layer, taken[layer]

@@ -175,7 +175,7 @@ class CurrentRun(Run):
         self._control.add_secrets(secrets)
 
     def add_derived(self, secret: str, made: Iterable[str]) -> None:
-        """Treat what was made of a secret as that secret is treated."""
+        """Treat what an expression made of a secret of the run as that secret is treated."""
         (self.add_secrets if secret in self._control.secrets else self.redact)(made)
 
     def redact(self, values: Iterable[str]) -> None:

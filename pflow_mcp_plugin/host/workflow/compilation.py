@@ -102,7 +102,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the nodes that certainly run, not from a kept result, if all take their default action."""
+        """Yield the compiled nodes sure to run, not from a kept result, if all take their default action."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:

@@ -538,7 +538,7 @@ class _Check:
                 self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
-        """Return the keys that the workflow may supply besides a node's params; None if it may supply any."""
+        """Return the keys the checked workflow may supply besides a node's params; None if it may be any."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open is not False or self.lenient:
             return None

@@ -159,19 +159,19 @@ class InputSpec:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What people are told about the values of an input: `one of "a", "b"`, `at least 3`."""
+        """What people are told about the values of a declared input: `one of "a", "b"`, `at least 3`."""
         return tuple(limits(SchemaDocument(self.bounds), self.bounds))
 
     @property
     def about(self) -> str:
-        """What people are told about an input: its description, type, limits and default."""
+        """What people are told about a declared input: its description, type, limits and default."""
         notes = [self.description, self.type, *self.limits]
         notes += [] if self.required or self.has_default else ["optional"]
         notes += [f"default {json.dumps(self.default)}"] if self.has_default and not self.secret else []
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Return a value, or its text, in the declared type; raise `TypeMismatch` if it does not fit."""
+        """Convert an input's value or text to the declared type; raise `TypeMismatch` if it does not fit."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()

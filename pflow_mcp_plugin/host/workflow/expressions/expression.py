@@ -349,7 +349,7 @@ class Evaluation(visitor.TreeInterpreter):
         return calculated(node["value"], values, [path_text(child) for child in node["children"]])
 
     def _opened(self, value: Any) -> Any:
-        """Return the value in which a path continues: a tuple as a list, text that is JSON as its value."""
+        """Return a value as an expression's path enters it: a tuple as a list, JSON text as its value."""
         if isinstance(value, tuple):
             self._limits.spend(len(value))
             return list(value)

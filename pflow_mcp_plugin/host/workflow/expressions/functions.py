@@ -310,7 +310,7 @@ class ExpressionFunctions(functions.Functions):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def _cells(self, name: str, rows: list[Any]) -> list[list[str]]:
-        """Return the cells of the table that a function makes; a table of objects begins with their keys."""
+        """Return the cells of a table for an expression's function; one of objects begins with their keys."""
         if all(isinstance(row, list) for row in rows):
             table = rows
         elif all(isinstance(row, dict) for row in rows):
