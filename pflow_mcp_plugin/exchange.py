@@ -42,7 +42,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable that a launch lacked; the value is not in shell history."""
+    """Return the command that sets a variable that a launch lacks, without its value in shell history."""
     return f"pflow settings set {variable} -"
 
 
@@ -98,7 +98,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """A hash of the whole expanded config: exchanges under different keys never share a connection."""
+        """A hash of the launch's expanded config: launches with different ones never share a connection."""
         import json
         from hashlib import sha256
 

@@ -141,7 +141,7 @@ class Server(ByFields):
 
     @property
     def is_remote(self) -> bool:
-        """Whether this `Server` has the transport `http` or `sse`, for rooms that treat those differently."""
+        """Whether this server's transport is `http` or `sse`."""
         return self.transport in ("http", "sse")
 
 

@@ -145,7 +145,7 @@ class Catalog:
         return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
     def named(self, server: str, name: str) -> ToolRecord | None:
-        """Look up a tool by its server and raw name, or as in node types, even if the config renames it."""
+        """Find a tool in the catalog by server and raw name, or as in node types, even if it is renamed."""
         record = self.tool(server, name)
         if record is not None:
             return record
@@ -199,7 +199,7 @@ class Catalog:
         return before, content
 
     def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
-        """Change the marks on what is not approved in a server's tool file, if the catalog has one."""
+        """Change a server's file in the catalog, if it has one, such as its marks of unapproved tools."""
         if self.file(server) is None:
             return
         with self.locked(server) as path:
@@ -218,7 +218,7 @@ class Catalog:
             yield path
 
     def current(self, server: str, config_fingerprint: str) -> Head | None:
-        """Return the head of a server's tool file, None if its config has changed since that sync."""
+        """Return the head of a server's file in the catalog; None if its config changed since that sync."""
         head = self.head(server)
         return head if head and head.config_fingerprint == config_fingerprint else None
 
@@ -331,7 +331,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what the catalog shows of a synced tool that is not approved yet: a name and a size.
+    """Return a synced tool that is not approved yet as the catalog shows it: only a name and a size.
 
     Nothing else in it is from its server.
     """
@@ -345,7 +345,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command that node types in the catalog name while their tool is not approved."""
+    """Return the command that approves a tool, which the catalog shows while it is not approved."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

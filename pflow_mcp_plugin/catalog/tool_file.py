@@ -55,7 +55,7 @@ class Head(ByFields):
     unapproved: str = ""
 
     def missed(self, tool: str) -> tuple[str, str]:
-        """Return a tool's raw name, and in words since which sync it has been missing; empty if it is not."""
+        """Return a tool's raw name and, in words, since which sync this file lists it as gone; else empty."""
         raw = next((name for name in self.gone if tool in (name, naming.slug(name))), None)
         if raw is None:
             return tool, ""
@@ -75,7 +75,7 @@ class ToolFile(Head):
 
 
 class SyncedTool(NamedTuple):
-    """A tool of a tool file, and the version that was approved."""
+    """A tool in a tool file: as last synced, and the version that was approved."""
 
     tool: Tool
     approved: Tool | None = None  # if it is the same, or nobody approved the tool
@@ -268,7 +268,7 @@ class StoredFile:
         return self._whole
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """Return the raw names of the stored tools with this prefix; raises the errors of `head`."""
+        """Return the raw names of the tools in this file with this prefix; raises the errors of `head`."""
         if self._index is None:
             return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
         typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))

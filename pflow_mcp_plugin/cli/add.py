@@ -40,7 +40,7 @@ _OF_OTHERS = {"-t": _TRANSPORT, "--transport": _TRANSPORT, "-s": _SCOPE, "--scop
 
 
 class _AddCommand(click.Command):
-    """Reports a missing name before `--`, or a missing `--` before a command's own options."""
+    """`pflow mcp add`: reports a missing name before `--`, or a missing `--` before a command's options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         command = args[args.index("--") + 1 :] if "--" in args else []

@@ -123,7 +123,7 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Carry out `pflow mcp approve`: pin what is approved, and note that in the tool file, under its lock."""
+    """Pin what `pflow mcp approve` approves, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:

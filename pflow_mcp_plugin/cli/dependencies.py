@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the host's server store; report its warnings."""
+    """Return the server store for a command, and report its warnings to the host."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -28,17 +28,17 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the host's catalog of synced tools."""
+    """Return the catalog of synced tools for a command."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return the host's pins: what was approved of each server."""
+    """Return the pins for a command: what was approved of each server."""
     return servers(host.paths).pins
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a new pool, which the caller closes; the host reports its warnings."""
+    """Return a new pool for a command, which closes it; the host reports its warnings."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of a server's current launch."""
+    """Return the identity of a server's launch for a command, by the current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,14 +81,14 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete the stderr files of a server."""
+    """Delete the stderr files of a server, for a command that removes it or adds another by its name."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:
-    """Return what looks up variables: in the environment, then in the host's settings."""
+    """Return what looks up variables for a command: in the environment, then in the host's settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

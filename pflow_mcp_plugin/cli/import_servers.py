@@ -138,7 +138,7 @@ def _read(source: str, client_name: str) -> list[FileContent]:
 
 
 def _is_taken(host: Host, name: str, value: str) -> bool:
-    """Whether an imported secret's variable has another value; the environment overrides the settings."""
+    """Whether the variable for an imported secret has another value, in the environment or the settings."""
     if name in os.environ:
         return os.environ[name] != value
     place = host.settings.names().get(name) if host.settings else None

@@ -313,7 +313,7 @@ def _allowed_by_config(host: Host) -> Callable[[str], bool]:
 
 
 def taken_token() -> str | None:
-    """Remove pflow's own variable from the environment, so that nothing that `pflow mcp serve` starts has it.
+    """Take the token of `pflow mcp serve` out of the environment, so that nothing that it starts has it.
 
     A removed variable is still in the memory that the system shows to others as the environment of the
     process (`/proc/PID/environ`, `ps`); it is overwritten there.

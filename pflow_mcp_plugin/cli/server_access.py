@@ -30,7 +30,7 @@ _KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name an
 
 @attrs.frozen(kw_only=True)
 class StoredSignIns:
-    """The servers with `auth` of type `oauth`, and the stored sign-ins.
+    """The stored sign-ins, and the servers whose access needs one: those with `auth` of type `oauth`.
 
     `servers` are expanded as far as their sign-in needs it; `failures` say why others could not be.
     """
@@ -61,7 +61,7 @@ class StoredSignIns:
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins and the servers that need one; contacts no server."""
+    """Return the stored sign-ins and the servers whose access needs one; contacts no server."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}

@@ -105,7 +105,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Await a request again after the pause that a busy server asks for (429), while its deadline allows it.
+    """Repeat a request after the pause that a busy server asks for (429), while its deadline allows it.
 
     `before` is awaited each time just before it is sent.
 

@@ -92,19 +92,19 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return the exception of a failed request in words: its message, redacted, and its class."""
+    """Describe the exception of a failed request in words: by its redacted message and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), 200)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return how a failed request was challenged, by `WWW-Authenticate`; the first parameter of each name."""
+    """Return the parameters in the `WWW-Authenticate` of a request that failed; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions of a failed request that are nested in exception groups."""
+    """Yield the causes behind a failed request: the exceptions in its exception groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)

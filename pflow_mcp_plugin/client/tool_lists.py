@@ -87,7 +87,7 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return what redacts the secrets of a server's config that its tool list repeats, but not common words.
+    """Return the redactor of a server's tool list: for the secrets in its config, except common words.
 
     A tool may well have an argument `password`, and a database on the user's machine that password.
     """
@@ -95,7 +95,7 @@ def redactor_of(launch: Launch) -> Redactor:
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Return what a server says of itself apart from its tools, without secrets, and a note if it had any."""
+    """Return what a server says of itself beside its tool list, redacted, and a note if it had secrets."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),

@@ -273,7 +273,7 @@ class Layout:
             self._cut(span)
 
     def _spans(self, path: Keys) -> Iterator[slice]:
-        """Yield the places in the document's text about a table: its sections, its keys in other sections."""
+        """Yield the parts of a TOML config file about a table: its sections, its keys in other sections."""
         end = 0
         for place, line in enumerate(self._lines):
             if place >= end and line.path[: len(path)] == path:

@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the files in a folder of this plugin, each with the time of its last change and its size."""
+    """Return the tool files in a folder, each with the time of its last change (ns) and its size (bytes)."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a problem for each of this plugin's sign-ins, pins and tools that others may read or write."""
+    """Yield a problem for each file with sign-ins, pins or tools that others may read or write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -166,7 +166,7 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return all problems of the raw table `[network]`, or one of nearly that name, found by the schema."""
+    """Return all problems of the table `[network]` in a config document, and of any with nearly that name."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -218,7 +218,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return the raw table `[network]` of a document without problems, with the hosts in servers' urls."""
+    """Return the rules in the table `[network]` of a checked config document, with the servers' hosts."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))

@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The rules of `[network]` for plugins, part of the handle on a host: what servers and nodes may reach.
+    """The rules of `[network]`, as a host hands them to plugins: what servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it, in its normal form, in the library that is part of this host.
+        """Check a workflow and save it, in its normal form, in this host's library.
 
         Args:
             workflow: The workflow as loaded.

@@ -148,7 +148,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
 
 
 def note_next_steps(error: PflowError) -> None:
-    """Add the next steps of an error that `MCPNode` raises in Python to it as notes, for the traceback."""
+    """Add the next steps to an error that an `MCPNode` raises in Python, as notes in its traceback."""
     for step in error.suggestions:
         error.add_note(f"  -> {step}")
 

@@ -162,7 +162,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the values for a found preset's inputs, given as `NAME=VALUE`; an empty value is none."""
+    """Return the values for a preset's inputs, given as `NAME=VALUE`; an empty value is none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -176,7 +176,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return the values of a found preset's inputs for the server to be made, and which inputs lack one."""
+    """Return the values of a preset's inputs for the server made from it, and which inputs lack one."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []

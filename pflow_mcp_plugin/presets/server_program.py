@@ -105,7 +105,7 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
 
 
 def _lacking(path: str | Path, message: str, step: str, where: Where) -> ConnectionFailed:
-    """Return the error of a path where nothing is found: a folder above it may be closed to this user."""
+    """Return the error about a missing program or working folder, or a folder above it that is closed."""
     for folder in reversed(Path(path).parents):
         try:
             os.stat(f"{folder}/.")  # noqa: PTH116 - a path has no such end

@@ -100,7 +100,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares what ends process groups, or another object: made for its first user, ended by the last."""
+    """Shares an object, such as the reaper of process groups: made for its first user, ended by the last."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start

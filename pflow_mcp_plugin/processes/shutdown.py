@@ -33,7 +33,7 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """The end of a child process: waits for it to exit, or brings that about."""
+    """The shutdown of a process: waits for it to exit, or brings that about by signals."""
 
     def __init__(self, process: ProcessGroup) -> None:
         self.exit_code: int | None = None  # None unless it ended by itself

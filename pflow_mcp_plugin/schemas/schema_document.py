@@ -291,7 +291,7 @@ class ResultForm:
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Return what form results have, by the properties in their JSON Schema, if there is one."""
+    """Read the form of results from the properties in their JSON Schema, if there is one."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)

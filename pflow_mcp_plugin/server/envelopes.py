@@ -102,7 +102,7 @@ _PROSE = ("title", "description", "default", "enum", "const", "examples")
 
 
 def redacted_schema(schema: Any, redactor: Redactor) -> Any:
-    """Return a tool's schema without secrets; it stays a valid schema, with the same names in it."""
+    """Return the schema of a served tool without secrets; it stays valid, with the same names in it."""
     if not isinstance(schema, Mapping):
         return schema
     shown: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def answer_schema(
 
 
 def arguments_schema(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the input schema for a tool that answers by an envelope: only these arguments, none endless."""
+    """Return the input schema of a tool that answers in an envelope: only these arguments, none endless."""
     bounded = {name: _bounded(schema) for name, schema in properties.items()}
     return {**object_of(bounded, required), "additionalProperties": False}
 

@@ -84,7 +84,7 @@ class Prompts(Protocol):
 
 
 def the_user(context: Context) -> RunOrigin:
-    """Return the origin that handlers of the MCP server give a request by default: whoever started it."""
+    """Return the origin that the MCP server gives requests by default: whoever started the server."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
     return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER

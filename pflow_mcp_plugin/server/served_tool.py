@@ -73,18 +73,18 @@ class ServedRequest:
         return runner_of(self.host).with_options(self.run_options)
 
     def step(self, suggestion: str) -> str:
-        """Return a suggestion that names tools in place of commands; empty if one of them is not served."""
+        """Return a suggestion that names served tools in place of commands; empty if one is not served."""
         for tool, command, call in _CALLS:
             if tool not in self.hidden:
                 suggestion = re.sub(command, call, suggestion)
         return without(self.hidden, suggestion)
 
     def advised(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """Return problems with suggestions that the caller can follow."""
+        """Return problems with suggestions that the caller of a served tool can follow."""
         return tuple(attrs.evolve(it, suggestion=self.step(it.suggestion)) for it in problems)
 
     def told(self, error: PflowError) -> PflowError:
-        """Return an error with suggestions that the caller can follow: by default, those of its problems."""
+        """Return an error with suggestions, else its problems', that a served tool's caller can follow."""
         error.problems = self.advised(error.problems)
         steps = error.suggestions or [it.suggestion for it in errors_in(error.problems)]
         error.suggestions = tuple(dict.fromkeys(filter(None, map(self.step, steps))))[:_MOST_STEPS]
@@ -262,12 +262,12 @@ def library_of(host: Host) -> Library:
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the host's settings, checked for the call of a served tool: without any, raise `PflowError`."""
+    """Return the host's settings for the call of a served tool; raise `PflowError` if it has none."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the host's traces, checked for the call of a served tool: without any, raise `PflowError`."""
+    """Return the host's traces for the call of a served tool; raise `PflowError` if it has none."""
     return _present(host.traces, "write traces")
 
 

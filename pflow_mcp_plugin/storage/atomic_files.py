@@ -231,7 +231,7 @@ def replaced_regular(
 
 
 def append_regular(path: Path, data: bytes) -> None:
-    """Add all of this to the end of a file or, if that fails (`OSError`), nothing."""
+    """Append all of this to a file or, if that fails (`OSError`), nothing."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         before, written = os.fstat(descriptor).st_size, 0

@@ -64,7 +64,7 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return how to correct a common mistake, for the error that a file's JSON is corrupt; else empty."""
+    """Return a hint on a common mistake, for the error about a file with invalid JSON; else empty."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 

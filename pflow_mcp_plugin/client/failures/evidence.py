@@ -96,7 +96,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Return an error with a message and its evidence: an excerpt of stderr, variables without a value."""
+    """Build an error from its message and the evidence: an excerpt of stderr, variables without a value."""
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"
@@ -121,7 +121,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """From the evidence and the beginning of a message that is not valid JSON, build the error about it."""
+    """Build the error about a message that is not valid JSON, from how it begins and the evidence."""
     shown = evidence.redactor.piece(beginning)[:200]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
@@ -130,13 +130,13 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """From the evidence of an answer that is JSON, but not a message, build the error about it."""
+    """Build the error about an answer that is JSON, but not a JSON-RPC message, from the evidence."""
     message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
     return failure(message, evidence, next_step="report it to the server's author")
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """Return the error, built from evidence, about a message larger than the cap; `size` is in bytes."""
+    """Build the error about a message larger than the cap, from the evidence; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"

@@ -184,7 +184,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine without a connection, such as a login, and explain its failures in the same way."""
+    """Run a login or another coroutine without a connection, and explain its failures in the same way."""
     from asyncio import run
 
     try:

@@ -265,7 +265,7 @@ class KeptSignIn:
         return self._unstored or await self.read()
 
     async def read(self) -> SignIn | None:
-        """Return the kept sign-in as it is stored now; None if there is none.
+        """Return the sign-in whose token goes on requests, as it is stored now; None if there is none.
 
         For a machine, one that cannot be read counts as none: it gets another.
         """

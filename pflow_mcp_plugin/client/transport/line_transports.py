@@ -129,7 +129,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether the pipes are still unused at the server's end, as while a package runner is at work."""
+        """Whether the transport's pipes are unused at the server's end, as while a package runner works."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux

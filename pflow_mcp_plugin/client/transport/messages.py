@@ -216,7 +216,7 @@ class LineBuffer:
 
 
 class MessageQueue(AbstractAsyncContextManager["MessageQueue"]):
-    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
+    """The read stream of JSON-RPC messages: in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()

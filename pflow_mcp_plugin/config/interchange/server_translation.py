@@ -43,7 +43,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references to variables, from and to which those of a server are translated."""
+    """How a client writes references to variables; those of a server are translated from and to this."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none

@@ -308,7 +308,7 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
 
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:
-    """Return the file that the export would write: the existing content with the servers put in."""
+    """Return the file that the planned export would write: the existing content with the servers put in."""
     content = storage.read_bytes(path, document_text.LARGEST)
     if content is None:
         return ExportedFile(text=document_text.dump(made.document({}), made.client.form))
