@@ -6,8 +6,8 @@ template becomes an expansion of that variable, quoted for its place in the line
     echo ${a} "b ${c}" 'd ${e}'
     echo "${PFLOW_1}" "b ${PFLOW_2}" 'd '"${PFLOW_3}"''
 
-A shell does not parse the result of a quoted expansion again, whatever characters are in it. After `((`,
-`[[`, `$[` and `<<`, in backquotes and in comments a template is refused: quotes are plain text there. Some
+A shell does not parse the result of a quoted expansion again, whatever characters are in it. In `(( ))`,
+after `$[` and `<<`, in backquotes and in comments a template is refused: quotes are plain text there. Some
 builtins read a value again although it is quoted, and what they do with it decides what is refused:
 
 - Those that run their arguments, such as `eval`, and those that set the variables which their arguments name,
@@ -36,29 +36,31 @@ _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': 
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
 _ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
 """How the places of a shell line end in which no other character is special."""
-_NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
-_REFUSED = frozenset({"((", "[[", "$[", "<<"})
+_NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment", "((": "in (( ))"}
 _WORD_ENDS = frozenset(" \t\n;&|(")
 
 MARK = "\0"
 """Stands in a line for a template."""
 
+_PREFIX = r"""(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s"';&|()]){0,200}"""
 _BEGIN = (
-    r"(?:^|[\n;&|(){`]|(?:\b(?:if|then|elif|else|do|while|until|time|command|builtin|exec)|(?<!\S)!)(?=\s))"
-    r"[ \t]*(?:-p\s+)?(?:(?:\w+(?:\[\w*\])?=|\d*[<>])\S{0,200}[ \t]+)*"
+    r"(?:^|[\n;&|){`]|(?<!\()\((?!\()"
+    r"|(?:\b(?:if|then|elif|else|do|while|until|time|command|builtin|exec)|(?<!\S)!)(?=\s))"
+    rf"[ \t]*(?:(?:-|\w+(?:\[\w*\])?\+?=|\d*&?[<>]+&?[ \t]*){_PREFIX}[ \t]+)*"
 )
 """What precedes a command in a shell line."""
 _WORD = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$?\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\\.|[^\s;&|()<>"'`\\])+"""
-_WORDS = rf"((?:[\s<>]+{_WORD})+)"
+_WORDS = rf"((?:[ \t<>]+{_WORD})+)"
 _VALUE = rf"""["']?[{MARK}$]"""
 """How a word begins that may be a value."""
 
-_ASSIGNED = re.compile(rf"(?<![\w$-])([A-Za-z_]\w*)\+?=({_WORD}|)", re.DOTALL | re.ASCII)
+_ASSIGNED = re.compile(rf"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\[\s]*\])?\+?=({_WORD}|)", re.DOTALL | re.ASCII)
 _DEFAULTED = re.compile(r"\$\{(\w+):?=([^}]*)", re.ASCII)
 _LISTED = re.compile(r"\b(?:for|select)\s+(\w+)(\s+in\b[^;\n]*)?")
-_READ = re.compile(r"\b(?:read|mapfile|readarray|getopts\s+\S+|printf\s+-v)((?:\s+[\w-]+)+)")
+_READ = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v)\b([^\n;&|)]*)")
 _GIVEN = frozenset([*"123456789@*_", "REPLY", "MAPFILE", "OPTARG"])
 """The shell's own variables that may hold a value."""
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _USED = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*|[\d@*])|\b([A-Za-z_]\w*)", re.ASCII)
 
 _RUNNING = ("eval", "trap", "alias", "source", ".", "enable", "compgen", "complete", "bind", "fc")
@@ -68,18 +70,22 @@ _SETS = (
     re.compile(rf"""{_BEGIN}["'\\]?({"|".join(_SETTING)})["']?{_WORDS}""", re.DOTALL),
     re.compile(rf"{_BEGIN}(printf\s+-v)(\s*{_WORD})", re.DOTALL),
 )
+_NAMED = re.compile(rf"""{_VALUE}|["']?\w+\[""")
+"""How a word begins that may name a variable by a value, or an element of one."""
+_STREAM = re.compile(r"/dev/(?:stdin|fd/)|<\(")
 _CALLS = re.compile(
     rf"""{_BEGIN}("?)(?:{MARK}|\$\{{?([A-Za-z_]\w*|[\d@*])\}}?)(?:"?[ \t]([^\n;&|]*))?""", re.ASCII
 )
 """A command whose name is a value: its quote, its variable if it is not a template, and its arguments."""
+_OUTPUT_CALLED = re.compile(rf"{_BEGIN}(\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`)")
 _COMPUTES = re.compile(
     r"\(\((?:(?:[^()]|\([^()]*\))*\)\)|.*)|\$\[.*"
     r"""|\b(?:let|unset|wait)["']?\s(?:[<>]&|&[<>]|[^\n;&|])*"""
-    r"|\b(?:declare|typeset|local|export|readonly)\s+[-+]\w*[aAin][^\n;&|]*"
+    r"|\b(?:declare|typeset|local|export|readonly)\s+(?:[-+]\w+\s+)*[-+]\w*[aAin][^\n;&|]*"
     rf"|\bprintf\s+{_VALUE}\w*"
-    rf"|(?:\btest|\[)\s+(?:!\s+)?(?:-[vR]\s+\S+|{_VALUE}\S*\s+{_VALUE}\S*)"
+    rf"|(?:\btest|\[)\s+(?:!\s+)?(?:[^\n;&|]{{0,200}}?-[vR]\s[^\n;&|]*|{_VALUE}\S*\s+{_VALUE}\S*)"
     r"|\$\{(?:!|\w+(?:\[|:(?![-=+?])|@))[^}]*"
-    r"|\w*\[[^\]\[]*\]+\+?="
+    r"|(?<=\[)[^\]\[]*(?=\]+\+?=)"
     rf"|[<>]&\s*{_VALUE}\w*",
     re.DOTALL | re.ASCII,
 )
@@ -173,15 +179,16 @@ def looks_of(line: str) -> Looks:
 def _runs(line: str, tainted: frozenset[str]) -> Iterator[str]:
     """Yield what in a shell line would run a value, or set the variable that it names."""
     for found in _RUNS.finditer(line):
-        if _has_value(re.sub(rf"'[^'{MARK}]*'", "", found[2]), tainted):
+        arguments = re.sub(rf"'[^'{MARK}]*'", "", found[2])
+        if _has_value(arguments, tainted) or (found[1] in ("source", ".") and _STREAM.search(arguments)):
             yield found[1]
     for found in chain.from_iterable(pattern.finditer(line) for pattern in _SETS):
         words = (word[0] for word in re.finditer(_WORD, found[2], re.DOTALL))
-        if any(re.match(_VALUE, word) and _has_value(word, tainted) for word in words):
+        if any(_NAMED.match(word) and _has_value(word, tainted) for word in words):
             yield found[1]
-    for found in _CALLS.finditer(line):
-        if found[2] in tainted and not found[1]:
-            yield "a command that is a value"
+    called = any(found[2] in tainted and not found[1] for found in _CALLS.finditer(line))
+    if called or any(_has_value(found[1], tainted) for found in _OUTPUT_CALLED.finditer(line)):
+        yield "a command that is a value"
 
 
 def _computes(line: str, tainted: frozenset[str]) -> Iterator[str]:
@@ -191,7 +198,8 @@ def _computes(line: str, tainted: frozenset[str]) -> Iterator[str]:
     if "[[" in line and _COMPARES.search(line):
         parts.append(line[line.index("[[") :])
     for part in parts:
-        if MARK in part or not tainted.isdisjoint(_names(part)):
+        is_given = MARK in part and not part.startswith("((")  # there it would have been refused
+        if is_given or not tainted.isdisjoint(_names(part)):
             yield " ".join(part.replace(MARK, "${...}").split())[:_EXCERPT]
 
 
@@ -209,7 +217,7 @@ def _tainted(line: str) -> frozenset[str]:
     assigned = [(found[1], found[2]) for found in (*_ASSIGNED.finditer(line), *_DEFAULTED.finditer(line))]
     assigned += [(found[1], found[2] or "$@") for found in _LISTED.finditer(line)]
     sources = [(name, MARK in text, frozenset(_names(text))) for name, text in assigned]
-    tainted = _GIVEN.union(*(found[1].split() for found in _READ.finditer(line)))
+    tainted = _GIVEN.union(*(_NAME.findall(found[1]) for found in _READ.finditer(line)))
     tainted |= {f"PFLOW_{number + 1}" for number in range(line.count(MARK))}
     before = 0
     while len(tainted) > before:  # a variable may get the value of another, or its name
@@ -228,11 +236,15 @@ class _Scanner:
     def __init__(self) -> None:
         self.line: list[str] = []
         self._open: list[str] = [""]
+        self._began: list[int] = []
+        self._text = ""
         self._before = "\n"
+        self._closes = False
         self._refused = ""
 
     def read(self, text: str) -> None:
         for char in text:
+            self._text += char
             self._step(char)
             # After a backslash a character is plain: a second backslash does not escape the next one.
             self._before = "" if self._before == "\\" and self._open[-1] != "'" else char
@@ -240,7 +252,7 @@ class _Scanner:
 
     def expand(self, name: str, template: str) -> None:
         """Add a shell variable in place of a template, unless it would be unsafe or plain text there."""
-        inside = self._open[-1]
+        inside = "((" if "((" in self._open else self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
             raise PflowError(
@@ -266,18 +278,35 @@ class _Scanner:
             else:
                 self._open.append(char)
         elif char == "(" and before == "$":  # parsed on its own by a shell, even inside double quotes
-            self._open.append("(")
-        elif before + char in _REFUSED:
+            self._begin("(")
+        elif before + char == "$[" or (before + char == "<<" and inside != '"'):
             self._refused = f"after {before}{char}"  # for the rest of the line: its end is not tracked
         elif inside != '"':
             self._plain(char)
 
     def _plain(self, char: str) -> None:
+        inside, closes, self._closes = self._open[-1], self._closes, False
         if char == "'":
             self._open.append("'")
-        elif char == ")" and self._open[-1] == "(":
-            self._open.pop()
         elif char == "(":
-            self._open.append("(")
+            self._begin("((" if self._before == "(" else "(")
+        elif char == ")" and inside == "((":
+            if closes and self._before == ")":
+                self._end()
+                self._end()
+            else:
+                self._closes = True
+        elif char == ")" and inside == "(":
+            # That of a pattern ends nothing.
+            if not re.search(r"\bcase\b(?!.*\besac\b)", self._text[self._began[-1] :], re.DOTALL):
+                self._end()
         elif char == "#" and self._before in _WORD_ENDS:
             self._open.append("#")
+
+    def _begin(self, bracket: str) -> None:
+        self._open.append(bracket)
+        self._began.append(len(self._text))
+
+    def _end(self) -> None:
+        self._open.pop()
+        self._began.pop()

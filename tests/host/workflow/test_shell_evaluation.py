@@ -21,6 +21,16 @@ EVIL = (
 )
 
 RUNNING = [
+    "$(echo ${x}) --version",
+    "echo ${x} | . /dev/stdin",
+    "echo ${x} | source <(cat)",
+    'echo ${x} | { read -r -p "? " n; eval "$n"; }',
+    'echo ${x} | { read -r "n"; eval "$n"; }',
+    "2> /dev/null eval ${x}",
+    'a="b c" eval ${x}',
+    "command -- eval ${x}",
+    'n=${x}; printf -v "a[$n]" hi',
+    'n=${x}; read -r "a[$n]" < f',
     "eval ${x}",
     'eval "${x}"',
     "command -p eval ${x}",
@@ -52,14 +62,10 @@ RUNNING = [
     "echo ${a:-${b:-c}}; eval ${x}",
     'echo $"a"; eval ${x}',
     "n=${x}; `echo let` $n",
-    "a=${x}; n=$(echo $a); ((n))",
-    "b=(${y} ${m:=${x}}); ((m))",
     "n=${x}; [[ a ]] && eval $n",
     'n=${x}; cat <<EOF\nIt\'s $(eval "echo $n")\nEOF',
     'n=${x}; cat <<EOF\nIt\'s\nEOF\neval "$n"',
     "n=${x}; cat <<A - <<'B'\nIt's\nA\n'\nB\neval \"$n\"",
-    "set -- ${x}; echo $(($${1} + 1))",
-    "set -- ${x}; echo $(($${1:-0} + 1))",
     'n=${x}; echo "$${y:-$(eval $n)}"',
     "n=${x}; echo $'it\\'s'; eval \"$n\"; echo 'x'",
     'n=${x}; # isn\'t \\\neval "$n"',
@@ -69,6 +75,18 @@ RUNNING = [
 ]
 """What runs a value or sets the variable that it names."""
 COMPUTING = [
+    "a=${x}; n=$(echo $a); ((n))",
+    "b=(${y} ${m:=${x}}); ((m))",
+    "set -- ${x}; echo $(($${1} + 1))",
+    "set -- ${x}; echo $(($${1:-0} + 1))",
+    'printf "%s\\0" ${x} | while IFS= read -r -d "" n; do echo $((n + 1)); done',
+    "declare -A m; m[key]=${x}; echo $((m[key] + 1))",
+    "declare -r -i n=${x}",
+    "f() { local -r -i n=$1; }; f ${x}",
+    'test -v "$(echo ${x})"',
+    'n=${x}; [ 1 = 1 -a -v "$n" ]',
+    "[[ ${x} -gt 3 ]]",
+    "f() { set -- ${x}; echo $(( $1 + 1 )); }; f",
     '"let" ${x}',
     "\\let ${x}",
     "le\\\nt ${x}",
@@ -161,6 +179,16 @@ COMPUTING = [
 ]
 """What evaluates a value, or a variable that it names."""
 HONEST = [
+    "export LC_ALL=C\ngrep -c -- ${x} f",
+    ". ./env.sh\necho ${x}",
+    "trap cleanup EXIT\necho ${x}",
+    'eval "$(true)"\necho ${x}',
+    "read -r n\necho ${x}",
+    'grep -E "^[[:space:]]*${x}="',
+    'echo "((${x})) << ${x} [[ ${x}"',
+    'i=0; i=$((i+1)); echo "pass $i of ${x}"',
+    "echo $(( (1 + (2)) * 3 )) ${x}",
+    "[[ ${x} == a* ]] && echo ${y}",
     "cat -- ${x} | sort > out 2>&1",
     "export A=${x}; env",
     "readonly A=${x}; echo $A",

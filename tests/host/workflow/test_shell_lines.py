@@ -26,6 +26,8 @@ LINES = [
     'printf %s "\\"${x}\\""',
     'A=${x}; printf %s "$A"',
     "case ${x} in *) printf %s ${x};; esac",
+    'printf %s "$(case x in x) printf %s ${x}.;; esac)"',
+    "echo $(( (1 + 2) * 3 )) > /dev/null; printf %s ${x}",
 ]
 NASTY = st.one_of(
     st.text(alphabet=st.sampled_from(list("abc $`'\"\\;&|<>(){}[]*?~#!\n\t-=é")), max_size=20),
@@ -65,7 +67,7 @@ def test_a_value_comes_out_as_it_went_in_and_nothing_of_it_is_run(tmp_path_facto
 @pytest.mark.parametrize(
     "line",
     [
-        *("echo $((${x}))", 'echo "$((1 + ${x}))"', "((y = ${x}))", "[[ ${x} -eq 1 ]]", "echo $[${x}]"),
+        *("echo $((${x}))", 'echo "$((1 + ${x}))"', "((y = ${x}))", "echo $(( (1) + ${x} ))", "echo $[${x}]"),
         *("cat <<EOF\n${x}\nEOF", "echo `echo ${x}`", 'echo "`echo ${x}`"', "echo a # ${x}", "echo \\${x}"),
     ],
 )
@@ -101,7 +103,7 @@ def test_a_line_without_templates_stays_as_it_is():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("echo $((${n} + 1))", "${n} is after (("),
+        ("echo $((${n} + 1))", "${n} is in (( ))"),
         ("eval ${n}", "eval in it could run the value as code"),
         ("x=${n}; export $x", "export in it could run the value as code"),
     ],
