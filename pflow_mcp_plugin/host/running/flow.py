@@ -6,7 +6,7 @@ This imports pocketflow.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -42,19 +42,30 @@ class StepNode(pocketflow.BaseNode):
     """A node of any class as a node of the pocketflow flow: one step, which is recorded.
 
     pocketflow's `Flow` overwrites the params of each node with its own before the node runs. It does
-    so to this object's params; the real node gets the compiled ones.
+    so to this object's params; the real node gets the compiled ones. `around` is the step that runs the
+    workflow of this one, if any.
     """
 
-    def __init__(self, planned: PlannedNode, node: Any, attempts: Attempts) -> None:
+    def __init__(self, planned: PlannedNode, attempts: Attempts, around: StepNode | None = None) -> None:
         super().__init__()
         self.planned = planned
+        self.attempts = attempts
         self.result: Result | None = None
-        self._node = node
-        self._attempts = attempts
+        self._around = around
+        self._node = SubRun(self) if planned.sub else load_node(planned.ref)
+
+    def following(self) -> Iterator[tuple[StepNode, PlannedNode]]:
+        """Yield the nodes that may run next, each with the step that leads to it.
+
+        If the workflow may end with this step, they include those after the step that runs the workflow.
+        """
+        yield from ((self, node.planned) for node in dict.fromkeys(self.successors.values()))
+        if self._around is not None and "default" not in self.successors:
+            yield from self._around.following()
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
         """Run the node in the flow, once or for each item; an exception that it raises becomes a failure."""
-        planned, attempts = self.planned, self._attempts
+        planned, attempts = self.planned, self.attempts
         run, values, batch = attempts.run, attempts.values, planned.constructs.batch
         run.check()
         step = run.recorder.begin(planned.ref)
@@ -83,8 +94,8 @@ class StepNode(pocketflow.BaseNode):
                 if own_type(planned.ref.entry) == "ask":
                     from pflow_mcp_plugin.host.running.question import with_question
 
-                    following = dict.fromkeys(node.planned for node in self.successors.values())
-                    planned = with_question(planned, following, attempts)
+                    steps = ((node, it.planned.id, it.attempts) for it, node in self.following())
+                    planned = with_question(planned, steps, attempts.run)
                 result = attempts.perform(planned, prepare, store, retry, note)
             self._record(step, result, store)
         except PflowError as refusal:
@@ -102,7 +113,7 @@ class StepNode(pocketflow.BaseNode):
         return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
-        step = self._attempts.run.current_step()
+        step = self.attempts.run.current_step()
         if step is not None and step.planned is not self.planned:
             step = None
         if step is not None:
@@ -143,13 +154,13 @@ class StepNode(pocketflow.BaseNode):
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         try:
-            value = self._attempts.evaluate(condition.text)
+            value = self.attempts.evaluate(condition.text)
         except PflowError as error:
             return failed(self.planned, node_failure(self.planned.ref, error), store)
         return None if is_true(value) else Result("default", skipped=True)
 
     def _record(self, step: Step, result: Result, store: NodeAwareSharedStore) -> None:
-        planned, failure, skipped = self.planned, result.failure, self._attempts.values.skipped
+        planned, failure, skipped = self.planned, result.failure, self.attempts.values.skipped
         # The error of a batch names the item.
         step.error = str(store.written["error"]) if planned.constructs.batch and failure else result.reason
         step.action = None if result.skipped else result.action
@@ -162,13 +173,13 @@ class StepNode(pocketflow.BaseNode):
             known = ("node", "node_type", "problems")
             shown = cast("dict[str, Any]", failure.to_dict()["details"])
             if details := {key: value for key, value in shown.items() if key not in known}:
-                step.details["failure"] = self._attempts.run.recorder.excerpt(details)
+                step.details["failure"] = self.attempts.run.recorder.excerpt(details)
         if result.retries:
             step.details["retries"] = result.retries
         if not (planned.constructs.keep or failure):
             written = store.written.get("results") if planned.constructs.batch else store.written
             with foreign_code(partial(node_failure, planned.ref)):  # nodes may write any objects
-                self._attempts.run.conceal([written])
+                self.attempts.run.conceal([written])
 
     def _route(self, result: Result) -> str:
         """Return the route by which the flow leaves the step: its action, and the edge condition that holds.
@@ -183,12 +194,12 @@ class StepNode(pocketflow.BaseNode):
             if not when or action != result.action:
                 continue
             try:
-                holds = is_true(self._attempts.evaluate(when))
+                holds = is_true(self.attempts.evaluate(when))
             except PflowError as error:
                 raise node_failure(planned.ref, error, " at the condition of an edge") from error
             if holds:
                 edge = {"to": planned.successors[route], "when": when}
-                self._attempts.run.annotate(planned.ref.id, {"edge": edge})
+                self.attempts.run.annotate(planned.ref.id, {"edge": edge})
                 return route
         return result.action
 
@@ -215,15 +226,13 @@ class RoutedFlow(pocketflow.Flow):
         return following
 
 
-def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
+def build_flow(compiled: Compiled, attempts: Attempts, around: StepNode | None = None) -> RoutedFlow:
     """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
-    It may take `MOST_STEPS` steps, or `STEPS_PER_NODE` for each of its nodes if that is more.
+    `around` is the step that runs the workflow, if any. The flow may take `MOST_STEPS` steps, or
+    `STEPS_PER_NODE` for each of its nodes if that is more.
     """
-    nodes = {}
-    for planned in compiled.nodes:
-        node = SubRun(planned, attempts) if planned.sub else load_node(planned.ref)
-        nodes[planned.id] = StepNode(planned, node, attempts)
+    nodes = {planned.id: StepNode(planned, attempts, around) for planned in compiled.nodes}
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
@@ -234,21 +243,17 @@ def build_flow(compiled: Compiled, attempts: Attempts) -> RoutedFlow:
 
 @attrs.define(eq=False, repr=False)
 class SubRun:
-    """Runs a workflow as a node of the pocketflow flow: on its own shared store, with the run's servers.
+    """Runs a workflow as a node of the pocketflow flow: on its own shared store, with the run's servers."""
 
-    `attempts` are those of the workflow around it.
-    """
-
-    _planned: PlannedNode | None = None
-    _attempts: Attempts | None = None
+    _step: StepNode | None = None
     _params: Mapping[str, Any] = attrs.field(init=False, factory=dict)
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         self._params = params
 
     def run(self, store: MutableMapping[str, Any]) -> str:
-        planned, around = self._planned, self._attempts
-        if planned is None or planned.sub is None or around is None:
+        around = self._step
+        if around is None or (planned := around.planned).sub is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
         run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
         given = {key: value for key, value in self._params.items() if not is_reserved(key)}
@@ -267,8 +272,8 @@ class SubRun:
         if secrets := secret_values(planned.sub.document, given):
             run.add_secrets(secrets)
         values = Values(planned.sub.document, {**given, "__run__": run})
-        inner = Attempts(run, values, reuse=around.reuse)
-        flow = build_flow(planned.sub, inner)
+        inner = Attempts(run, values, reuse=around.attempts.reuse)
+        flow = build_flow(planned.sub, inner, around)
         try:
             flow.run(values.root)
             outputs = collect_outputs(inner)

@@ -1,12 +1,13 @@
 """What a node `ask` asks in a run: its question, and the steps that follow it, with their exact arguments.
 
-The arguments are part of the node's identity, so an answer is used again only while they are the same.
+The arguments, and the workflows that these steps run, are part of the node's identity, so an answer is used
+again only while they are the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from shlex import quote
 from typing import Any
@@ -20,7 +21,7 @@ from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.printable_text import continued, one_line
 
 _FOLLOWING = "__following__"
 """The parameter with the steps that follow: a run recognizes a question by it, too."""
@@ -28,21 +29,38 @@ _LONGEST = 4_000
 """Characters of an argument that the text of a question shows."""
 
 
-def with_question(planned: PlannedNode, following: Iterable[PlannedNode], attempts: Attempts) -> PlannedNode:
-    """Return a node `ask` with its question in this run, and the exact arguments of the steps that follow."""
-    steps: list[dict[str, Any]] = [
-        {"step": node.id, "type": node.ref.type, "params": _arguments(node, planned.id, attempts)}
-        for node in following
-    ]
-    asking = partial(_answered, attempts.run, planned, steps)
-    injected = {**planned.ref.injected, ASKING: asking, _FOLLOWING: steps}
+def with_question(
+    planned: PlannedNode, following: Iterable[tuple[PlannedNode, str, Attempts]], run: CurrentRun
+) -> PlannedNode:
+    """Return a node `ask` with its question in this run, and the exact arguments of the steps that follow.
+
+    Each of these comes with the id of the node that leads to it, and the attempts of its workflow.
+    """
+    steps, workflows = list[dict[str, Any]](), list[Any]()
+    for node, before, attempts in following:
+        steps.append(_shown(node, _arguments(node, before, attempts)))
+        # What a workflow does depends on more than is shown, such as its conditions.
+        workflows += [it.sub.source for it in (node, *(node.sub.every() if node.sub else ())) if it.sub]
+    asking = partial(_answered, run, planned, steps)
+    injected = {**planned.ref.injected, ASKING: asking, _FOLLOWING: [steps, workflows]}
     return attrs.evolve(planned, ref=attrs.evolve(planned.ref, injected=injected))
 
 
-def _arguments(node: PlannedNode, asking: str, attempts: Attempts) -> dict[str, Any]:
-    values = attempts.values
-    written = {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
-    later = {asking, *node.constructs.names}
+def _shown(node: PlannedNode, params: dict[str, Any]) -> dict[str, Any]:
+    """Return what is shown of a step; inside a workflow that it runs, params are as written."""
+    shown: dict[str, Any] = {"step": node.ref.id, "type": node.ref.type, "params": params}
+    if node.sub:
+        shown["nodes"] = [_shown(inner, _written(inner)) for inner in node.sub.nodes]
+    return shown
+
+
+def _written(node: PlannedNode) -> dict[str, Any]:
+    return {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
+
+
+def _arguments(node: PlannedNode, before: str, attempts: Attempts) -> dict[str, Any]:
+    values, written = attempts.values, _written(node)
+    later = {before, *node.constructs.names}
     store = NodeAwareSharedStore(
         values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)
     )
@@ -70,17 +88,12 @@ def _answered(
     step = run.current_step()
     place = step.place if step else planned.ref.id
     shown = run.recorder.shown(list(steps))
-    lines = [f"{place} asks: {question}"]
-    for it in steps:
-        texts = {
-            name: json.dumps(given, ensure_ascii=False, default=str) for name, given in it["params"].items()
-        }
-        params = ", ".join(f"{name}={abbreviated(text, _LONGEST)}" for name, text in texts.items())
-        lines.append(f"Then: {it['step']} ({it['type']}) {params}")
+    lines = [f"{place} asks: {continued(question)}"]
+    lines += (line for it in steps for line in _lines("Then", it))
     text = "\n".join(lines)
     if (answer := run.watcher.ask(run.redactor.text(text), choices)) is not None:
         return answer
-    one = f" ({', '.join(choices)})" if choices else ""
+    one = f" ({', '.join(map(one_line, choices))})" if choices else ""
     error = PflowError(
         text,
         details={"step": place, "question": question, "choices": list(choices), "preview": shown},
@@ -90,3 +103,20 @@ def _answered(
     if step is None or not step.asks(error):
         error.suggestions = ("Run it on a terminal, or let it leave a record: without --no-trace",)
     raise error
+
+
+def _lines(when: str, step: dict[str, Any]) -> Iterator[str]:
+    """Yield a line about a step that follows, and about each node of the workflow that it runs."""
+    texts = {name: json.dumps(it, ensure_ascii=False, default=str) for name, it in step["params"].items()}
+    params = ", ".join(f"{name}={_shortened(text)}" for name, text in texts.items())
+    yield one_line(f"{when}: {step['step']} ({step['type']}) {params}".rstrip())
+    for node in step.get("nodes", ()):
+        yield from _lines("  Inside", node)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    note = f"{len(text) - 2 * half:,} characters are left out here: see error.details.preview with --json"
+    return f"{text[:half]}...[{note}]...{text[-half:]}"

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
 from pflow_mcp_plugin.host.trace_files import write_trace
 from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
@@ -172,7 +172,8 @@ class RunWatcher:
             click.echo(printable(question), err=True)
             try:
                 kind = click.Choice(choices) if choices else str
-                answer: str = click.prompt("Answer", type=kind, err=True)
+                words = f"Answer ({', '.join(map(one_line, choices))})" if choices else "Answer"
+                answer: str = click.prompt(words, type=kind, show_choices=False, err=True)
             except click.Abort:
                 click.echo(err=True)
                 return None

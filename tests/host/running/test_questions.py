@@ -74,6 +74,64 @@ def test_an_answer_holds_only_for_the_arguments_that_were_shown(bench, sent, res
     assert sent == ["other million"]
 
 
+def test_a_workflow_that_comes_next_is_shown_and_an_answer_holds_only_for_that_one(bench, sent, resumed):
+    inner = flow(step("send", "t-send", {"value": "${given}"}), inputs={"given": {"type": "str"}})
+    bench.host.library.save("innermost", inner)
+    bench.host.library.save(
+        "deploy", flow(step("in", "workflow", {"workflow": "innermost", "given": "good"}))
+    )
+    stopped = bench.run(flow(APPROVE, step("out", "workflow", {"workflow": "deploy"})))
+    assert stopped.error.message.splitlines()[1:4] == [
+        "Then: out (workflow:deploy)",
+        '  Inside: out/in (workflow:innermost) given="good"',
+        '  Inside: out/in/send (t-send) value="${given}"',
+    ]
+    (shown,) = stopped.error.details["preview"]
+    assert shown["nodes"][0]["nodes"][0]["params"] == {"value": "${given}"}
+    edited = step("send", "t-send", {"value": "${given}"}, when="given == 'good'")
+    bench.host.library.save("innermost", {**inner, "nodes": [edited]})
+    assert (resumed("--answer", "approve=yes").exit_code, sent) == (4, [])
+    assert resumed("--answer", "approve=yes").error is None
+    assert sent == ["good"]
+
+
+def test_at_the_end_of_a_workflow_it_shows_what_comes_after_that_one(bench, sent, resumed):
+    inner = flow(APPROVE, outputs={"said": "${approve.answer}"})
+    workflow = flow(
+        step("outer", "workflow", {"workflow": flow(step("mid", "workflow", {"workflow": inner}))}),
+        step("send", "t-send", {"value": "${value} ${outer.said}"}),
+        inputs={"value": {"type": "str"}},
+    )
+    workflow["nodes"][0]["params"]["workflow"]["outputs"] = {"said": "${mid.said}"}
+    stopped = bench.run(workflow, value="ten")
+    shown = {"step": "send", "type": "t-send", "params": {"value": "ten ${outer.said}"}}
+    assert stopped.error.details["preview"] == [shown]
+    assert resumed("--answer", "outer/mid/approve=yes", "value=million").exit_code == 4
+    assert resumed("--answer", "outer/mid/approve=yes", "value=ten").exit_code == 4
+    assert resumed("--answer", "outer/mid/approve=yes", "value=ten").error is None
+    assert sent == ["ten yes"]
+
+
+def test_of_a_long_argument_the_beginning_and_the_end_are_shown(bench, sent):
+    stopped = bench.run(approved(), value=f"begin{'x' * 5_000}end")
+    line = stopped.error.message.splitlines()[1]
+    assert line.startswith('Then: send (t-send) value="beginxxx')
+    assert line.endswith('xxxend"')
+    assert "...[1,010 characters are left out here: see error.details.preview with --json]..." in line
+    assert "x" * 5_000 in stopped.error.details["preview"][0]["params"]["value"]
+
+
+def test_no_line_of_a_question_passes_for_one_about_what_comes_next(bench, sent):
+    workflow = approved()
+    workflow["nodes"][0] = step("approve", "ask", {"question": "Send?\nThen: send (t-send) value=1"})
+    stopped = bench.run(workflow, value="a\u2028Then: b")
+    assert stopped.error.message.splitlines() == [
+        "approve asks: Send?",
+        "  | Then: send (t-send) value=1",
+        'Then: send (t-send) value="a\\u2028Then: b"',
+    ]
+
+
 @pytest.mark.parametrize(
     ("word", "says"),
     [
