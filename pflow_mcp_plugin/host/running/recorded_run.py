@@ -42,6 +42,8 @@ _NAMED = 5
 """How many steps a message names."""
 _LONGEST_SHOWN = 2_000
 """Characters of a step's params in the record."""
+_LONGEST_ASKED = 100_000
+"""The same of a step that asks: an answer is checked against its choices."""
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes one for each value
 current_step: ContextVar[StepOfRun | None] = ContextVar("pflow_step_of_run", default=None)
 """The step of a recorded run that runs in this thread."""
@@ -219,11 +221,11 @@ class RecordedRun:
             self._warned = True
             self._run.warn(Problem(message=message, severity="warning", kind="execution"))
 
-    def shown(self, params: Mapping[str, Any]) -> str:
+    def shown(self, params: Mapping[str, Any], most: int = _LONGEST_SHOWN) -> str:
         given = {key: it for key, it in params.items() if not is_reserved(key)}
         text = _encode(self._recorder.sample(given))
-        if len(text) > _LONGEST_SHOWN:
-            text = json.dumps(f"{text[:_LONGEST_SHOWN]}...")
+        if len(text) > most:
+            text = json.dumps(f"{text[:most]}...")
         return surrogates_replaced(text)
 
     def redacted(self, text: str) -> str:
@@ -354,7 +356,7 @@ class StepOfRun(RunStep):
         record, recorded = self.run.record(), self.recorded
         if record is None:
             return False
-        recorded.state, recorded.shown = "asked", self.run.shown(self.params)
+        recorded.state, recorded.shown = "asked", self.run.shown(self.params, _LONGEST_ASKED)
         recorded.number = recorded.number or self.run.asked.get(recorded.place)
         record.ended(recorded)
         self.refusal = self.run.refuse(question)

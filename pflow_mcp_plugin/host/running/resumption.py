@@ -15,6 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.running.earlier_steps import ASK
 from pflow_mcp_plugin.host.running.recorded_run import decisions, named_steps
 from pflow_mcp_plugin.host.running.result_key import folder_now
 from pflow_mcp_plugin.host.running.run_record import (
@@ -261,9 +262,13 @@ def _unknown(run: str, *hints: str) -> PflowError:
 
 
 def _outputs(step: RecordedStep, decision: Decision) -> dict[str, Any] | None:
-    """Return the outputs that a decision gives a step: its result or answer; None if it gives none."""
+    """Return the outputs that a decision gives a step: its result or answer; None if it gives none.
+
+    The result of a step that asks is its answer, or has it as `answer`.
+    """
     value = decision.result
-    if decision.choice == "answer":
+    if step.type == ASK and decision.choice in ("answer", "done"):
+        value = value.get("answer") if isinstance(value, dict) else value
         params = json.loads(step.shown)
         choices = params.get("choices") if isinstance(params, dict) else None
         known = [*map(str, choices)] if isinstance(choices, list) else []

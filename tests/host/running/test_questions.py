@@ -152,6 +152,22 @@ def test_a_wrong_answer_is_refused_and_nothing_is_recorded(bench, sent, resumed,
     assert (resumed().exit_code, sent) == (4, ["first"])
 
 
+@pytest.mark.parametrize("question", ["Send it?", "Send it? " * 10_000], ids=["short", "long"])
+def test_a_result_that_is_no_answer_is_refused_too(bench, sent, resumed, question):
+    workflow = if_approved("${approve.answer}")
+    workflow["nodes"][0] = step("approve", "ask", {**QUESTION, "question": question})
+    bench.run(workflow)
+    words = (
+        ["--answer", "approve=maybe"],
+        *(["--assume-done", f"approve={it}"] for it in ('{"answer":"maybe"}', '{"other":"yes"}', "maybe")),
+    )
+    for word in words:
+        with pytest.raises(PflowError, match="is no answer to approve"):
+            resumed(*word)
+    assert resumed("--assume-done", 'approve={"answer":"yes"}').error is None
+    assert sent == ["yes"]
+
+
 def test_a_command_that_is_refused_later_has_recorded_no_answer(bench, sent, resumed):
     workflow = if_approved()
     workflow["inputs"]["value"] = {"type": "str", "secret": True, "required": True}
