@@ -135,11 +135,16 @@ def _hints(error: OSError, path: Path) -> tuple[str, ...]:
 
 def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) -> None:
     """Refuse to let a file node change pflow's own files; with `whole` also a folder that holds them."""
+    if run is None:
+        return
     # A workflow, which an agent may write, must not change the files that decide what pflow runs and
-    # approves.
-    for folder in (run.host.paths.config, run.host.paths.data) if run else ():
-        # `Path.resolve` raises if links form a loop.
-        place, own = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+    # approves, nor what was decided and returned in other runs.
+    paths = run.host.paths
+    place = Path(os.path.realpath(path))  # `Path.resolve` raises if links form a loop
+    if place.is_relative_to(os.path.realpath(paths.state / "artifacts")):
+        return  # files that runs hand on
+    for folder in (paths.config, paths.data, paths.state, paths.cache):
+        own = Path(os.path.realpath(folder))
         if place.is_relative_to(own) or (whole and own.is_relative_to(place)):
             hint = "Use the command that changes it; `pflow config path` lists pflow's files"
             raise file_problem(doing, path, f"pflow keeps its own files in {folder}", hint, ran="not ran")

@@ -223,7 +223,17 @@ def test_what_a_killed_writer_of_the_same_file_left_is_removed(bench, tmp_path):
     assert (left.exists(), other.exists()) == (False, True)
 
 
-@pytest.mark.parametrize("name", ["config/mcp-servers.toml", "data/pins/a.json", "data/../config/new/x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config/mcp-servers.toml",
+        "data/pins/a.json",
+        "data/../config/new/x",
+        "state/runs/open/a.db",
+        "state/artifacts/../runs/open/a.db",
+        "cache/results/a",
+    ],
+)
 @pytest.mark.parametrize("special", [False, True])
 def test_no_run_writes_what_decides_what_pflow_runs_and_approves(bench, tmp_path, name, special):
     paths = bench.host.paths

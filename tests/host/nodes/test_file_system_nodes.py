@@ -372,9 +372,12 @@ def test_neither_home_nor_the_current_folder_nor_the_root_is_removed(refused, sh
     assert (shelf / "sub" / "deep" / "d.csv").exists()
 
 
+@pytest.mark.parametrize("folder", ["config", "state", "cache"])
 @pytest.mark.parametrize("kind", ["copy-file", "move-file", "delete-file"])
-def test_pflows_own_files_are_neither_replaced_nor_removed(one, refused, bench, pflow_home, shelf, kind):
-    config = bench.host.paths.config
+def test_pflows_own_files_are_neither_replaced_nor_removed(
+    one, refused, bench, pflow_home, shelf, kind, folder
+):
+    config = getattr(bench.host.paths, folder)
     config.mkdir(parents=True, exist_ok=True)
     servers, link, way = config / "mcp-servers.toml", config / "linked.toml", shelf / "way"
     servers.write_text("")
@@ -389,11 +392,20 @@ def test_pflows_own_files_are_neither_replaced_nor_removed(one, refused, bench, 
         "move-file": [*({"source": path, **to} for path in removed), *onto],
         "copy-file": onto,
     }
-    before = tree(config)
     for params in refusals[kind]:
         assert "pflow keeps its own files in" in refused(kind, **params).message
-    assert tree(config) == before
+        assert servers.read_text() == ""
+        assert link.is_symlink()
+    assert not (config / "new.toml").exists()
     assert one("delete-file", file_path=way).success
+
+
+def test_a_file_that_a_run_handed_on_can_be_moved(one, bench, shelf):
+    made = bench.host.paths.state / "artifacts" / "20261126-161305-eed34d14" / "picture.png"
+    made.parent.mkdir(parents=True)
+    made.write_text("pixels")
+    assert one("move-file", source=made, destination=shelf / "picture.png").success
+    assert (shelf / "picture.png").read_text() == "pixels"
 
 
 @pytest.mark.parametrize(
