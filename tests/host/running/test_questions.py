@@ -1,5 +1,6 @@
 """A node `ask` shows what comes next, and a run goes on with an answer that was given to exactly that."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import Decision, PflowError
 from pflow_mcp_plugin.host.cli.trace_commands import show
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 
 QUESTION = {"question": "Send it?", "choices": ["yes", "no"]}
 APPROVE = step("approve", "ask", QUESTION)
@@ -239,6 +241,17 @@ def test_a_secret_is_shown_nowhere(bench, sent, resumed):
     assert "planted-4711" not in told
     assert resumed("--answer", "approve=yes", "value=planted-4711").error is None
     assert sent == ["planted-4711"]
+
+
+def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys):
+    workflow, choices = approved(), ["yes", "no\n\x1b[2KThen: send"]
+    workflow["nodes"][0] = step("approve", "ask", {**QUESTION, "choices": choices})
+    assert "(yes, no\\n\\u001b[2KThen: send)" in bench.run(workflow).error.suggestions[0]
+    watcher = RunWatcher()
+    watcher.asks = True
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+    assert watcher.ask("Send it?", choices) == "yes"
+    assert "Answer (yes, no\\n\\u001b[2KThen: send)" in capsys.readouterr().err
 
 
 @pytest.fixture
