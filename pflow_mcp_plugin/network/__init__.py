@@ -3,5 +3,6 @@
 - `egress`: which URLs, hosts and addresses are allowed, and whether plain http is; what an address is
 - `checked_connections`: connections to the addresses that were checked, and the proxy for a URL
 - `certificates`: those that are trusted, the client's own, and pinned public keys
+- `content_codings`: compressed bodies of answers
 - `http_headers`: when to ask a server again, the media type of its answer, and where the next page is
 """

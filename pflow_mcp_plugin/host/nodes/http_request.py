@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAFE
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
+from pflow_mcp_plugin.network.content_codings import ACCEPTED, decompressed
 from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.network.http_headers import media_type, next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
@@ -328,7 +329,7 @@ class _Exchange:
             own = is_same_origin(url, call.url)
             endpoint = call.endpoint if own else attrs.evolve(call.endpoint, client_cert=())
             self._clients[place] = httpx2.AsyncClient(
-                headers={"user-agent": "pflow"},
+                headers={"user-agent": "pflow", "accept-encoding": ACCEPTED},
                 timeout=None,
                 transport=CheckedTransport(endpoint, client_context(endpoint, url)),
             )
@@ -347,10 +348,11 @@ class _Exchange:
             answer.body = self._read(bytes(content))
             return
         beginning = bytearray()
-        async for chunk in response.aiter_bytes():
-            beginning += chunk[: _MIB - len(beginning)]
-            if len(beginning) == _MIB:
-                break
+        with suppress(httpx2.DecodingError):  # the status says more
+            async for chunk in decompressed(response):
+                beginning += chunk[: _MIB - len(beginning)]
+                if len(beginning) == _MIB:
+                    break
         text = _decoded(bytes(beginning), answer.headers)[0]
         answer.body = text
         if _is_json(answer.headers):
@@ -369,7 +371,7 @@ class _Exchange:
         self._answer.path = self._answer.body = str(path)
 
     async def _limited(self, response: httpx2.Response, step: str) -> AsyncIterator[bytes]:
-        async for chunk in response.aiter_bytes():
+        async for chunk in decompressed(response):
             self._left -= len(chunk)
             if self._left < 0:
                 message = f"the answer to {self._call.what} has more than {self._call.most / _MIB:g} MiB"

@@ -7,6 +7,7 @@ import base64
 import gzip
 import socket
 import ssl
+import zlib
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -489,6 +490,69 @@ def test_a_download_does_not_touch_what_belongs_to_pflow_nor_what_is_no_file(ben
     assert echo.connections == 0
     fails(bench, echo.url(), "Cannot write", download=str(tmp_path))
     fails(bench, echo.url(), "Cannot write", download="/dev/null")
+
+
+# Compressed bodies
+
+ROWS = "\n".join(f"row {n}, {n * n % 9973}" for n in range(3000)).encode()
+_raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+RAW_DEFLATE = _raw.compress(ROWS) + _raw.flush()
+WHOLE = [
+    ("gzip", gzip.compress(ROWS)),
+    ("x-gzip", gzip.compress(ROWS[:999]) + gzip.compress(b"") + gzip.compress(ROWS[999:])),
+    ("deflate", zlib.compress(ROWS)),
+    ("deflate", RAW_DEFLATE),
+    ("deflate, gzip", gzip.compress(zlib.compress(ROWS))),
+]
+
+
+def compressed(coding, body, size):
+    """Answer with a body of a content coding, in pieces of `size` bytes."""
+
+    async def script(request, reply):
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/csv\r\ncontent-encoding: {coding}\r\n"
+        await reply.raw(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+        for start in range(0, len(body), size):
+            await reply.raw(body[start : start + size])
+
+    return script
+
+
+@pytest.mark.parametrize("size", [1, 1 << 16])
+@pytest.mark.parametrize(("coding", "body"), WHOLE)
+def test_a_compressed_body_is_read_to_its_end(bench, serve, coding, body, size):
+    assert got(bench, serve(compressed(coding, body, size)).url())["body"] == ROWS.decode()
+
+
+@pytest.mark.parametrize(("coding", "body"), WHOLE)
+@pytest.mark.parametrize(
+    "left", [lambda body: body[:1], lambda body: body[: len(body) // 2], lambda body: body[:-1]]
+)
+def test_a_compressed_body_that_ends_too_early_is_a_failure(bench, serve, tmp_path, coding, body, left):
+    url = serve(compressed(coding, left(body), 1 << 16)).url()
+    fails(bench, url, "cannot be decompressed: it is incomplete")
+    fails(bench, url, "cannot be decompressed: it is incomplete", download=str(tmp_path / "file"))
+    assert list(tmp_path.glob("*file*")) == []
+
+
+@pytest.mark.parametrize("more", [b"\0" * 512, b"x", b"\x1fx\x1f\x8b"])
+@pytest.mark.parametrize("size", [1, 1 << 16])
+def test_what_follows_the_last_gzip_member_is_ignored(bench, serve, more, size):
+    body = gzip.compress(b"well") + more
+    assert got(bench, serve(compressed("gzip", body, size)).url())["body"] == "well"
+
+
+def test_an_empty_body_is_empty_in_every_coding(bench, serve):
+    assert got(bench, serve(compressed("gzip", b"", 1)).url())["body"] == ""
+
+
+def test_a_status_is_reported_even_if_its_body_is_incomplete(bench, serve):
+    script = answering(500, gzip.compress(ROWS)[:500], content_encoding="gzip")
+    fails(bench, serve(script).url(), "was answered with 500", retries=0)
+
+
+def test_only_codings_that_can_be_read_are_accepted(bench, echo):
+    assert got(bench, echo.url())["body"]["headers"]["accept-encoding"] == "gzip, deflate"
 
 
 # Limits
