@@ -82,7 +82,7 @@ class ChildCommand:
     arguments: Sequence[str]
     env: Mapping[str, str] = attrs.field(repr=False)
     cwd: str | None
-    stdin: str
+    stdin: bytes
     timeout: float
     stdout: CommandOutput
     stderr: CommandOutput
@@ -216,7 +216,7 @@ class _Pipes:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: PT018, S101  # started with pipes
         self._process = process
         self._stdin = process.stdin
-        self._unsent = memoryview(command.stdin.encode("utf-8", "replace"))
+        self._unsent = memoryview(command.stdin)
         self._outputs = {process.stdout: command.stdout, process.stderr: command.stderr}
         if channel is not None and command.channel is not None:
             self._outputs[channel] = command.channel

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, positive
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, positive, utf8
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
@@ -89,7 +89,7 @@ class ReadFile(OutputsNode):
 class WriteFile(OutputsNode):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, bytes, bool, Run | None]:
         text = argument(self.params, shared, "content")
         if text is None:  # from the shared store, which does not check it
             raise PflowError("parameter content is null", suggestions=("Write 'null' to write that text",))
@@ -98,12 +98,12 @@ class WriteFile(OutputsNode):
             text = json.dumps(text, ensure_ascii=False, indent=2) + "\n"
         file, run = _file(self.params, shared), shared.get("__run__")
         refuse_own("write", file.path, run)
-        return file, text, append, run
+        return file, utf8(text, "content"), append, run
 
-    def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> dict[str, Any]:
-        file, text, append, run = prep_res
+    def exec(self, prep_res: tuple[_File, bytes, bool, Run | None]) -> dict[str, Any]:
+        file, data, append, run = prep_res
         try:
-            size, warning = file.write(text.encode(), append=append)
+            size, warning = file.write(data, append=append)
         except OSError as error:
             hints = _hints(error, file.path)
             is_whole = not (append or file.special)  # otherwise a part may have been written

@@ -17,7 +17,7 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem, Run
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, utf8, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
@@ -100,7 +100,7 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
     headers = {str(key): as_text(value) for key, value in params.get("headers", {}).items()}
     content, body = None, params.get("body")
     if body is not None:
-        content = body.encode("utf-8", "replace") if isinstance(body, str) else json.dumps(body).encode()
+        content = utf8(body, "body") if isinstance(body, str) else json.dumps(body).encode()
         kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
         if not any(name.lower() == "content-type" for name in headers):
             headers["content-type"] = kind
@@ -123,7 +123,7 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         headers=headers,
         credentials=_credentials(params.get("auth", {}), written.get("auth"), run),
         content=content,
-        form={str(key): texts(value) for key, value in params.get("form", {}).items()},
+        form={str(key): texts(value, f"form.{key}") for key, value in params.get("form", {}).items()},
         files=files,
         expect=tuple(str(it).lower() for it in params.get("expect", ("2xx",))),
         next_page=params.get("next_page", ""),

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS, Ran
 from pflow_mcp_plugin.contract.runs import RunStep
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem
+from pflow_mcp_plugin.host.nodes.value_nodes import utf8
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS as SAFE
@@ -124,16 +125,22 @@ class HttpAnswer:
     warnings: list[str] = attrs.field(factory=list)
 
 
-def texts(value: Any) -> str | list[str]:
+def texts(value: Any, key: str) -> str | list[str]:
     """Return a field of a node's query or form as text for its request; a list gives it several values."""
-    return [as_text(item) for item in value] if isinstance(value, list) else as_text(value)
+    if isinstance(value, list):
+        return [_text(item, key) for item in value]
+    return _text(value, key)
+
+
+def _text(value: Any, key: str) -> str:
+    return utf8(as_text(value), key).decode()
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
     """Return the URL of a request with further fields in its query; a null field is left out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
-        fields = {str(key): texts(value) for key, value in query.items() if value is not None}
+        fields = {str(key): texts(it, f"query.{key}") for key, it in query.items() if it is not None}
         return str(parts.copy_merge_params(fields) if fields else parts)
     except httpx2.InvalidURL as error:
         raise PflowError(f"url is not valid: {error}", suggestions=("Check it",), ran="not ran") from error

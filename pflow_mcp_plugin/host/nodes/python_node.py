@@ -65,7 +65,7 @@ class Python(pocketflow.Node):
             arguments=[*self._interpreter(env), python_driver.__file__, CHANNEL, str(self._memory)],
             env=env,
             cwd=self.params.get("cwd"),
-            stdin=task,
+            stdin=task.encode(),
             timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
             stdout=CommandOutput("stdout", most),
             stderr=CommandOutput("stderr", most),

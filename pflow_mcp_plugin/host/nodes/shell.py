@@ -14,7 +14,7 @@ from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
 from pflow_mcp_plugin.host.nodes.own_nodes import unnamable
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, written_params
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, utf8, written_params
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
@@ -54,11 +54,12 @@ class Shell(pocketflow.Node):
         if "memory_mb" in self.params:
             limit = int(positive(self.params, "memory_mb", 0.0, "MiB") * 1024)
             arguments = [_SHELL, "-c", 'ulimit -v "$0" && exec "$@"', str(limit), *arguments]
+        stdin = as_text(argument(self.params, shared, "stdin", default=""))
         made = ChildCommand(
             arguments=arguments,
             env={**os.environ, **env, **variables},  # the line refers to these variables, whatever `env` says
             cwd=self.params.get("cwd"),
-            stdin=as_text(argument(self.params, shared, "stdin", default="")),
+            stdin=utf8(stdin, "stdin", "surrogateescape"),
             timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
             stdout=CommandOutput("stdout", most),
             stderr=CommandOutput("stderr", most),

@@ -44,6 +44,19 @@ def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> 
     return min(value, _LARGEST)
 
 
+def utf8(text: str, what: str, errors: str = "strict") -> bytes:
+    """Return a text as UTF-8; lone surrogates, which that cannot hold, are an error that names `what`.
+
+    With `errors` "surrogateescape" the bytes of a file's name that are not UTF-8 stay as they are.
+    """
+    try:
+        return text.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        shown = ascii(text[error.start])
+        message = f"{what} has the character {shown} at position {error.start}, which UTF-8 cannot hold"
+        raise PflowError(message, suggestions=("Remove or replace it",), ran="not ran") from error
+
+
 Evaluate = Callable[..., Any]
 """Takes an expression and the value that it is evaluated on, by default all values in scope."""
 

@@ -105,6 +105,12 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(bench, tmp_path, exists)
     assert not exists or facts(target)[0] == 0o640
 
 
+@pytest.mark.parametrize("content", ["a\udcff", {"a": "\ud83d"}])
+def test_text_that_is_not_unicode_is_not_written(bench, report, content):
+    assert "which UTF-8 cannot hold" in write(bench, report, content).error.message
+    assert report.read_text() == "old"
+
+
 def test_null_is_not_written(bench, report):
     with pytest.raises(PflowError, match="content of node n must be any value but null"):
         write(bench, report, None)

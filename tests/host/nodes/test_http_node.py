@@ -492,6 +492,14 @@ def test_a_download_does_not_touch_what_belongs_to_pflow_nor_what_is_no_file(ben
     fails(bench, echo.url(), "Cannot write", download="/dev/null")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("body", "a\udcff"), ("form", {"a": ["\ud83d"]}), ("query", {"a": "\ud83d"})]
+)
+def test_what_utf_8_cannot_hold_is_not_sent(bench, echo, key, value):
+    error = fails(bench, echo.url(), "which UTF-8 cannot hold", method="POST", **{key: value})
+    assert (error.ran, echo.connections) == ("not ran", 0)
+
+
 # Compressed bodies
 
 ROWS = "\n".join(f"row {n}, {n * n % 9973}" for n in range(3000)).encode()

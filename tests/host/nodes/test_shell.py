@@ -57,6 +57,20 @@ def test_folder_variables_and_standard_input_are_the_workflows(bench, tmp_path):
     assert outcome.outputs["stdout"] == f'{tmp_path.resolve()}\n5\n["in"]'
 
 
+def test_standard_input_keeps_the_bytes_of_a_files_name(bench, tmp_path):
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")).write_text("right")
+    (tmp_path / "a?").write_text("wrong")
+    files = step("files", "list-files", {"folder": str(tmp_path), "pattern": "a*"})
+    cat = step("sh", "shell", {"command": ["xargs", "cat"], "stdin": "${files.files[1].path}"})
+    assert bench.run(flow(files, cat)).outputs["stdout"] == "right"
+
+
+def test_standard_input_that_is_not_unicode_is_refused(bench):
+    error = bench.run(shell("cat", stdin="a\ud83d")).error
+    assert r"stdin has the character '\ud83d' at position 1, which UTF-8 cannot hold" in error.message
+    assert error.ran == "not ran"
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
