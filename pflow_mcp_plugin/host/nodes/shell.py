@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, u
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
+from pflow_mcp_plugin.host.workflow.workflow_reads import READS
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
@@ -101,7 +102,8 @@ class Shell(pocketflow.Node):
         shared["stdout"] = stdout = command.stdout.text(node, run)
         shared["stderr"] = command.stderr.text(node, run)
         shared["exit_code"] = exit_code
-        if len(stdout) <= _LONGEST_READ:
+        is_long = len(stdout) > _LONGEST_READ
+        if not is_long:
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
@@ -112,6 +114,11 @@ class Shell(pocketflow.Node):
             )
             reason = f"the command {how}"
             step = "If it ran out of memory, raise memory_mb" if "memory_mb" in self.params else ""
+        missing = {path[0] for path in self.params.get(READS, ()) if path} & {"lines", "json"}
+        if not reason and is_long and missing:
+            outputs = " and ".join(sorted(missing))
+            reason = f"its stdout is longer than 8 MiB, so a later step cannot read its {outputs}"
+            step = "Let that step read stdout, or let the command write less"
         if not reason:
             return ended(shared, None)
         end = command.stderr.end(redact)

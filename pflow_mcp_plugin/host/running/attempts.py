@@ -39,7 +39,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     lone,
     resolve,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, expression_params
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, READS, expression_params, own_type
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
@@ -91,6 +91,8 @@ class Attempts:
             return failed(planned, error, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
+        if own_type(planned.ref.entry):
+            given[READS] = planned.use.reads
         record = self.run.record
         if expression_params(planned.ref.entry):
             # Its params only name the values that its result depends on, and it costs nothing: it runs again.

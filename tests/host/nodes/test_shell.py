@@ -183,6 +183,19 @@ def test_a_long_output_is_passed_on_whole(bench, pflow_home, stream, into):
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "read"), [("sh.lines", "lines"), ("sh.json && sh.lines[0]", "json and lines")]
+)
+def test_a_step_that_reads_the_lines_of_a_longer_output_is_not_misled(bench, condition, read):
+    workflow = shell("yes | head -c 8388609", timeout=60)
+    workflow["nodes"].append(step("then", "echo", {"message": "x"}) | {"when": condition})
+    workflow["edges"] = [{"from": "sh", "to": "then"}]
+    message = f"its stdout is longer than 8 MiB, so a later step cannot read its {read}"
+    assert message in bench.run(workflow).error.message
+    workflow["nodes"][1]["when"] = "length(sh.stdout) > 9"
+    assert bench.run(workflow).success
+
+
 @pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])
 def test_output_that_is_not_utf8_is_warned_of(bench, stream, into):
     assert bench.run(shell(rf"printf 'caf\351'{into}")).outputs[stream] == "caf\ufffd"
