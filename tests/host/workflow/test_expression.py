@@ -97,6 +97,13 @@ def test_an_expression_has_its_value(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("text", "value"), [("'$${a}'", "${a}"), ("'$$${ $$'", "$${ $$"), ('`["$${", 1]`', ["${", 1])]
+)
+def test_a_literal_dollar_and_brace_is_escaped_as_in_templates(text, value):
+    assert parsed(text).value({}) == value
+
+
+@pytest.mark.parametrize(
     ("text", "message", "step"),
     [
         ("", "it is empty", "Write one"),
@@ -107,6 +114,8 @@ def test_an_expression_has_its_value(text, expected):
         ("count\xa0", r"unexpected '\xa0' at character 6", ""),
         ("{read-file: 1}", "unexpected -file: at character 6", "in double quotes"),
         ("${count} > 1", "unexpected {count} at character 2", "without ${}"),
+        ("name == '${name}'", "unexpected ${name}' at character 10", "without ${}"),
+        ('name == `["a ${name}"]`', "unexpected ${name}", "$${ is a literal ${"),
         ("count > 'x", "at character 9", "single quotes"),
         ("`{`", "`{` is not JSON at character 1", ""),
         ("`NaN`", "is not JSON", ""),

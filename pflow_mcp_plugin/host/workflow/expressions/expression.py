@@ -13,6 +13,7 @@ memory and may be huge in a trace.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -42,6 +43,7 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
     signatures,
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
+from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.storage.json_files import is_same, strict_json
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -66,6 +68,7 @@ _MAKING = _PROJECTIONS | {"function_expression", "multi_select_dict", "multi_sel
 _STEPS = frozenset({"field", "index", "slice"})
 _OF_ITEMS = _PROJECTIONS | {"pipe"}
 """Nodes that take something from each item of their first child, or of its result."""
+_TEMPLATE = re.compile(r"(?<!\$)\$\{")
 
 
 @lru_cache(maxsize=512)
@@ -100,7 +103,10 @@ def parsed(text: str) -> Expression:
 
 
 class _Lexer(lexer.Lexer):
-    """Splits an expression into tokens; jmespath's, `$` and arithmetic; backticks only hold JSON."""
+    """Splits an expression into tokens; jmespath's, `$` and arithmetic; backticks only hold JSON.
+
+    A template in a string is refused, as it would be plain text; `$${` is a literal `${`, as elsewhere.
+    """
 
     SIMPLE_TOKENS = {  # noqa: RUF012 - as in the base class
         **lexer.Lexer.SIMPLE_TOKENS,
@@ -116,6 +122,17 @@ class _Lexer(lexer.Lexer):
         except (ValueError, RecursionError):
             message = f"`{cut(text)}` is not JSON"
             raise exceptions.LexerError(start, text, message) from None
+        return self._without_templates(start, value)
+
+    def _consume_raw_string_literal(self) -> Token:
+        start = self._position
+        return self._without_templates(start, super()._consume_raw_string_literal()["value"])
+
+    def _without_templates(self, start: int, value: object) -> Token:
+        template = _TEMPLATE.search(self._expression, start, self._position)
+        if template:
+            raise exceptions.LexerError(template.start(), template[0], "template in a string")
+        value = with_strings(value, lambda text: text.replace("$${", "${"))
         return {"type": "literal", "value": value, "start": start, "end": self._position}
 
 
@@ -241,7 +258,7 @@ def _step(text: str, place: int) -> str:
     if char == "-" and before and (before[-1].isalnum() or before[-1] == "_"):
         return 'Put names with a hyphen in double quotes, as in "read-file".content'
     if text[place - 1 : place + 1] == "${" or text[place : place + 2] == "${":
-        return "An expression names values without ${}: write fetch.result"
+        return "An expression names values without ${} and quotes: write fetch.result; $${ is a literal ${"
     if "**" in text[:place]:
         return "There are no powers: write size * size"
     if char == "=":
