@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Mapping, MutableMapping
 from itertools import chain, repeat
@@ -15,10 +16,11 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
 from pflow_mcp_plugin.host.nodes.own_nodes import unnamable
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, utf8, written_params
-from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
+from pflow_mcp_plugin.host.workflow.coercion import lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_reads import READS
+from pflow_mcp_plugin.storage.json_files import strict_json
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
@@ -102,11 +104,7 @@ class Shell(pocketflow.Node):
         shared["stdout"] = stdout = command.stdout.text(node, run)
         shared["stderr"] = command.stderr.text(node, run)
         shared["exit_code"] = exit_code
-        is_long = len(stdout) > _LONGEST_READ
-        if not is_long:
-            shared["lines"] = lines_of(stdout)
-            if (found := any_json_in(stdout)) is not None:
-                shared["json"] = found
+        unread = self._read(stdout, shared)
         reason, action, step = command.cut_short("it", in_time=in_time)
         if not reason and exit_code and self.params.get("check", True):
             how = (
@@ -114,11 +112,8 @@ class Shell(pocketflow.Node):
             )
             reason = f"the command {how}"
             step = "If it ran out of memory, raise memory_mb" if "memory_mb" in self.params else ""
-        missing = {path[0] for path in self.params.get(READS, ()) if path} & {"lines", "json"}
-        if not reason and is_long and missing:
-            outputs = " and ".join(sorted(missing))
-            reason = f"its stdout is longer than 8 MiB, so a later step cannot read its {outputs}"
-            step = "Let that step read stdout, or let the command write less"
+        if not reason and unread:
+            reason, step = unread, "Let that step read stdout, or change what the command writes"
         if not reason:
             return ended(shared, None)
         end = command.stderr.end(redact)
@@ -128,6 +123,22 @@ class Shell(pocketflow.Node):
         steps = (step,) if step else ()
         failure = PflowError(message, details=details, suggestions=steps, action=action, ran="ran")
         return ended(shared, failure)
+
+    def _read(self, stdout: str, shared: MutableMapping[str, Any]) -> str:
+        """Set the outputs `lines` and `json`; return why there is none of those that a later step reads."""
+        read = {path[0] for path in self.params.get(READS, ()) if path} & {"lines", "json"}
+        if len(stdout) > _LONGEST_READ:
+            reason = "its stdout is longer than 8 MiB, so a later step cannot read its "
+            return reason + " and ".join(sorted(read)) if read else ""
+        shared["lines"] = lines_of(stdout)
+        try:
+            shared["json"] = strict_json(stdout)
+        except json.JSONDecodeError:
+            pass
+        except (ValueError, RecursionError) as error:  # parsing loses something; too deep
+            if "json" in read:
+                return f"its stdout cannot be read as JSON, as a later step does: {error}"
+        return ""
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -20,8 +20,6 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.storage.json_files import Lossy, exact_float, finite_number, is_same, strict_json
 
-_LONGEST_SCALAR = 4_000
-"""The most characters of a JSON string or number that is parsed on its own."""
 _BLANKS = " \t\n\r"
 """The whitespace that JSON allows around a value; `str.strip` removes more."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
@@ -45,18 +43,6 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None
-
-
-def any_json_in(text: str) -> JSON:
-    """Return the value that a string of JSON is coerced to, scalars included; None if it is not JSON."""
-    found = json_in(text)
-    if found is not None or len(text) > _LONGEST_SCALAR:
-        return found
-    try:
-        scalar: JSON = _READER.decode(text.strip(_BLANKS))
-    except (ValueError, RecursionError):
-        return None
-    return scalar
 
 
 def lines_of(text: str) -> list[str]:

@@ -306,19 +306,34 @@ def test_after_a_run_signals_are_what_they_were(bench):
 @pytest.mark.parametrize(
     ("written", "lines", "parsed"),
     [
-        ("a\\r\\nb\\n\\nc", ["a", "b", "", "c"], None),
-        ("", [], None),
+        ("a\\r\\nb\\n\\nc", ["a", "b", "", "c"], ...),
+        ("", [], ...),
         ('{"n": [1]}\\n', ['{"n": [1]}'], {"n": [1]}),
         ("12\\n", ["12"], 12),
-        ("NaN", ["NaN"], None),
-        ('{"n": ', ['{"n": '], None),
+        ("null\n", ["null"], None),
+        (f'"{"x" * 5_000}"', [f'"{"x" * 5_000}"'], "x" * 5_000),
+        ("NaN", ["NaN"], ...),
+        ('{"n": ', ['{"n": '], ...),
+        ('{"n": 1, "n": 2}', ['{"n": 1, "n": 2}'], ...),
     ],
 )
 def test_stdout_is_there_in_lines_too_and_as_json_if_it_is(bench, written, lines, parsed):
     outputs = bench.run(shell(["printf", written])).outputs
     assert outputs["lines"] == lines
-    assert outputs.get("json") == parsed
-    assert ("json" in outputs) == (parsed is not None)
+    assert outputs.get("json", ...) == parsed
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [('{"a": 1, "a": 2}', "duplicate"), ("[1e999]", "too large"), ("[NaN]", "not finite")],
+)
+def test_json_that_would_lose_something_is_not_passed_on(bench, written, reason):
+    workflow = shell(["printf", written])
+    assert bench.run(workflow).success
+    error = bench.run(workflow | {"outputs": {"found": "${sh.json}"}}).error
+    assert "its stdout cannot be read as JSON, as a later step does: " in error.message
+    assert reason in error.message
+    assert bench.run(workflow | {"outputs": {"found": "${sh.stdout}"}}).success
 
 
 @pytest.mark.parametrize("is_line", [True, False])

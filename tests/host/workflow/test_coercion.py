@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
-    any_json_in,
     coerce,
     may_become,
     passed_on,
@@ -70,12 +69,6 @@ def test_a_value_is_converted_where_nothing_is_lost(kind, value, result):
     converted = to(kind, value)
     assert converted == result
     assert type(converted) is type(result)
-
-
-def test_a_text_of_up_to_4000_characters_is_read_as_a_scalar_and_of_any_length_as_a_list():
-    assert any_json_in("7" * 4_000) is not None
-    assert any_json_in("7" * 4_001) is None
-    assert any_json_in(f"[{'7' * 4_001}]") is not None
 
 
 @pytest.mark.parametrize(
