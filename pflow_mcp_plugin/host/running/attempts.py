@@ -91,7 +91,7 @@ class Attempts:
             return failed(planned, error, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
-        if own_type(planned.ref.entry):
+        if own_type(planned.ref.entry) == "shell":
             given[READS] = planned.use.reads
         record = self.run.record
         if expression_params(planned.ref.entry):

@@ -36,7 +36,7 @@ EVALUATE = "__evaluate__"
 ASKING = "__asking__"
 """The parameter in which a node gets the function that asks a person."""
 READS = "__reads__"
-"""The parameter in which our own nodes get the paths that the workflow reads of their outputs."""
+"""The parameter in which a node `shell` gets the paths that the workflow reads of its outputs."""
 CASES, EXPRESSION, OUTPUTS, DATA = "cases", "expression", "outputs", "data"
 _PARAMS: Mapping[str, frozenset[str]] = {
     "branch": frozenset({CASES}),
