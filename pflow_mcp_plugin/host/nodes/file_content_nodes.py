@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, positive, utf8
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, path_from, positive, utf8
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
@@ -67,7 +67,7 @@ class ReadFile(OutputsNode):
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, int]:
         encoding = argument(self.params, shared, "encoding", "utf-8")
         most = int(positive(self.params, "max_mb", LIMIT / _MIB, "MiB") * _MIB)
-        return _file(self.params, shared), encoding, most
+        return _file(self.params, shared, is_written=False), encoding, most
 
     def exec(self, prep_res: tuple[_File, str, int]) -> dict[str, Any]:
         file, encoding, most = prep_res
@@ -96,7 +96,7 @@ class WriteFile(OutputsNode):
         append = argument(self.params, shared, "append", default=False)
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False, indent=2) + "\n"
-        file, run = _file(self.params, shared), shared.get("__run__")
+        file, run = _file(self.params, shared, is_written=True), shared.get("__run__")
         refuse_own("write", file.path, run)
         return file, utf8(text, "content"), append, run
 
@@ -115,10 +115,10 @@ class WriteFile(OutputsNode):
         return {"file_path": str(file.path), "size": size}
 
 
-def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
+def _file(params: Mapping[str, Any], shared: Mapping[str, Any], *, is_written: bool) -> _File:
     run = shared.get("__run__")
     return _File(
-        path=Path(argument(params, shared, "file_path")).expanduser(),
+        path=path_from(argument(params, shared, "file_path"), "file_path", is_written=is_written),
         special=params.get("special_files", False),
         seconds=positive(params, "timeout", TIMEOUT, "seconds"),
         stopped=run.cancelled if run else lambda: False,

@@ -20,7 +20,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
-from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
+from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, path_from
 from pflow_mcp_plugin.storage import (
     NotRegular,
     copy_regular,
@@ -245,10 +245,7 @@ class DeleteFile(OutputsNode):
 
 
 def _path(params: dict[str, Any], shared: MutableMapping[str, Any], key: str) -> Path:
-    given = argument(params, shared, key)
-    if not given:
-        raise PflowError(f"parameter {key} is empty", suggestions=(f"Set {key} in params",), ran="not ran")
-    return Path(given).expanduser()
+    return path_from(argument(params, shared, key), key)
 
 
 def _status(doing: str, path: Path) -> os.stat_result:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import UNKNOWN, NetworkRules, PflowError, Problem, Run
 from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_own
-from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, positive, utf8, written_params
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, ended, path_from, positive, utf8, written_params
 from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
@@ -104,15 +103,16 @@ def _call(params: Mapping[str, Any], written: Mapping[str, Any], run: Run | None
         kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
         if not any(name.lower() == "content-type" for name in headers):
             headers["content-type"] = kind
-    files = {str(key): Path(value).expanduser() for key, value in params.get("files", {}).items()}
+    files = {str(key): path_from(value, f"files.{key}") for key, value in params.get("files", {}).items()}
     for path in files.values():
         try:
             require_regular(path)
         except OSError as error:
             reason = error.strerror or str(error)
             raise file_problem("read", path, reason, "Check files", ran="not ran") from error
-    download = Path(params["download"]).expanduser() if "download" in params else None
-    if download is not None:
+    download = None
+    if "download" in params:
+        download = path_from(params["download"], "download", is_written=True)
         refuse_own("write", download, run)
     most = MOST_MB if download is None else MOST_DOWNLOAD_MB
     redactor = getattr(run, "redactor", None)

@@ -98,7 +98,9 @@ class Python(pocketflow.Node):
             file = getattr(error, "filename", None)
             where = f" ({abbreviated(str(file), 100)})" if file else ""
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
-            raise PflowError(f"Python cannot be started: {reason}{where}", ran="not ran") from error
+            steps = ("Check cwd",) if file and file == command.cwd else ()
+            message = f"Python cannot be started: {reason}{where}"
+            raise PflowError(message, suggestions=steps, ran="not ran") from error
         reports: _Reports = {}
         assert command.channel is not None  # noqa: S101  # `prep` created it
         with suppress(ValueError, TypeError, RecursionError):  # the code may have written to it

@@ -86,6 +86,7 @@ class Shell(pocketflow.Node):
             elif isinstance(error, OSError):
                 file = f" ({cut(str(error.filename))})" if error.filename else ""
                 message = f"{shown} cannot be started: {error.strerror or error}{file}"
+                steps = ("Check cwd",) if command.cwd and error.filename == command.cwd else ()
             else:
                 message = f"{shown} cannot be started: {error}"
             details = {"command": shown}

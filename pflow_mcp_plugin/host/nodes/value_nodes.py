@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pocketflow
@@ -55,6 +57,29 @@ def utf8(text: str, what: str, errors: str = "strict") -> bytes:
         shown = ascii(text[error.start])
         message = f"{what} has the character {shown} at position {error.start}, which UTF-8 cannot hold"
         raise PflowError(message, suggestions=("Remove or replace it",), ran="not ran") from error
+
+
+def path_from(given: str, key: str, *, is_written: bool = False) -> Path:
+    """Return the path that a node's parameter names, with the home folder for `~`.
+
+    One that can name no file is an error; so is a folder's, as in `reports/`, for a file that `is_written`.
+    """
+    if not given:
+        raise PflowError(f"parameter {key} is empty", suggestions=(f"Set {key} in params",), ran="not ran")
+    utf8(given, f"parameter {key}", "surrogateescape")
+    reason, step = "", f"Correct {key}"
+    path = Path(given)
+    try:
+        path = path.expanduser()
+    except RuntimeError:
+        reason = f"there is no home folder {path.parts[0]}"
+    if "\0" in given:
+        reason = "no path contains NUL"
+    elif is_written and given.endswith(os.sep):
+        reason, step = f"{given} is a folder", "Name a file in it"
+    if reason:
+        raise PflowError(f"parameter {key}: {reason}", suggestions=(step,), ran="not ran")
+    return path
 
 
 Evaluate = Callable[..., Any]

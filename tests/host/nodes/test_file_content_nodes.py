@@ -111,6 +111,31 @@ def test_text_that_is_not_unicode_is_not_written(bench, report, content):
     assert report.read_text() == "old"
 
 
+@pytest.mark.parametrize("kind", ["read-file", "write-file", "copy-file"])
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", " is empty"),
+        ("~nobody-here/x", ": there is no home folder ~nobody-here"),
+        ("a\0b", ": no path contains NUL"),
+        ("\ud83d", " has the character '\\ud83d' at position 0, which UTF-8 cannot hold"),
+    ],
+)
+def test_what_can_name_no_file_is_refused(bench, kind, path, message):
+    key = "source" if kind == "copy-file" else "file_path"
+    more = {"write-file": {"content": "new"}, "copy-file": {"destination": "b"}}.get(kind, {})
+    error = bench.run(flow(step("n", kind, {key: path, **more}))).error
+    assert error.message.endswith(f"parameter {key}{message}")
+    assert (error.ran, bool(error.suggestions)) == ("not ran", True)
+
+
+def test_a_path_of_a_folder_is_not_written_as_a_file(bench, tmp_path):
+    error = write(bench, f"{tmp_path}/reports/").error
+    assert f"{tmp_path}/reports/ is a folder" in error.message
+    assert error.suggestions == ("Name a file in it",)
+    assert list(tmp_path.glob("reports*")) == []
+
+
 def test_null_is_not_written(bench, report):
     with pytest.raises(PflowError, match="content of node n must be any value but null"):
         write(bench, report, None)

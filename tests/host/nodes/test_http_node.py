@@ -490,6 +490,7 @@ def test_a_download_does_not_touch_what_belongs_to_pflow_nor_what_is_no_file(ben
     assert echo.connections == 0
     fails(bench, echo.url(), "Cannot write", download=str(tmp_path))
     fails(bench, echo.url(), "Cannot write", download="/dev/null")
+    fails(bench, echo.url(), "is a folder", download=f"{tmp_path}/new/")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def test_standard_input_that_is_not_unicode_is_refused(bench):
     ],
 )
 def test_what_cannot_be_started_says_why(bench, params, message):
-    assert message in bench.run(shell(**params)).error.message
+    error = bench.run(shell(**params)).error
+    assert message in error.message
+    assert error.suggestions == (("Check cwd",) if "cwd" in params else ())
 
 
 TOO_MUCH = "x" * 200_000
