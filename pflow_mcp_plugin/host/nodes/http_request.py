@@ -453,6 +453,7 @@ class _Exchange:
             more = {"kind": "config"}
         elif isinstance(error, httpx2.DecodingError):
             message, more = f"the answer to {what} cannot be decompressed: {reason}", {}
+            step = "Report it to whoever runs the server"
         elif _is_about_certificate(error):
             message = f"{what}: its certificate is not valid: {reason}"
             step = "Set ca_bundle to the file of the CA that signed it, if you trust it"
