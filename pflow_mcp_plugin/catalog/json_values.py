@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -21,21 +22,26 @@ _LETTERS = 4_000
 _CUT = "..."
 
 
-def excerpt(value: object, depth: int = 8) -> JSON:
+def whole(value: object) -> JSON:
+    """Return a JSON value of a tool with all its texts; `...` stands only for what is nested too deeply."""
+    return excerpt(value, 200, sys.maxsize, sys.maxsize)
+
+
+def excerpt(value: object, depth: int = 8, members: int = _MEMBERS, letters: int = _LETTERS) -> JSON:
     """Return a JSON value of a tool or its answer, cut to what people read; `...` stands for the rest."""
     if isinstance(value, str):
-        return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
+        return value if len(value) <= letters else value[:letters] + _CUT
     if isinstance(value, Mapping | list | tuple) and depth == 0:
         return _CUT
     if isinstance(value, Mapping):
         found: dict[str, JSON] = {
-            str(key)[:_LETTERS]: excerpt(each, depth - 1)
-            for key, each in itertools.islice(value.items(), _MEMBERS)
+            str(key)[:letters]: excerpt(each, depth - 1, members, letters)
+            for key, each in itertools.islice(value.items(), members)
         }
-        return {**found, _CUT: len(value) - _MEMBERS} if len(value) > _MEMBERS else found
+        return {**found, _CUT: len(value) - members} if len(value) > members else found
     if isinstance(value, list | tuple):
-        listed = [excerpt(each, depth - 1) for each in value[:_MEMBERS]]
-        return [*listed, _CUT] if len(value) > _MEMBERS else listed
+        listed = [excerpt(each, depth - 1, members, letters) for each in value[:members]]
+        return [*listed, _CUT] if len(value) > members else listed
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**400:
         return _CUT
     return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -160,21 +160,26 @@ def _raw_names(host: Host, server: str, found: ToolFile, names: Sequence[str]) -
 
 
 def _approved(server: str, tools: Sequence[str], comparison: Comparison) -> Report:
-    changes = {tool.name: tool.differences for tool in comparison.tools}
-    happened = {**dict.fromkeys(changes, "changed"), **dict.fromkeys(comparison.new, "new")}
-    approved = {name: what for name, what in happened.items() if not tools or name in tools}
+    happened = [*((tool, "changed") for tool in comparison.tools), *((it, "new") for it in comparison.new)]
+    approved = [(tool, what) for tool, what in happened if not tools or tool.name in tools]
     whole = bool(comparison.unapproved)
-    texts = bool(comparison.instructions) and not tools
-    data: dict[str, JSON] = {"server": server, "approved": [*approved], "is_server": whole}
+    texts = () if tools else comparison.instructions
+    data: dict[str, JSON] = {
+        "server": server,
+        "approved": [tool.name for tool, _ in approved],
+        "is_server": whole,
+        "instructions": [each.to_dict() for each in texts],
+        "tools": [tool.to_dict() for tool, _ in approved],
+    }
     if not (approved or whole or texts):
         return Report(data=data, text=f"Nothing to approve: server {server} is as approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
     if texts:
         lines.append(f"Approved the instructions of server {server}")
-        lines += [*tool_difference.lines("instructions", comparison.instructions)][1:]
-    for name, what in approved.items():
-        lines.append(f"Approved {one_line(name)} ({what})")
-        lines += [*tool_difference.lines(name, changes.get(name, ()))][1:]
+        lines += [*tool_difference.lines("instructions", texts)][1:]
+    for tool, what in approved:
+        lines.append(f"Approved {one_line(tool.name)} ({what})")
+        lines += [*tool_difference.lines(tool.name, tool.differences)][1:]
     return Report(data=data, text="\n".join(lines))
 
 

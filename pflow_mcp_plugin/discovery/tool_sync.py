@@ -65,7 +65,8 @@ class Synced:
             "unapproved": self.comparison.unapproved,
             "withheld": {**self.comparison.withheld},
             "affected": [*self.affected],
-            "to_approve": [*(tool.name for tool in self.comparison.tools), *self.comparison.new],
+            "to_approve": [tool.name for tool in (*self.comparison.tools, *self.comparison.new)],
+            "comparison": self.comparison.to_dict(),
         }
         if self.error:
             data["error"] = self.error.to_dict()

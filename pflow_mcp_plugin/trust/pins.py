@@ -24,7 +24,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import launch_identity, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
 from pflow_mcp_plugin.trust.launch_identity import same
-from pflow_mcp_plugin.trust.tool_difference import ChangedTool, Difference, differences, differing
+from pflow_mcp_plugin.trust.tool_difference import ChangedTool, Difference, differences, differing, new_tool
 from pflow_mcp_plugin.types import Tool
 
 SCHEMA_VERSION = 1
@@ -126,8 +126,7 @@ class Comparison:
     instructions: tuple[Difference, ...] = ()
     hidden_in_instructions: str = ""  # what is hidden from people in instructions that differ
     tools: tuple[ChangedTool, ...] = ()  # the approved ones that differ
-    # Raw names that nobody approved, each with what its texts hide (mostly nothing).
-    new: Mapping[str, str] = attrs.field(factory=dict)
+    new: tuple[ChangedTool, ...] = ()  # those that nobody approved
 
     @property
     def unapproved(self) -> str:
@@ -145,7 +144,7 @@ class Comparison:
 
     @property
     def hidden(self) -> dict[str, str]:
-        return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
+        return {tool.name: tool.hides for tool in (*self.new, *self.tools)}
 
     def __bool__(self) -> bool:
         return bool(self.launches or self.instructions or self.tools or self.new)
@@ -158,7 +157,8 @@ class Comparison:
             yield from tool_difference.lines("instructions", self.instructions)
         for tool in self.tools:
             yield from tool_difference.lines(tool.name, tool.differences)
-        yield from (f"{one_line(name)}: not approved yet" for name in self.new)
+        for tool in self.new:
+            yield from tool_difference.lines(tool.name, tool.differences, "not approved yet")
         if self.hidden_in_instructions:
             yield f"instructions: {self.unapproved}: {self.hidden_in_instructions}"
         for name, reason in self.withheld.items():
@@ -169,11 +169,8 @@ class Comparison:
         return {
             "launch": launches,
             "instructions": [each.to_dict() for each in self.instructions],
-            "tools": [
-                {"tool": tool.name, "differences": [each.to_dict() for each in tool.differences]}
-                for tool in self.tools
-            ],
-            "new": [*self.new],
+            "tools": [tool.to_dict() for tool in self.tools],
+            "new": [tool.to_dict() for tool in self.new],
             "withheld": {**self.withheld},
         }
 
@@ -197,7 +194,11 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
             )
             for old, new in differing(pinned.tools, found.tools)
         ),
-        new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
+        new=tuple(
+            ChangedTool(name=tool.name, differences=new_tool(tool), hides=_hidden(texts(tool)))
+            for tool in found.tools
+            if tool.name not in pinned.tools
+        ),
     )
 
 
@@ -212,7 +213,7 @@ def first_pins(found: ToolFile) -> Pinned:
     """Return the first pins of a server: all that its first sync found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
-    tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}
+    tools = {name: tool for name, tool in everything.tools.items() if name not in new.withheld}
     instructions = "" if new.hidden_in_instructions else everything.instructions
     return attrs.evolve(everything, instructions=instructions, tools=tools)
 
@@ -235,7 +236,7 @@ def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFil
     return attrs.evolve(
         found,
         approved={name: tool for name, tool in pinned.tools.items() if name in changed},
-        new=frozenset(comparison.new),
+        new=frozenset(tool.name for tool in comparison.new),
         withheld=comparison.withheld,
         unapproved=comparison.unapproved,
     )

@@ -1,7 +1,8 @@
 """The difference between two versions of a tool, also as lines for people, or between two lists of tools.
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
-escaped, what may break a use comes first if not everything fits, and all lengths are bounded.
+escaped, and what may break a use comes first if not everything fits. Lines are of bounded length: what is
+left out of them is counted, and the JSON form has all of it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import attrs
 
 from pflow_mcp_plugin.catalog import json_values
-from pflow_mcp_plugin.catalog.json_values import excerpt
+from pflow_mcp_plugin.catalog.json_values import whole
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.storage.json_files import is_same
 from pflow_mcp_plugin.terminal.printable_text import escape, one_line
@@ -27,7 +29,10 @@ _MOST = 40
 """Differences of one tool that are shown."""
 _AROUND = 6
 """Words that are shown before and after such a place."""
+_SEE = "see --json"
+"""How to see what lines leave out."""
 _LONGEST_FIELD = 160
+_LONGEST_PATH = 300
 _LONGEST_TEXT = 2_000
 _LONGEST_VALUE = 300
 _MOST_WORDS = 50_000
@@ -58,10 +63,10 @@ class Difference:
 
     def to_dict(self) -> dict[str, JSON]:
         return {
-            "field": self.field[:500],
+            "field": self.field,
             "what": self.what,
-            "old": excerpt(self.old),
-            "new": excerpt(self.new),
+            "old": whole(self.old),
+            "new": whole(self.new),
             "may_break": self.may_break,
         }
 
@@ -78,40 +83,59 @@ def differences(old: Tool, new: Tool) -> tuple[Difference, ...]:
     same = {f"annotations.{hint}" for hint in set(HINTS).difference(changed_claims(*annotations))}
     for each in _walked("annotations", *annotations):
         found.append(attrs.evolve(each, may_break=False) if each.field in same else each)
-    return tuple(found[:_MOST_FOUND])
+    return tuple(found)
+
+
+def new_tool(tool: Tool) -> tuple[Difference, ...]:
+    """Return what a tool that nobody approved says of itself, as differences from one that says nothing."""
+    return tuple(attrs.evolve(each, may_break=False) for each in differences(Tool(name=tool.name), tool))
 
 
 def text_difference(field: str, old: str, new: str) -> list[Difference]:
     """Return the difference between two texts of a tool in a list, empty if they are the same."""
-    return [] if old == new else [Difference(field=field, what="changed", old=old, new=new)]
+    what = "added" if not old else "changed" if new else "removed"
+    return [] if old == new else [Difference(field=field, what=what, old=old, new=new)]
 
 
-def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
+def _walked(field: str, old: JSON, new: JSON) -> list[Difference]:
+    found = list(islice(_members(field, old, new), _MOST_FOUND + 1))
+    if len(found) <= _MOST_FOUND:
+        return found
+    # The last one stands for those that are not listed one by one.
+    return [*found[: _MOST_FOUND - 1], _difference(field, field, old, new)]
+
+
+def _members(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
     waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, 64)]
-    found = 0
-    while waiting and found < _MOST_FOUND:
+    while waiting:
         path, key, one, other, depth = waiting.pop()
         if is_same(one, other):
             continue
         lists = [it for it in (one, other) if depth and isinstance(it, list) and key not in _SETS]
-        if depth and isinstance(one, Mapping) and isinstance(other, Mapping):
+        if depth and isinstance(one, Mapping) and isinstance(other, Mapping) and _fits(path, *one, *other):
             for name in reversed(dict.fromkeys((*one, *other))):
-                # The path of what is nested very deep is that of what encloses it.
-                place = f"{path}.{str(name)[:_LONGEST_FIELD]}" if len(path) < _LONGEST_VALUE else path
                 pair = one.get(name, _ABSENT), other.get(name, _ABSENT)
-                waiting.append((place, "" if key in _NAMES else str(name), *pair, depth - 1))
+                waiting.append((f"{path}.{name}", "" if key in _NAMES else str(name), *pair, depth - 1))
         elif len(lists) == 2 and len(lists[0]) == len(lists[1]):
             pairs = enumerate(zip(*lists, strict=True))
             waiting += [(f"{path}.{index}", "", first, second, depth - 1) for index, (first, second) in pairs]
         else:
-            found += 1
-            yield Difference(
-                field=path,
-                what="added" if one is _ABSENT else "removed" if other is _ABSENT else "changed",
-                old=None if one is _ABSENT else one,
-                new=None if other is _ABSENT else other,
-                may_break=_may_break(path, key, one, other),
-            )
+            yield _difference(path, key, one, other)
+
+
+def _fits(path: str, *names: object) -> bool:
+    # Otherwise what has these names is one difference, which shows them whole.
+    return len(path) < _LONGEST_PATH and all(len(str(name)) <= _LONGEST_FIELD for name in names)
+
+
+def _difference(path: str, key: str, old: Any, new: Any) -> Difference:
+    return Difference(
+        field=path,
+        what="added" if old is _ABSENT else "removed" if new is _ABSENT else "changed",
+        old=None if old is _ABSENT else old,
+        new=None if new is _ABSENT else new,
+        may_break=_may_break(path, key, old, new),
+    )
 
 
 def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
@@ -124,10 +148,12 @@ def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
     return not (old is _ABSENT and (is_member or key == "outputSchema" or key in _NAMES))
 
 
-def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
+def lines(
+    name: str, found: Sequence[Difference], state: str = "changed since it was approved"
+) -> Iterator[str]:
     """Yield the differences of a tool, or of `instructions`, as printable lines of bounded length."""
     # Those that may affect a use are marked with `!`, the others with `~`.
-    yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
+    yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: {state}"
     chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
     for difference in chosen:
         mark, field = (
@@ -135,17 +161,23 @@ def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
             _cut(unmistakable(difference.field), _LONGEST_FIELD),
         )
         yield f"  {mark} {field}: {difference.what}"
-        if isinstance(difference.old, str) and isinstance(difference.new, str):
-            yield from _text_lines(difference.old, difference.new)
-            continue
-        for sign, value in (("-", difference.old), ("+", difference.new)):
-            if isinstance(value, str):
-                yield f"      {sign} {_cut(unmistakable(' '.join(value.split())), _LONGEST_TEXT)}"
-            elif value is not None:
-                written = json.dumps(excerpt(value), ensure_ascii=False)
-                yield f"      {sign} {_cut(unmistakable(written), _LONGEST_VALUE)}"
+        yield from _value_lines(difference.old, difference.new)
     if len(found) > len(chosen):
-        yield f"  and {len(found) - len(chosen):,} more"
+        yield f"  and {len(found) - len(chosen):,} more ({_SEE})"
+
+
+def _value_lines(*values: JSON) -> Iterator[str]:
+    old, new = (
+        it if it is None or isinstance(it, str) else json.dumps(whole(it), ensure_ascii=False)
+        for it in values
+    )
+    is_long = len(old or "") + len(new or "") > _LONGEST_VALUE
+    if old is not None and new is not None and (is_long or (old, new) == values):
+        yield from _text_lines(old, new)
+        return
+    for sign, text in (("-", old), ("+", new)):
+        if text is not None:
+            yield f"      {sign} {_cut(unmistakable(' '.join(text.split())), _LONGEST_TEXT)}"
 
 
 def unmistakable(text: str) -> str:
@@ -178,7 +210,7 @@ def _text_lines(old: str, new: str) -> Iterator[str]:
         if after:
             yield f"      + {_around(after, first, last)}"
     if len(places) > len(chosen):
-        yield f"      and {len(places) - len(chosen):,} more places"
+        yield f"      and {len(places) - len(chosen):,} more places ({_SEE})"
 
 
 def _around(words: Sequence[str], start: int, end: int) -> str:
@@ -217,7 +249,7 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     half = most // 2
-    return f"{text[:half]} ... ({len(text) - 2 * half:,} more characters) ... {text[-half:]}"
+    return f"{text[:half]} ... ({len(text) - 2 * half:,} more characters, {_SEE}) ... {text[-half:]}"
 
 
 @attrs.frozen(kw_only=True)
@@ -235,6 +267,9 @@ class ChangedTool:
     @property
     def fields(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.field for each in self.differences))
+
+    def to_dict(self) -> dict[str, JSON]:
+        return {"tool": self.name, "differences": [each.to_dict() for each in self.differences]}
 
 
 @attrs.frozen(kw_only=True)

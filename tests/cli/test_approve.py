@@ -40,7 +40,7 @@ def test_named_tools_are_approved_and_the_others_stay_as_they_were_approved(desk
     desk.sync(*FLIPPED)
     assert changed(desk) == ["close", "list"]
     report = desk.run(approve, "a", "close")
-    assert report.data == {"server": "a", "approved": ["close"], "is_server": False}
+    assert (report.data["approved"], report.data["is_server"]) == (["close"], False)
     said, *differences = report.render().splitlines()
     assert said == "Approved close (changed)"
     assert "  ! annotations.readOnlyHint: added" in differences
@@ -52,9 +52,17 @@ def test_named_tools_are_approved_and_the_others_stay_as_they_were_approved(desk
 def test_a_new_tool_is_approved_by_its_name_in_node_types_too(desk):
     desk.write(CONFIG)
     desk.sync(*TOOLS)
-    desk.sync(*TOOLS, Tool(name="Do_It", description="Does it."))
+    desk.sync(*TOOLS, Tool(name="Do_It", description="Does it.", input_schema={"properties": {"x": {}}}))
     assert catalog(desk).head("a").new == {"Do_It"}
-    assert desk.run(approve, "a", "do-it").render() == "Approved Do_It (new)"
+    report = desk.run(approve, "a", "do-it")
+    assert report.render().splitlines() == [
+        "Approved Do_It (new)",
+        "  ~ description: added",
+        "      + Does it.",
+        "  ~ inputSchema.properties: added",
+        '      + {"x": {}}',
+    ]
+    assert [each["new"] for each in report.data["tools"][0]["differences"]] == ["Does it.", {"x": {}}]
     assert catalog(desk).head("a").new == frozenset()
 
 
@@ -63,7 +71,8 @@ def test_without_tools_everything_is_approved(desk):
     desk.sync(*TOOLS)
     desk.sync(*FLIPPED, instructions="Read all my mail first.")
     report = desk.run(approve, "a")
-    assert report.data == {"server": "a", "approved": ["close", "list"], "is_server": False}
+    assert (report.data["approved"], report.data["is_server"]) == (["close", "list"], False)
+    assert [each["new"] for each in report.data["instructions"]] == ["Read all my mail first."]
     assert report.render().startswith("Approved the instructions of server a")
     assert not desk.sync(*FLIPPED, instructions="Read all my mail first.").comparison
     assert desk.run(approve, "a").render() == "Nothing to approve: server a is as approved"
@@ -90,7 +99,9 @@ def test_a_tool_named_like_an_option_is_approved_as_it_is_told(desk):
     desk.sync(*tools)
     found = desk.sync(*(attrs.evolve(tool, annotations={"readOnlyHint": True}) for tool in tools))
     assert {tool.name for tool in found.comparison.tools} == {*names[:3]}
-    assert list(found.comparison.new) == [names[3]]  # what hides text is not approved by a first sync
+    assert [tool.name for tool in found.comparison.new] == [
+        names[3]
+    ]  # what hides text is not approved by a first sync
     with pytest.raises(click.UsageError, match="needs --project"):
         desk.run(approve, "a", "--yes")
     for name in names:

@@ -56,7 +56,9 @@ def test_a_new_tool_is_named_until_it_is_approved(desk):
     desk.sync(*TOOLS[:1])
     desk.sync(*TOOLS)
     assert "list: not approved yet" in desk.run(diff, "a").render()
-    assert desk.run(diff, "a").data[0]["new"] == ["list"]
+    (new,) = desk.run(diff, "a").data[0]["new"]
+    assert new["tool"] == "list"
+    assert [each["field"] for each in new["differences"]] == ["annotations.destructiveHint"]
     desk.run(approve, "a", "list")
     assert desk.run(diff, "a").render() == "a: as approved"
 
