@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, NodeUse, PflowError, Problem, Settings, Sketch
@@ -35,7 +36,7 @@ class ToolSource:
         self._settings = settings
         self._store = store
         self._catalog = catalog
-        self._used: dict[tuple[str, str], ToolRecord | None] = {}
+        self._used: dict[tuple[str, str], tuple[Head | None, ToolRecord | None]] = {}
         self._judges: dict[tuple[str, ...], ToolUse] = {}
 
     def get(self, node_type: str) -> Entry | None:
@@ -140,9 +141,11 @@ class ToolSource:
         that are missing, and unknown ones.
         """
         key = use.entry.node, use.entry.fingerprint
-        if key not in self._used:  # a tool is looked up once while it stays as it is
-            self._used[key] = self._catalog.find(use.entry.node)
-        record = self._used[key]
+        # A tool is looked up once while its tool file, which says what is approved, stays as it is.
+        head = self._catalog.head(use.entry.family)
+        if key not in self._used or self._used[key][0] is not head:
+            self._used[key] = head, self._catalog.find(use.entry.node)
+        record = self._used[key][1]
         if record is None:
             return
         fields = use.entry.interface.fields

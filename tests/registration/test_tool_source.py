@@ -8,7 +8,7 @@ import pytest
 
 from pflow_mcp_plugin import calls
 from pflow_mcp_plugin.config.project_file import ProjectFile
-from pflow_mcp_plugin.contract import Paths, PflowError, Sketch
+from pflow_mcp_plugin.contract import NodeUse, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.workflow.workflow_text import located
@@ -272,6 +272,24 @@ def test_the_fingerprint_follows_syncs_and_the_config(world):
     world.add("a", disabled=True)
     seen.add(source.fingerprint())
     assert len(seen) == 4
+
+
+def test_an_approval_counts_at_once_for_a_tool_that_was_looked_up_before(world):
+    flag = {"type": "boolean", "default": False}
+    old = Tool(name="deploy", input_schema={"type": "object", "properties": {"force": flag}})
+    flag = {"type": "boolean", "default": True}
+    new = Tool(name="deploy", input_schema={"type": "object", "properties": {"force": flag}})
+    world.add("a", new)
+
+    def problems(**approved):
+        world.catalog.mark("a", lambda found: attrs.evolve(found, approved=approved))
+        use = NodeUse(entry=world.source.get("mcp-a-deploy"), params={})
+        return [it.message for it in world.source.check_use(use)]
+
+    for _ in range(2):
+        assert problems() == []
+        (message,) = problems(deploy=old)
+        assert "the default of force, which is left out" in message
 
 
 def test_there_is_a_sketch_of_every_entry(world):
