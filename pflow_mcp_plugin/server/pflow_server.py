@@ -321,7 +321,7 @@ def result(
     """Return what the MCP server's handler of `tools/call` hands to the SDK's low-level server.
 
     `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
-    goes to `_meta`.
+    goes to `_meta`; a failure is in the text alone, since clients check the structured content of any result.
     """
     content, text = envelopes.encoded(envelope)
     redacted = envelopes.redacted(content, schema, redactor)
@@ -331,12 +331,9 @@ def result(
         redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
     if redacted != content:
         text = json.dumps(redacted, ensure_ascii=False)
-    return complete(
-        content=[{"type": "text", "text": text}],
-        structuredContent=redacted,
-        isError=not envelope["success"],
-        **beside,
-    )
+    if not bare or envelope["success"]:
+        beside["structuredContent"] = redacted
+    return complete(content=[{"type": "text", "text": text}], isError=not envelope["success"], **beside)
 
 
 def complete(**members: object) -> dict[str, Any]:
