@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,8 @@ SCHEMA = "pflow://schema/workflow"
 GUIDE = "pflow://guide"
 _WORKFLOWS = "pflow://workflows/"
 _TRACES = "pflow://traces/"
+_TOOLS = {_WORKFLOWS: workflow_tools.LIST, _TRACES: workflow_tools.READ_TRACE}
+"""The tool that has to be served for such resources to be."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 """A name in the URI of a resource: nothing that could be a path."""
 _LATEST = 10
@@ -56,8 +58,14 @@ _GUIDE_FILE = Path(__file__).with_name("agent_guide.md")
 _JSON = "application/json"
 
 
+@attrs.frozen
 class PflowResources:
-    """What is offered as resources besides the tools: guide, workflow schema, saved workflows and traces."""
+    """What is offered as resources besides the tools: guide, workflow schema, saved workflows and traces.
+
+    Workflows and traces are not offered where the tool that lists or reads them is `hidden`.
+    """
+
+    hidden: Collection[str] = ()
 
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
         fixed = (
@@ -67,16 +75,22 @@ class PflowResources:
         library = request.host.library
         workflows = [
             _listed(f"{_WORKFLOWS}{it.name}", it.name, it.description or "A saved workflow", _JSON)
-            for it in (library.saved() if library is not None else ())
+            for it in (library.saved() if library is not None and self._has(_WORKFLOWS) else ())
             if not it.problem
         ]
-        return [*fixed, *workflows, *_listed_traces(request)]
+        return [*fixed, *workflows, *(_listed_traces(request) if self._has(_TRACES) else ())]
 
     def templates(self) -> Sequence[JSONObject]:
-        return [
-            _template(f"{_WORKFLOWS}{{name}}", "workflow", "A saved workflow"),
-            _template(f"{_TRACES}{{run_id}}", "trace", "What each step of a run did, shortened and redacted"),
-        ]
+        found = {
+            _WORKFLOWS: _template(f"{_WORKFLOWS}{{name}}", "workflow", "A saved workflow"),
+            _TRACES: _template(
+                f"{_TRACES}{{run_id}}", "trace", "What each step of a run did, shortened and redacted"
+            ),
+        }
+        return [template for prefix, template in found.items() if self._has(prefix)]
+
+    def _has(self, prefix: str) -> bool:
+        return prefix in _TOOLS and _TOOLS[prefix].name not in self.hidden
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
         if uri == GUIDE:
@@ -86,14 +100,16 @@ class PflowResources:
             return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
         start = uri.rfind("/") + 1
         prefix, name = uri[:start], uri[start:]
-        if prefix == _WORKFLOWS and _SEGMENT.fullmatch(name):
+        is_name = self._has(prefix) and _SEGMENT.fullmatch(name)
+        if prefix == _WORKFLOWS and is_name:
             return [_content(uri, _text(library_of(request.host).get(name)), _JSON)]
-        if prefix == _TRACES and _SEGMENT.fullmatch(name):
+        if prefix == _TRACES and is_name:
             trace: Any = workflow_tools.read_trace(request, {"trace_file": name})["data"]
             if name in ("latest", trace["run_id"]):  # not one found by a part of its id
                 return [_content(uri, _text(trace), _JSON)]
             raise PflowError(f"There is no trace of run {name}", kind="not_found")
-        hint = f"There are {GUIDE}, {SCHEMA}, {_WORKFLOWS}NAME, {_TRACES}RUN_ID"
+        known = {_WORKFLOWS: f"{_WORKFLOWS}NAME", _TRACES: f"{_TRACES}RUN_ID"}
+        hint = f"There are {', '.join([GUIDE, SCHEMA, *(known[it] for it in known if self._has(it))])}"
         raise PflowError(f"There is no resource {shown(uri)}", kind="not_found", suggestions=(hint,))
 
 
@@ -215,7 +231,7 @@ class Offer:
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(
-            resources=PflowResources(),
+            resources=PflowResources(self._hidden),
             prompts=None if any(name in _STEPS for name in self._hidden) else PflowPrompts(),
             changes=changes,
             instructions=without(self._hidden, INSTRUCTIONS),

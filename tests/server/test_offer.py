@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from conversations import talk
+from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.offer import ALL_TOOLS, Offer
@@ -74,3 +77,29 @@ def test_a_pattern_without_a_tool_is_refused_unless_a_workflow_may_have_the_name
     assert offer.tools() == ()
     pflow_host.host.library.save("later", READS)
     assert [tool.name for tool in offer.tools()] == ["later"]
+
+
+def test_workflows_and_traces_are_resources_only_where_a_tool_gives_them(names, pflow_host):
+    pflow_host.host.runner.run(READS, {})
+
+    def prefixes(*patterns):
+        offer = Offer(pflow_host.host, patterns)
+
+        async def conversation(client):
+            listed = [str(it.uri) for it in (await client.list_resources()).resources]
+            read = []
+            for uri in ("pflow://workflows/weekly", "pflow://traces/latest"):
+                with suppress(MCPError):
+                    await client.read_resource(uri)
+                    read.append(uri)
+            templates = [
+                it.uri_template for it in (await client.list_resource_templates()).resource_templates
+            ]
+            return [{uri.split("/")[2] for uri in uris} for uris in (listed, read, templates)]
+
+        return talk(build_server(pflow_host.host, offer.tools, offer.options()), conversation, "legacy")
+
+    always = {"guide", "schema"}
+    assert prefixes("workflow_validate") == [always, set(), set()]
+    assert prefixes("workflow_list") == [always | {"workflows"}, {"workflows"}, {"workflows"}]
+    assert prefixes("trace_read") == [always | {"traces"}, {"traces"}, {"traces"}]
