@@ -64,6 +64,7 @@ class Launch:
         sign_in_folder: Where sign-ins are kept; None for the usual folder.
         config_file: The file with the server's config, for messages; None if there is none.
         program: Where the last sync found the program of its command, tried if `PATH` has none.
+        synced: The hash of the tools that the last sync with this config found; empty without one.
         variables: The variables that decide what is started or reached, with their values; those that only
             bring a secret are left out.
         report: Called with secrets that are learned during the exchange, such as a new access token.
@@ -79,6 +80,7 @@ class Launch:
     sign_in_folder: Path | None = None
     config_file: Path | None = None
     program: str = ""
+    synced: str = ""
     variables: Mapping[str, str] = attrs.field(factory=dict)
     report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
     redactor: Redactor = attrs.field(factory=Redactor, eq=False, repr=False)

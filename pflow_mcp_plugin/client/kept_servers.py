@@ -29,8 +29,9 @@ MOST_IDLE = 16
 class KeptServers:
     """The servers of one caller, which all runs of that caller share; safe to use from any thread.
 
-    A server is ended when no run has used it for some time, when its config has changed, when there are too
-    many, and by `close`. `open_pool` opens the pool, given functions as its `warn` and `on_start`.
+    A server is ended when no run has used it for some time, when its config has changed or a sync found other
+    tools, when there are too many, and by `close`. `open_pool` opens the pool, given functions as its `warn`
+    and `on_start`.
     """
 
     def __init__(
@@ -98,7 +99,10 @@ class KeptServers:
     def _take(self, share: Share, launch: Launch) -> Launch:
         with self._lock:
             if launch.key not in share.used:
-                if self._idle.pop(launch.key, None):
+                _, former = self._idle.pop(launch.key, (0.0, None))
+                if former and former.synced != launch.synced:  # it may still have the tools from before
+                    share.pool.end(former)
+                elif former:
                     share.pool.renew(launch)
                 # Made once: its key, a hash of the whole config, is computed once for each object.
                 share.used[launch.key] = attrs.evolve(launch, report=self._learn)

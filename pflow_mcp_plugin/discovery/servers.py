@@ -114,8 +114,8 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
 
     synced = catalog.current(name, fingerprint)
     ready = expand(server, lookup, fingerprint=fingerprint, era=synced.info.era if synced else None)
-    program = synced.program if synced else ""
-    return attrs.evolve(ready, config_file=store.file_of(name), program=program)
+    ready = attrs.evolve(ready, config_file=store.file_of(name))
+    return attrs.evolve(ready, program=synced.program, synced=synced.manifest_hash) if synced else ready
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:

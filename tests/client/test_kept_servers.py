@@ -140,6 +140,19 @@ def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(
 
 
 @pytest.mark.slow
+def test_a_server_is_started_anew_once_a_sync_found_other_tools(kept, demo):
+    with joined(kept) as first:
+        remember(first, demo, "a")
+    for _ in range(2):
+        with joined(kept) as later:
+            assert not recalls(later, attrs.evolve(demo, synced="sha256:other"), "a")
+            remember(later, attrs.evolve(demo, synced="sha256:other"), "b")
+    with joined(kept) as later:
+        assert recalls(later, attrs.evolve(demo, synced="sha256:other"), "b")
+        until(lambda: running() == 1)
+
+
+@pytest.mark.slow
 def test_no_more_are_kept_than_may_be(kept, demo, monkeypatch):
     monkeypatch.setattr(kept_servers, "MOST_IDLE", 2)
     named = [attrs.evolve(demo.server, name=f"demo{number}") for number in range(4)]
