@@ -22,7 +22,7 @@ RESOURCE = "network"
 """The key of a run's resources with the function that returns its `NetworkRules`."""
 _PORTS = {"http": 80, "https": 443}
 _UNDENY = "remove that from deny in [network] if the host is needed"
-_UP_TO = ", with a / before any template"
+_UP_TO = ", with a / before any template, in a workflow that you run yourself"
 _METADATA = frozenset(
     {
         *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),  # AWS, Azure, Google and others
@@ -195,10 +195,10 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
     if is_loopback(host) and not (is_named or is_loopback(_own_host(endpoint))):
         named, write = "but its own host is not", ""
         if not _own_host(endpoint):
-            named = "which its url, as written up to a /, does not name"
-            write = f"write it in the url{_UP_TO}, or "
+            named = "which neither allow names nor, in a run of your own, its url as written up to a /"
+            write = f", or write it in the url{_UP_TO}"
         what = f"host {host} is this machine, {named}"
-        step = f'if that is intended, {write}add "{host}" to allow in [network]'
+        step = f'if that is intended, add "{host}" to allow in [network]{write}'
         return _refused(endpoint, what, step, host)
     return None if address is None else refusal_of_address(endpoint, host, host)
 

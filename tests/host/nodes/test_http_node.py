@@ -290,10 +290,13 @@ def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench,
     for origin in (RunOrigin(keeper=Keeper()), RunOrigin(owner="ann")):
         for params, match in (
             ({"auth": OF_A_VARIABLE}, "only in runs that you start"),
-            ({}, "is this machine, which its url, as written up to a /, does not name"),
+            ({}, "which neither allow names nor, in a run of your own, its url as written up to a /"),
         ):
             outcome = bench.host.runner.run(flow(http(echo.url(), **params)), {}, origin=origin)
             assert match in str(outcome.error)
+        (step,) = outcome.error.suggestions
+        assert step.startswith('If that is intended, add "127.0.0.1" to allow in [network], or write it')
+        assert step.endswith("in a workflow that you run yourself")
     assert echo.connections == 0
 
 
@@ -743,7 +746,7 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
     workflow = flow(http("${url}"), inputs={"url": {"type": "str"}})
     for there in (echo.url(), echo.url("localhost"), echo.url("127.0.0.1.")):
         error = bench.run(workflow, url=there).error
-        assert "as written up to a /, does not name" in str(error)
+        assert "its url as written up to a /" in str(error)
         assert error.ran == "not ran"
     here = f"127.0.0.1:{echo.port}"
     for url, host in (
@@ -756,10 +759,10 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
         part = flow(node, inputs={"host": {"type": "str"}, "rest": {"type": "str"}})
         assert not bench.run(part, host=host, rest=f"{echo.port}").success
     error = bench.run(flow(http(f"http://{here}${{rest}}"), inputs={"rest": {"type": "str"}}), rest="/").error
-    assert "with a / before any template, or add" in error.suggestions[0]
+    assert "or write it in the url, with a / before any template" in error.suggestions[0]
     pinned = http("https://10.1.2.3${rest}", retries=0)
     error = bench.run(flow(pinned, inputs={"rest": {"type": "str"}}), rest="/").error
-    assert error.suggestions[0].endswith("with a / before any template")
+    assert error.suggestions[0].endswith("with a / before any template, in a workflow that you run yourself")
     assert echo.connections == 0
     rules(allow=("127.0.0.1",))
     assert bench.run(workflow, url=echo.url()).success
