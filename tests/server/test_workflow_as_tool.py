@@ -73,7 +73,7 @@ def test_a_mounted_workflow_has_types_and_returns_its_outputs(mounted, mode):
     assert tool.annotations.read_only_hint
     assert (right.structured_content, right.is_error) == ({"greeting": "Hello, Ada"}, False)
     assert wrong.is_error
-    assert "name must be of type string" in wrong.structured_content["error"]["message"]
+    assert "name must be of type string" in json.loads(wrong.content[0].text)["error"]["message"]
 
 
 def test_a_saved_workflow_and_a_file_are_mounted_by_name(pflow_host, tmp_path):
