@@ -98,8 +98,9 @@ class Attempts:
             # Its params only name the values that its result depends on, and it costs nothing: it runs again.
             given[EVALUATE], record = self.evaluate, None
         known = {**params, **planned.ref.injected}
-        place = (self.run.above, self.item)
-        entered = record.step(planned, known, store, *place, goes_on=self.run.goes_on) if record else None
+        run = self.run
+        begin = record and partial(record.step, items=run.items, goes_on=run.goes_on)
+        entered = begin(planned, known, store, run.above, self.item) if begin else None
         with entered or nullcontext() as step:
             if step is not None and (earlier := step.replayed(store)) is not None:
                 return _of_earlier(planned, earlier)
@@ -173,6 +174,16 @@ class Attempts:
                             raise
                         raise node_skipped(reference.text, user, reference.root) from None
         return params
+
+    def identity(self, planned: PlannedNode, store: NodeAwareSharedStore) -> str:
+        """Return the identity of the step that a node would take now; it is empty if that is not known."""
+        if (record := self.run.record) is None:
+            return ""
+        try:
+            params = self.params(planned, store)
+        except PflowError:  # it needs the outputs of other nodes, or fails when its turn comes
+            return ""
+        return record.identity(planned, {**params, **planned.ref.injected}, store, self.run.items)
 
     def resolve(self, value: object, user: str) -> Any:
         """Resolve a value's templates before an attempt; errors say that `user` needs what is missing."""

@@ -12,7 +12,6 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from operator import itemgetter
@@ -25,6 +24,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.result_key import item_key
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
@@ -99,6 +99,8 @@ def _run_item(
     index, item = numbered
     values, store = _of_item(attempts, planned, batch, fit, item)
     run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
+    if planned.sub and run.record:
+        run.items = (*run.items, item_key(item))
     values.root["__run__"] = run
     mine = attrs.evolve(attempts, run=run, values=values, item=index)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
@@ -128,13 +130,15 @@ def _announce_items(
     record = attempts.run.record
     if record is None or not record.earlier.known:
         return
+    place = f"{attempts.run.above}{planned.id}"
+    if planned.sub:
+        record.earlier.expect_items(place, [item_key(item) for item in items])
+        return
     identities = []
-    for item in () if planned.sub else items:
+    for item in items:
         values, store = _of_item(attempts, planned, batch, fit, item)
-        with suppress(PflowError):  # the item fails when its turn comes
-            params = attrs.evolve(attempts, values=values).params(planned, store)
-            identities.append(record.identity(planned, {**params, **planned.ref.injected}, store))
-    record.earlier.expect(f"{attempts.run.above}{planned.id}", identities, len(items))
+        identities.append(attrs.evolve(attempts, values=values).identity(planned, store))
+    record.earlier.expect(place, identities)
 
 
 def _performed(

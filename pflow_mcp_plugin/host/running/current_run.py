@@ -74,6 +74,7 @@ class CurrentRun(Run):
         self.resources: dict[str, Any] = {}
         self.record: RecordedRun | None = None
         self.above = ""  # in a workflow that a node runs, the place of that step
+        self.items: tuple[str, ...] = ()  # inside items of batches, the key of each, the outermost first
         self.goes_on = False  # inside an item of a batch that goes on if items fail
         # Of each batch that went on: its name, and the numbers of its failed and of all items.
         self.failed_items: list[tuple[str, int, int]] = []

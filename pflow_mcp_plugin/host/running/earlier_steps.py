@@ -1,10 +1,10 @@
 """The earlier steps of a run that is resumed: which of them answers for which step.
 
-One is matched by what it does, its `identity`, and by how often the same was done before; where it stands in
-the workflow only decides between equals. So a workflow may be edited before its run is resumed. A step that
-may do harm is not begun while a recorded one of the same type has no counterpart that may still come: it
-could be the same, renamed or changed. What follows a step that is run again on purpose, or failed items that
-run again, is forgotten: it had other inputs, and answers only for a step that does the same.
+One is matched by what it does, its `identity`, and by its place in the workflow. A workflow may be edited
+before its run is resumed, so a step whose place is gone, or does something else now, answers elsewhere. A
+step that may do harm is not begun while a recorded one of the same type has no counterpart that may still
+come: it could be the same, renamed or changed. What follows a step that is run again on purpose, or failed
+items that run again, is forgotten: it had other inputs, and answers only for a step that does the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from pflow_mcp_plugin.host.workflow.compilation import Compiled
 
 ASK = "ask"
 """The node type of a question: only the last one at a place is kept."""
+
+
+_INDEX = re.compile(r"\[(\d+)\]")
 
 
 class EarlierSteps:
@@ -38,6 +41,8 @@ class EarlierSteps:
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}
+        self._announced: dict[str, str] = {}
+        self._items: dict[str, Sequence[str]] = {}
         routed = {node.ref.id: node.routed for node in compiled.every()} if steps else {}
         self._nodes = routed.keys()
         self._after = _following(compiled) if steps else {}
@@ -81,35 +86,97 @@ class EarlierSteps:
         if not self.known:
             return None, None
         with self._lock:
-            self._visited.add(_without_pass(step.place))
+            self._visited |= {step.place, _without_pass(step.place)}
             if self._expected[step.identity] > 0:
                 self._expected[step.identity] -= 1
             if not step.identity:
                 return None, None
-            waiting, again = self._waiting[step.identity], self._again[step.identity]
-            begun = step.key and any(it.key == step.key for it in again)
-            if not begun and (answer := _taken(waiting, step)):
-                return answer, None
-            if replaced := _taken(again, step):
-                step.number, step.reruns = replaced.number, replaced.reruns
-                step.attempts = replaced.attempts
-                step.key = replaced.key or step.key
-                return None, replaced
             # A forgotten step is not done again if it comes after all.
-            return _taken(self._forgotten[step.identity], step), None
+            known = [it[step.identity] for it in (self._waiting, self._again, self._forgotten)]
+            found = self._counterpart(step, list(itertools.chain(*known)))
+            if found is None:
+                return None, None
+            of_state = next(steps for steps in known if found in steps)
+            of_state.remove(found)
+            if of_state is not self._again[step.identity]:
+                return found, None
+            step.number, step.reruns, step.attempts = found.number, found.reruns, found.attempts
+            step.key = found.key or step.key
+            return None, found
+
+    def _counterpart(self, step: RecordedStep, alike: Sequence[RecordedStep]) -> RecordedStep | None:
+        """Return which of the earlier steps that did the same answers: by key, place, or as its own is gone.
+
+        If that could be steps of several nodes, none does.
+        """
+        of_key = [it for it in alike if step.key and it.key == step.key]
+        candidates = of_key or alike
+        own = [it for it in candidates if it.place == step.place]
+        own = own or [it for it in candidates if _once(it.place) == step.place]
+        if own or of_key:
+            return (own or of_key)[0]
+        gone = [it for it in alike if self._is_gone(it, step)]
+        forgotten = self._forgotten[step.identity]
+        gone = [it for it in gone if it not in forgotten] or gone
+        # The item and pass of a renamed node stay the same.
+        of_item = [it for it in gone if _items(it.place) == _items(step.place)]
+        found = of_item or gone
+        return found[0] if len({it.node for it in found}) == 1 else None
+
+    def _is_gone(self, earlier: RecordedStep, now: RecordedStep) -> bool:
+        """Return whether nothing at the place of an earlier step does the same in this run."""
+        place = _without_pass(earlier.place)
+        if earlier.node not in self._nodes or self._is_beyond(place):
+            return True
+        if announced := self._announced.get(place):
+            return announced != earlier.identity
+        if _once(earlier.place) in self._visited:
+            return True
+        is_same = self._is_same_item(earlier, now)
+        # Passes of a loop may be other ones now.
+        return place in self._visited and earlier.node == now.node if is_same is None else not is_same
+
+    def _is_beyond(self, place: str) -> bool:
+        """Return whether a place is an item that its batch no longer has."""
+        found = ((re.match(rf"{re.escape(it)}\[(\d+)\]", place), count) for it, count in self._counts.items())
+        return any(index is not None and int(index[1]) >= count for index, count in found)
+
+    def _is_same_item(self, earlier: RecordedStep, now: RecordedStep) -> bool | None:
+        """Return whether another item of a batch around two steps is the same; None if there is no such."""
+        for theirs, ours in zip(levels(earlier.place), levels(now.place), strict=False):
+            if theirs[:2] != ours[:2]:
+                break
+            keys = self._items.get(f"{theirs[0]}{theirs[1].rpartition('/')[2]}", ())
+            indexes = [int(it[1]) for it in (_INDEX.match(theirs[2]), _INDEX.match(ours[2])) if it]
+            if keys and len(set(indexes)) > 1:
+                return keys[indexes[0]] == keys[indexes[1]]
+            if theirs[2] != ours[2]:
+                break
+        return None
 
     def free_place(self, step: RecordedStep) -> str:
         """Return a step's place, with a number if an earlier step, whose node was moved, has it too."""
         places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
         return next(it for it in places if self._places.get(it, step.number) == step.number)
 
-    def expect(self, place: str, identities: Sequence[str], count: int) -> None:
+    def expect(self, place: str, identities: Sequence[str]) -> None:
         """Reserve earlier steps for the items of a batch that match them and are still to come."""
-        if self.known:
-            with self._lock:
-                self._expected.update(identities)
-                self._visited.update(f"{place}[{index}]" for index in range(count) if identities)
-                self._counts[place] = count
+        with self._lock:
+            self._expected.update(filter(None, identities))
+            items = {f"{place}[{index}]": identity for index, identity in enumerate(identities)}
+            self._visited |= items.keys()
+            self._announced |= items
+            self._counts[place] = len(identities)
+
+    def expect_items(self, place: str, keys: Sequence[str]) -> None:
+        """Note the items, each by its key, for which a batch runs a workflow."""
+        with self._lock:
+            self._items[place], self._counts[place] = keys, len(keys)
+
+    def announce(self, place: str, identity: str) -> None:
+        """Note what the node at a place is going to do, if it comes; the identity is empty if unknown."""
+        with self._lock:
+            self._announced[place] = identity
 
     def left(self) -> list[RecordedStep]:
         """Return the earlier steps that may have done harm and have not answered for any step now."""
@@ -128,34 +195,26 @@ class EarlierSteps:
             for it in alike:
                 if waiting[it.identity] > 0:  # an item of the batch that runs now does the same
                     waiting[it.identity] -= 1
-                elif not self._may_come(it, step):
+                elif not self._may_come(it, step) or not self._is_certain(it, step):
                     found.append(it)
             return found
 
+    def _is_certain(self, earlier: RecordedStep, now: RecordedStep) -> bool:
+        """Return whether a new step cannot be an earlier one, moved, whose place may still come."""
+        announced = self._announced.get(_without_pass(earlier.place))
+        is_same_node = earlier.node == now.node and self._is_same_item(earlier, now)
+        return earlier.identity != now.identity or announced == earlier.identity or bool(is_same_node)
+
     def _may_come(self, earlier: RecordedStep, now: RecordedStep) -> bool:
         place = _without_pass(earlier.place)
-        if earlier.node not in self._nodes or place in self._visited:
+        if earlier.node not in self._nodes or place in self._visited or self._is_beyond(place):
             return False
-        for batch, count in self._counts.items():
-            index = re.match(rf"{re.escape(batch)}\[(\d+)\]", place)
-            if index and int(index[1]) >= count:
-                return False
         for theirs, ours in zip(levels(earlier.place), levels(now.place), strict=False):
             if theirs[0] != ours[0]:
                 break  # another item of a batch around both, or another pass
             if theirs[1] != ours[1]:  # here their paths part: ours must lead to theirs
                 return theirs[1] in self._after[ours[1]]
         return True
-
-
-def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None:
-    """Take one of several earlier steps that did the same: by key, else by place, else the first."""
-    if not alike:
-        return None
-    of_place = next((it for it in alike if it.place == step.place), alike[0])
-    taken = next((it for it in alike if step.key and it.key == step.key), of_place)
-    alike.remove(taken)
-    return taken
 
 
 def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
@@ -169,3 +228,12 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
 
 def _without_pass(place: str) -> str:
     return re.sub(r"(#\d+)?(~\d+)?$", "", place)
+
+
+def _once(place: str) -> str:
+    """Return the place that a step had without another one in it."""
+    return re.sub(r"~\d+$", "", place)
+
+
+def _items(place: str) -> list[str]:
+    return [_once(level[2]) for level in levels(place)]

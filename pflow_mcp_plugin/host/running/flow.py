@@ -236,9 +236,28 @@ def build_flow(compiled: Compiled, attempts: Attempts, around: StepNode | None =
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
+    _announce(compiled, attempts)
     # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
     bound = max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
     return RoutedFlow(nodes[compiled.graph.start], bound)
+
+
+def _announce(compiled: Compiled, attempts: Attempts) -> None:
+    # A resumed run must know what the nodes are to do, or one could be given the result of another.
+    record, values, document = attempts.run.record, attempts.values, compiled.document
+    writes = not document.namespaced or any(node.mapping.outputs for node in compiled.nodes)
+    if record is None or not record.earlier.known or document.permissive or writes:
+        return
+    for planned in compiled.nodes:
+        entry, is_batch = planned.ref.entry, planned.constructs.batch
+        # A question depends on the steps that follow, and what a mapping reads may still change.
+        if planned.sub or is_batch or planned.mapping.inputs or own_type(entry) == "ask":
+            continue
+        store = NodeAwareSharedStore(
+            values.root, namespaced=True, lookup=values.find, fit=argument_types(entry)
+        )
+        place = f"{attempts.run.above}{planned.id}"
+        record.earlier.announce(place, attempts.identity(planned, store))
 
 
 @attrs.define(eq=False, repr=False)

@@ -100,7 +100,7 @@ class RecordedRun:
         return is_left and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
-    def step(
+    def step(  # noqa: PLR0913 - a step, and where it is
         self,
         planned: PlannedNode,
         params: Mapping[str, Any],
@@ -108,12 +108,13 @@ class RecordedRun:
         above: str,
         item: int | None,
         *,
+        items: Sequence[str],
         goes_on: bool,
     ) -> Iterator[StepOfRun]:
         """Enter the step in which a node of the recorded run works, or one item of its batch.
 
-        `above` is the place around it, such as `outer/`; `goes_on` says whether a batch goes on if the step
-        fails.
+        `above` is the place around it, such as `outer/`, and `items` the keys of the batch items around it;
+        `goes_on` says whether a batch goes on if the step fails.
         """
         place = f"{above}{planned.id}{'' if item is None else f'[{item}]'}"
         with self._lock:
@@ -123,7 +124,7 @@ class RecordedRun:
             place=f"{place}#{number}" if number > 1 else place,
             node=planned.ref.id,
             type=planned.ref.entry.node,
-            identity="" if planned.sub else self.identity(planned, params, store),
+            identity="" if planned.sub else self.identity(planned, params, store, items),
             safe=planned.ref.entry.purity == "flow_safe",
             shown="",
         )
@@ -155,11 +156,17 @@ class RecordedRun:
         finally:
             current_step.reset(token)
 
-    def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
+    def identity(
+        self,
+        planned: PlannedNode,
+        params: Mapping[str, Any],
+        store: NodeAwareSharedStore,
+        items: Sequence[str],
+    ) -> str:
         left_out = (*OWN_PARAMS, planned.ref.entry.idempotency_argument)
         reads = {name: store[name] for name in planned.reads if name not in left_out and name in store}
         given = {name: it for name, it in params.items() if name not in left_out and not callable(it)}
-        return identity_of(planned.ref.entry.node, given, reads)
+        return identity_of(planned.ref.entry.node, given, reads, items)
 
     def new_key(self, step: RecordedStep) -> str:
         """Return an idempotency key that no other step of the recorded run has, even at the same place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
@@ -64,18 +64,25 @@ def from_pieces(data: bytes) -> Any:
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
-def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
+def identity_of(
+    node_type: str, params: Mapping[str, Any], reads: Mapping[str, Any], items: Sequence[str] = ()
+) -> str:
     """Return the key of what a step does, a hash of the exact JSON of its type, params and inputs.
 
-    It is empty if exact JSON cannot represent them.
+    It is empty if exact JSON cannot represent them. `items` are the keys of the batch items around the step.
     """
     digest = sha256()
     try:
-        for piece in exact_pieces([FORMAT, node_type, dict(params), dict(reads)], "a parameter"):
+        for piece in exact_pieces([FORMAT, node_type, dict(params), dict(reads), *items], "a parameter"):
             digest.update(piece)
     except NotKept:
         return ""
     return digest.hexdigest()
+
+
+def item_key(item: object) -> str:
+    """Return the key of a batch's item, a hash of its exact JSON; it is empty if there is none."""
+    return identity_of("", {}, {"item": item})
 
 
 def _pieces(value: Any) -> Iterator[str]:
