@@ -28,12 +28,11 @@ from pflow_mcp_plugin.host.cli.run_commands import (
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.earlier_steps import EarlierSteps
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
-from pflow_mcp_plugin.host.running.resumption import EarlierRun, listed_runs
+from pflow_mcp_plugin.host.running.resumption import EarlierRun, abandoned, listed_runs
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
     RecordedStep,
     records,
-    remove_record,
 )
 from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
@@ -98,14 +97,9 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
     run = next((word for word in words if "=" not in word), "")
     typed = parse_inputs([word for word in words if word != run])
     detail = shown_detail(options)
+    if options["abandon"]:
+        return _abandoned(host, run, options)
     with EarlierRun.opened(runs_folder(host), run) as earlier:
-        if options["abandon"]:
-            if not run:
-                step = f"Name it: pflow resume {earlier.run_id} --abandon"
-                raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
-            earlier.record.close()
-            remove_record(earlier.record.path)
-            return Report(data={"run": run}, text=f"Run {run} can no longer be resumed")
         earlier.decide(_decisions(options))
         if options["dry_run"]:
             return _steps_report(host, earlier, options)
@@ -120,6 +114,17 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
         if (error := earlier.refusal()) is not None:
             return Report(error=error, exit_code=UNDECIDED_CODE)
         return _resumed(host, earlier, typed, detail, options)
+
+
+def _abandoned(host: EmbeddedHost, run: str, options: Mapping[str, Any]) -> Report:
+    if options["dry_run"]:
+        raise PflowError("--abandon and --dry-run exclude each other", kind="usage")
+    if not run:
+        with EarlierRun.opened(runs_folder(host)) as earlier:
+            step = f"Name it: pflow resume {earlier.run_id} --abandon"
+            raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
+    abandoned(runs_folder(host), run)
+    return Report(data={"run": run}, text=f"Run {run} can no longer be resumed")
 
 
 def _resumed(

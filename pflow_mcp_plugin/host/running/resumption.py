@@ -25,6 +25,7 @@ from pflow_mcp_plugin.host.running.run_record import (
     State,
     damaged,
     records,
+    remove_record,
     summary_of,
 )
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
@@ -230,10 +231,19 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
         hint = did_you_mean(run, [path.stem for path in found], "See: pflow resume --list")
         raise _unknown(run, *([hint] if owner is None else []))
     for path in found:
-        if _summary(path)["state"] in ("killed", "failed"):
-            return RunRecord.open(path)
+        if _summary(path)["state"] != "ended":
+            return RunRecord.open(path)  # raises if it is damaged or going on: an older run may not be meant
     step = "See: pflow resume --list" if found else "No run has left a record; see: pflow trace list"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
+
+
+def abandoned(folder: Path, run: str) -> None:
+    """Remove the record of a run in a folder, unless it cannot be used; an empty one has nothing to lose."""
+    path = next((path for path in records(folder) if path.stem == run), None)
+    if path is None or path.is_symlink() or not path.is_file() or path.stat().st_size:
+        with EarlierRun.opened(folder, run) as earlier:
+            path = earlier.record.path
+    remove_record(path)
 
 
 def listed_runs(folder: Path) -> Iterator[dict[str, Any]]:

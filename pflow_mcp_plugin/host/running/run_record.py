@@ -526,7 +526,8 @@ def _require_record(path: Path, connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if version < 1 or not {"run", "step", "entry"} <= found:
-        raise damaged(path, "it is not the record of a run")
+        step = "" if path.stat().st_size else f"If its run was killed: pflow resume {path.stem} --abandon"
+        raise damaged(path, "it is not the record of a run", step)
     if version != _FORMAT:
         step = "Update pflow, or start the run again"
         raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")

@@ -67,10 +67,20 @@ def test_what_is_no_record_is_refused_and_left_as_it_is(path, sent, resumed, spo
     path.with_suffix(".summary").unlink()
     (listed,) = resumed("--list").data
     assert (listed["run"], why in listed["state"]) == (path.stem, True)
-    with pytest.raises(PflowError, match="no run to resume"):
+    with pytest.raises(PflowError, match=why):
         resumed()
     assert sent == ["a"]
     assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_an_empty_record_of_a_run_that_was_killed_before_it_began_can_be_abandoned(path, resumed):
+    path.write_bytes(b"")
+    with pytest.raises(PflowError) as caught:
+        resumed(path.stem)
+    assert caught.value.suggestions[0].endswith(f"pflow resume {path.stem} --abandon")
+    resumed(path.stem, "--abandon")
+    assert not path.exists()
+    assert resumed("--list").data == []
 
 
 def test_a_record_that_is_removed_while_it_is_opened_is_not_made_again(path, resumed, monkeypatch):
