@@ -92,6 +92,8 @@ class RecordedRun:
         self.refusal: PflowError | None = None  # why something in it must not be done, which ends the run
         if record:
             record.change(self.earlier.changed, "forgotten")
+            # If this part of the run is killed, the next one runs them again, too.
+            record.change([step for step in steps if self.earlier.repeats(step)], "not sent")
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:

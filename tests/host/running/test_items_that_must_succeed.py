@@ -163,3 +163,15 @@ def test_a_run_whose_unknown_step_was_routed_has_ended_and_names_it_as_open(benc
     bench.failing = {}
     assert resumed(ended.run_id, "--assume-done", 'all[1]={"value": 1}').error is None
     assert sent == [0, 2, 3, "last"]
+
+
+def test_what_runs_failed_items_again_and_is_stopped_goes_on_with_the_rest_of_them(bench, sent, resumed):
+    bench.failing = {0: [NO], 1: [NO], 2: [NO]}
+    ended = bench.run(then_last(error_handling="continue"))
+    assert (ended.success, sent) == (True, [3, "last"])
+    stopped = resumed(ended.run_id, "--only-failed", "--max-writes", "7")  # five at first, and two now
+    assert (stopped.exit_code, sent) == (1, [3, "last", 0, 1])
+    shown = resumed(ended.run_id, "--dry-run").data["steps"]
+    assert {it["then"] for it in shown if it["step"] == "all[2]"} == {"run"}
+    assert resumed(ended.run_id, "--max-writes", "9").error is None
+    assert sent == [3, "last", 0, 1, 2]
