@@ -81,6 +81,7 @@ class RecordedRun:
         # The command that continues the run.
         self.resuming = f"pflow resume {self.run_id}" if kept else "run it again with"
         self._warned = False
+        self.has_done = False  # whether a step or an item was done, or may have been
         steps = record.steps() if record else []
         self._keys = {step.key for step in steps}
         self._reruns = sum(step.reruns for step in steps)
@@ -97,8 +98,8 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether the ended run has left a record to go on from and its error does not say so yet."""
-        is_left = self._record is not None and self._record.path.exists()
+        """Whether the ended run has left a record with something done, or begun, and its error does not say so yet."""
+        is_left = self.has_done and self._record is not None and self._record.path.exists()
         return is_left and not any(self.resuming in step for step in error.suggestions)
 
     @contextmanager
@@ -342,6 +343,7 @@ class StepOfRun(RunStep):
                     raise self.run.refuse(lost) from lost
                 self.recorded.number = earlier.number
                 return None
+            self.run.has_done = True
             if earlier.state == "forgotten":  # it has come after all
                 record.change([earlier], "done")
             if self.is_item and record.is_large(earlier):
@@ -395,6 +397,7 @@ class StepOfRun(RunStep):
             recorded.routed = self.goes_on or action in self.planned.routed
             # A reason may name a file whose name is not UTF-8.
             recorded.error = surrogates_replaced(self.run.redacted(reason or ""))
+        self.run.has_done |= recorded.state != "failed"
         # A step that failed before it began is run again, unless the run goes on; its calls count.
         is_counted = recorded.attempts and self.run.limits.are_set
         is_kept = failure is None or recorded.routed or self._has_begun or is_counted

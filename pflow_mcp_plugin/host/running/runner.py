@@ -340,7 +340,7 @@ class WorkflowRunner(Runner):
             error.details["run_id"] = run.run_id
             error.details["undecided"] = [step.to_dict() for step in left]
             error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
-        elif error is not None and recorder.done and run.record and run.record.goes_on_after(error):
+        elif error is not None and run.record and run.record.goes_on_after(error):
             go_on = f"To go on where it ended: {run.record.resuming}"
             if "loop" in error.details:  # completed steps count again
                 go_on = f"To go on with the loop fixed: {run.record.resuming} --workflow FILE"

@@ -84,6 +84,7 @@ def test_only_rerun_makes_a_new_key(bench, sent, resumed):
 
 def test_a_step_whose_tool_takes_no_key_any_more_is_not_repeated(bench, sent, resumed):
     failed = bench.run_failing({"b": UNKNOWN}, paying("b"))
+    assert failed.error.suggestions[-1].endswith(f"pflow resume {failed.run_id}")
     bench.known["t-send"] = attrs.evolve(bench.known["t-send"], idempotency_argument="")
     assert "s-b was not begun" in resumed().error.message
     assert len(sent) == 1

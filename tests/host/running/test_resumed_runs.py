@@ -99,8 +99,9 @@ def test_a_step_that_is_safe_to_repeat_is_repeated(bench, sent, resumed):
 @pytest.mark.parametrize("parallel", [True, False])
 def test_a_batch_goes_on_with_the_items_that_are_left(bench, sent, resumed, parallel):
     settings = {"parallel": parallel, "max_concurrent": 2, "error_handling": "fail_fast"}
-    bench.run_failing({3: NO}, in_batch(list(range(8)), **settings))
+    failed = bench.run_failing({3: NO}, in_batch(list(range(8)), **settings))
     before = list(sent)
+    assert failed.error.suggestions[-1].endswith(f"pflow resume {failed.run_id}")
     report = resumed()
     assert report.error is None
     assert [it["value"] for it in report.data["outputs"]["results"]] == list(range(8))
