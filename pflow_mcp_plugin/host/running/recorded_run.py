@@ -98,7 +98,7 @@ class RecordedRun:
             record.begin_again(head)
 
     def goes_on_after(self, error: PflowError) -> bool:
-        """Whether the ended run has left a record with something done, or begun, and its error does not say so yet."""
+        """Whether the ended run has left a record of what it did and its error does not say so yet."""
         is_left = self.has_done and self._record is not None and self._record.path.exists()
         return is_left and not any(self.resuming in step for step in error.suggestions)
 
@@ -135,7 +135,7 @@ class RecordedRun:
             run=self,
             planned=planned,
             recorded=recorded,
-            params=params,
+            given={**{name: store[name] for name in planned.reads if name in store}, **params},
             is_item=item is not None,
             goes_on=goes_on,
         )
@@ -146,9 +146,7 @@ class RecordedRun:
         if recipe := planned.constructs.verify or planned.ref.entry.verify:
             from pflow_mcp_plugin.host.running.verification import recorded_recipe
 
-            reads = planned.ref.entry.interface.reads
-            given = {**{name: store[name] for name in reads if name in store}, **params}
-            recorded.recipe = recorded_recipe(recipe, given, self._redactor.value)
+            recorded.recipe = recorded_recipe(recipe, step.given, self._redactor.value)
         if planned.sub is None:
             step.earlier, step.replaced = self.earlier.take(recorded)
             if step.earlier is None:
@@ -231,8 +229,8 @@ class RecordedRun:
             self._warned = True
             self._run.warn(Problem(message=message, severity="warning", kind="execution"))
 
-    def shown(self, params: Mapping[str, Any], most: int = _LONGEST_SHOWN) -> str:
-        given = {key: it for key, it in params.items() if not is_reserved(key)}
+    def shown(self, given: Mapping[str, Any], most: int = _LONGEST_SHOWN) -> str:
+        given = {key: it for key, it in given.items() if not is_reserved(key)}
         text = _encode(self._recorder.sample(given))
         if len(text) > most:
             text = json.dumps(f"{text[:most]}...")
@@ -267,7 +265,7 @@ class StepOfRun(RunStep):
     run: RecordedRun
     planned: PlannedNode
     recorded: RecordedStep
-    params: Mapping[str, Any]
+    given: Mapping[str, Any]  # its params, and what it reads from the shared store
     is_item: bool
     goes_on: bool
     earlier: RecordedStep | None = None  # from an earlier part of the run; it did the same
@@ -288,7 +286,7 @@ class StepOfRun(RunStep):
         for step in steps:
             step._was_sent = True  # noqa: SLF001 - the same class
             if harmful:
-                step.recorded.shown = self.run.shown(step.params)
+                step.recorded.shown = self.run.shown(step.given)
                 step._has_begun = True  # noqa: SLF001 - the same class
         record = self.run.record() if harmful else None
         if record is None:
@@ -319,7 +317,7 @@ class StepOfRun(RunStep):
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             # The record may have this harmful step under another name or with other params.
             if unmatched := self.run.earlier.unmatched(self.recorded):
-                self.recorded.shown = self.run.shown(self.params)
+                self.recorded.shown = self.run.shown(self.given)
                 raise self.run.refuse(_unmatched(self.run.run_id, self.recorded, unmatched))
             replaced, takes_key = self.replaced, self.planned.ref.entry.idempotency_argument
             has_same_key = replaced and takes_key and self.recorded.key == replaced.key
@@ -367,7 +365,7 @@ class StepOfRun(RunStep):
         record, recorded = self.run.record(), self.recorded
         if record is None:
             return False
-        recorded.state, recorded.shown = "asked", self.run.shown(self.params, _LONGEST_ASKED)
+        recorded.state, recorded.shown = "asked", self.run.shown(self.given, _LONGEST_ASKED)
         recorded.number = recorded.number or self.run.asked.get(recorded.place)
         record.ended(recorded)
         self.refusal = self.run.refuse(question)
@@ -405,7 +403,7 @@ class StepOfRun(RunStep):
         if record is None:
             return
         if not (recorded.shown or recorded.safe):
-            recorded.shown = self.run.shown(self.params)
+            recorded.shown = self.run.shown(self.given)
         self._record(record, store, has_returned=failure is None)
 
     def _record(self, record: RunRecord, store: NodeAwareSharedStore, *, has_returned: bool) -> None:

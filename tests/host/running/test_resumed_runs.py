@@ -313,6 +313,16 @@ def test_runs_and_their_steps_are_listed(bench, sent, resumed):
     assert sent == ["a"]
 
 
+def test_an_open_step_is_shown_with_what_it_reads_from_the_shared_store(bench, sent, resumed):
+    @bench.acts("t-read", inputs=("value",))
+    def read(shared, params):
+        raise UNKNOWN
+
+    batch = {"items": ["a", "b"], "as": "value", "error_handling": "continue"}
+    failed = bench.run(flow(step("all", "t-read", batch=batch)))
+    assert [it["params"] for it in failed.error.details["undecided"]] == [{"value": "a"}, {"value": "b"}]
+
+
 def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sent, resumed):
     failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b"))
     with pytest.raises(PflowError, match="needs the id"):
