@@ -111,6 +111,7 @@ class NodeReuse:
     def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
         self._reuse = reuse
         self._ttl = planned.ttl or 0.0
+        self._is_kept = planned.constructs.keep
         self._code = _code(planned)
         inside = planned.sub.every() if planned.sub else ()
         self._ids = [planned.ref.id, *(node.ref.id for node in inside)]
@@ -148,7 +149,7 @@ class NodeReuse:
         return action
 
     def _keep(self, key: str, given: _Given, action: str, watched: WatchedStore) -> None:
-        reason = watched.reason
+        reason = watched.reason if self._is_kept else "its node has keep: false"
         try:
             if not reason and self._key(given) != key:
                 reason = "it changed its inputs"

@@ -232,6 +232,13 @@ def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, call
     assert [it.message for it in trusting.validate(flow({"id": "x"}))]
 
 
+def test_a_result_that_is_not_to_be_kept_is_not_kept_for_later_runs(bench, calls):
+    for _ in range(2):
+        outcome = run(bench, node(keep=False))
+        assert noted(outcome) == {"not_kept": 1, "why": "its node has keep: false"}
+    assert calls == [1, 1]
+
+
 def test_failures_are_not_kept(bench):
     calls = []
 
