@@ -253,9 +253,7 @@ def _then(step: RecordedStep, known: EarlierSteps | None) -> str:
         return "ask"
     if step.key and step.state in UNDECIDED:
         return "run again with its key"
-    if known and step in known.changed:
+    if step.state == "forgotten" or (known and step in known.changed):
         return "run if changed"
     is_kept = step.state == "failed" and step.routed and not (known and known.repeats(step))
-    if step.state in ("done", "skipped") or is_kept:
-        return "keep"
-    return "leave out" if step.state == "forgotten" else "run"
+    return "keep" if step.state in ("done", "skipped") or is_kept else "run"
