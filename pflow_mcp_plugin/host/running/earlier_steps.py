@@ -134,7 +134,7 @@ class EarlierSteps:
             return True
         is_same = self._is_same_item(earlier, now)
         # Passes of a loop may be other ones now.
-        return place in self._visited and earlier.node == now.node if is_same is None else not is_same
+        return _of_any_pass(earlier.place) == _of_any_pass(now.place) if is_same is None else not is_same
 
     def _is_beyond(self, place: str) -> bool:
         """Return whether a place is an item that its batch no longer has."""
@@ -228,6 +228,10 @@ def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:
 
 def _without_pass(place: str) -> str:
     return re.sub(r"(#\d+)?(~\d+)?$", "", place)
+
+
+def _of_any_pass(place: str) -> str:
+    return re.sub(r"(#\d+)?(~\d+)?(?=/|$)", "", place)
 
 
 def _once(place: str) -> str:

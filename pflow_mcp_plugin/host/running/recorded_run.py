@@ -443,8 +443,8 @@ def named_steps(steps: Sequence[RecordedStep]) -> str:
 
 def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep]) -> PflowError:
     return PflowError(
-        f"{step.place} was not begun, as it may be one of these steps, changed: they have begun, and "
-        f"nothing has done the same so far: {named_steps(earlier)}",
+        f"{step.place} was not begun, as it may be one of these steps, changed or moved: they have "
+        f"begun, and nothing has done the same so far: {named_steps(earlier)}",
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
             f"If it is not: pflow resume {run_id} --forget {quote(earlier[0].place)}",
