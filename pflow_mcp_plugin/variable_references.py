@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PIECE = re.compile(
@@ -49,6 +49,20 @@ def within(value: object) -> Iterator[VariableReference]:
     elif isinstance(value, Mapping | list):
         for member in value.values() if isinstance(value, Mapping) else value:
             yield from within(member)
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a config value in whose strings, however deep, references have the names given for theirs."""
+
+    def reference(piece: re.Match[str]) -> str:
+        name = piece["name"]
+        return piece[0].replace(name, names[name], 1) if name in names else piece[0]
+
+    if isinstance(value, str):
+        return _PIECE.sub(reference, value)
+    if isinstance(value, Mapping):
+        return {key: renamed(member, names) for key, member in value.items()}
+    return [renamed(member, names) for member in value] if isinstance(value, list) else value
 
 
 def malformed(text: str) -> str:

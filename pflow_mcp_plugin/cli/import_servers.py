@@ -78,12 +78,14 @@ def import_servers(
     store = server_store(host)
     files = _read(source or "", client_name)
     store.names()  # raises the error about a config without a table of servers
+    kept = set(host.settings.names()) if host.settings else set()
     plan = transfer_plans.plan_import(
         files,
         store.raw().get(server_schema.SERVERS, {}),
         force=force,
         check=lambda name, table: store.refused({name: table}).get(name, ()),
         is_taken=lambda name, value: _is_taken(host, name, value),
+        origin=lambda name: "environment" if name in os.environ else "settings" if name in kept else "",
     )
     moved = bool(plan.secrets) and _decided(host, plan, wish=move_secrets, dry_run=dry_run)
     if not dry_run:
@@ -91,7 +93,6 @@ def import_servers(
     done: dict[str, list[str]] = {name: [] for name in _ACTIONS.values()}
     for each in plan.servers:
         done[_ACTIONS[each.action]].append(each.server.name)
-    kept = host.settings.names() if host.settings else {}
     data = {
         "dry_run": dry_run,
         "config": str(store.path),

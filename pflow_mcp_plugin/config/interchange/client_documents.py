@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,14 +196,17 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
     if path.parent.name.startswith(".") and path.parent.parent != machine.home:
         folder = path.absolute().parent.parent
         known |= {"workspaceFolder": str(folder).replace("${", "$${"), "workspaceFolderBasename": folder.name}
+    ids: dict[str, str] = {}
     if client.format.variables.inputs:
         for declared in (below(document, ("inputs",)), below(document, ("mcp", "inputs"))):
             for item in declared if isinstance(declared, list) else ():
                 if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
-                    name = server_translation.variable_name(str(item.get("id")))
-                    known[f"input:{item.get('id')}"] = server_translation.reference_to(
-                        name, item.get("default")
-                    )
+                    given = str(item.get("id"))
+                    name = server_translation.variable_name(given)
+                    # Of `api-key` and `api_key`, two inputs, the second is `API_KEY_2`.
+                    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+                    own = next(it for it in names if ids.setdefault(it, given) == given)
+                    known[f"input:{given}"] = server_translation.reference_to(own, item.get("default"))
     return known
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from pflow_mcp_plugin.config.interchange.client_documents import FileContent, Fo
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_translation import ServerWriting, Table, variable_name
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import advice, errors_in
 
 _SHORTEST = 4
 
@@ -181,12 +182,11 @@ class ImportPlan:
         }
 
     def variables(self) -> Iterator[str]:
-        """Yield the variables without a default that the imported servers need; secrets are left out."""
-        moved = {secret.variable for secret in self.secrets}
+        """Yield the variables without a default that the files' servers refer to and that are imported."""
         for each in self.servers:
             if each.is_stored:
-                found = variable_references.within(each.table_with_references)
-                yield from (ref.name for ref in found if ref.default is None and ref.name not in moved)
+                found = variable_references.within(each.table)
+                yield from (ref.name for ref in found if ref.default is None)
 
 
 def plan_import(
@@ -196,21 +196,44 @@ def plan_import(
     force: bool,
     check: Check,
     is_taken: IsTaken,
+    origin: Callable[[str], Literal["environment", "settings", ""]],
 ) -> ImportPlan:
     """Return the plan of an import; of several servers with one name, the first counts.
 
-    `check` returns the errors of a table; `force` allows servers of the config to be replaced.
+    `check` returns the errors of a table; `force` allows servers of the config to be replaced; `origin` tells
+    where a variable has its value, if it has one. No server gets a secret of another: the secret gets no
+    name that another server refers to, and a reference gets another name if the settings have a value
+    that is another server's.
     """
+    used = {
+        name: {ref.name for ref in variable_references.within(table)} for name, table in configured.items()
+    }
+    wanted = {
+        ref.name
+        for file in files
+        for each in file.servers
+        for ref in variable_references.within(each.reading.table)
+    }
+
+    def cannot_hold(server: str, name: str, value: str) -> bool:
+        if name in given:
+            return given[name] != value
+        others = (names for other, names in used.items() if other != server)
+        is_used = name in wanted or any(name in names for names in others)
+        return is_taken(name, value) or (is_used and not origin(name))
+
     planned: dict[str, PlannedServer] = {}
     given: dict[str, str] = {}
     servers = []
     for file in files:
         for server in file.servers:
+            own = used.get(server.name, set())
+            others = set().union(*used.values()) - own
             one = _planned(
                 file,
-                server,
+                _with_own_names(server, {name for name in others if origin(name) == "settings"}),
                 check,
-                lambda name, value: is_taken(name, value) or given.get(name, value) != value,
+                partial(cannot_hold, server.name),
             )
             if one.is_stored:
                 one = _against(one, planned.get(server.name), configured.get(server.name), force=force)
@@ -219,6 +242,27 @@ def plan_import(
                 given.update({secret.variable: secret.value for secret in one.secrets})
             servers.append(one)
     return ImportPlan(files=tuple(files), servers=tuple(servers))
+
+
+def _with_own_names(server: ForeignServer, others: set[str]) -> ForeignServer:
+    """Return an imported server with other names for the variables that hold what other servers use."""
+    found = {ref.name for ref in variable_references.within(server.reading.table)} & others
+    if not found:
+        return server
+    names = {name: variable_name(f"{server.name}_{name}") for name in sorted(found)}
+    notes = (
+        advice(
+            server_schema.server_path(server.name),
+            f"The value of {name} in the settings is another server's, so {name} is called {own} here",
+        )
+        for name, own in names.items()
+    )
+    reading = attrs.evolve(
+        server.reading,
+        table=variable_references.renamed(server.reading.table, names),
+        problems=(*server.reading.problems, *notes),
+    )
+    return attrs.evolve(server, reading=reading)
 
 
 def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: IsTaken) -> PlannedServer:

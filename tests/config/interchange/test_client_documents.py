@@ -138,6 +138,19 @@ def test_servers_put_into_their_own_file_leave_the_rest_of_it(name, tmp_path):
     assert tables(read(path, client.name)).items() >= found.items()
 
 
+def test_each_input_of_a_file_becomes_a_variable_of_its_own(tmp_path):
+    path = tmp_path / "mcp.json"
+    ids = ["api-token", "api_token", "API_TOKEN"]
+    inputs = [{"type": "promptString", "id": each, "description": "x"} for each in ids]
+    args = [f"${{input:{each}}}" for each in ids]
+    path.write_text(json.dumps({"inputs": inputs, "servers": {"a": {"command": "x", "args": args}}}))
+    assert tables(read(path, "vscode"))["a"]["args"] == [
+        "${API_TOKEN}",
+        "${API_TOKEN_2}",
+        "${API_TOKEN_3}",
+    ]
+
+
 LOST = {
     "claude-code.json": {"linear": ["headersHelper"]},
     "cursor.json": {"notes": ["envFile"]},

@@ -21,7 +21,7 @@ def file(path, **tables):
     return FileContent(title="Client", client="client", path=Path(path), servers=tuple(servers))
 
 
-def plan(*files, configured=(), force=False, taken=()):
+def plan(*files, configured=(), force=False, taken=(), settings=()):
     return transfer_plans.plan_import(
         files,
         dict(configured),
@@ -30,6 +30,7 @@ def plan(*files, configured=(), force=False, taken=()):
             it for it in server_schema.check_server(name, table) if it.severity == "error"
         ],
         is_taken=lambda name, value: name in taken,
+        origin=lambda name: "settings" if name in settings else "",
     )
 
 
@@ -79,6 +80,26 @@ def test_one_variable_holds_one_secret_whichever_server_has_it():
     assert [secret.variable for secret in made.secrets] == ["API_KEY", "B_API_KEY"]
     assert made.tables(with_references=True)["c"] == {"command": "x", "env": {"API_KEY": "${API_KEY}"}}
     assert made.tables(with_references=False)["b"]["env"] == {"API_KEY": "planted-2"}
+
+
+BILLING = {"command": "x", "env": {"API_TOKEN": "planted-1"}}
+WEATHER = {"type": "http", "url": "https://w.example/mcp", "headers": {"X-Key": "${API_TOKEN}"}}
+
+
+def test_a_secret_gets_no_name_that_another_server_refers_to():
+    files = [file("one", billing=BILLING), file("two", weather=WEATHER)]
+    for made in (plan(*files), plan(*reversed(files)), plan(files[0], configured={"weather": WEATHER})):
+        assert [secret.variable for secret in made.secrets] == ["BILLING_API_TOKEN"]
+    assert list(plan(*files).variables()) == ["API_TOKEN"]
+
+
+def test_a_reference_gets_no_value_in_the_settings_that_is_another_servers():
+    configured = {"billing": {"command": "x", "env": {"API_TOKEN": "${API_TOKEN}"}}}
+    made = plan(file("two", weather=WEATHER), configured=configured, settings={"API_TOKEN"})
+    assert list(made.variables()) == ["WEATHER_API_TOKEN"]
+    assert "so API_TOKEN is called WEATHER_API_TOKEN" in made.servers[0].problems[0].message
+    there = {**configured, "weather": WEATHER}
+    assert actions(plan(file("two", weather=WEATHER), configured=there, settings={"API_TOKEN"})) == ["same"]
 
 
 def test_the_variables_that_servers_need_are_named_without_those_that_have_a_default():
