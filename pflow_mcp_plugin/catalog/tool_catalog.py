@@ -107,13 +107,14 @@ class Catalog:
     def find(self, node_type: str) -> ToolRecord | None:
         """Look up a tool of any synced server by its node type or an alias, `mcp-{server}-{raw tool}`.
 
-        A node type that several approved tools claim belongs to none: no tool takes another's place.
+        A node type that several approved tools claim, or claimed until one was gone, belongs to none: no tool
+        takes another's place.
         """
         rivals = list(self._rivals(node_type))
         for record in rivals:
             if record.node == node_type:
                 return record
-        if len(self._of_claim(node_type, rivals)) > 1:
+        if self._of_claim(node_type, rivals):  # those got a suffix
             return None
         for server in self.fitting(node_type):
             raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
@@ -158,7 +159,8 @@ class Catalog:
         found = [
             _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
         ]
-        for record in self._named(found):
+        gone = [(content.server, raw) for content in contents for raw in content.gone]
+        for record in self._named(found, gone):
             if server in (None, record.server):
                 yield record
 
@@ -229,22 +231,27 @@ class Catalog:
     def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
         servers = self.servers()
         known: dict[tuple[str, str], _Found] = {}
+        every_gone: list[tuple[str, str]] = []
 
         def claiming(plain: str) -> list[tuple[str, str]]:
             found: dict[tuple[str, str], _Found] = {}
+            gone: list[tuple[str, str]] = []
             for server in self.fitting(plain, servers):
                 renames = self.renames(server)
                 part = plain.removeprefix(f"{naming.PREFIX}{server}-")
                 renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
                 tools = [each for each in self._claiming(server, part) if each.tool.name not in renames]
                 tools += [it for raw in renamed for it in self._claiming(server, raw) if it.tool.name == raw]
-                if tools and (head := self.head(server)):
+                head = self.head(server)
+                if head:
                     found |= {it.pair: it for it in (_Found(head, *each) for each in tools)}
+                    gone += [(server, raw) for raw in head.gone if self._claimed(server, raw) == plain]
             known.update(found)
-            return list(found)
+            every_gone.extend(gone)
+            return [*found, *gone]
 
         naming.rivals(node_type, claiming)
-        return self._named(known.values())
+        return self._named(known.values(), every_gone)
 
     def _claiming(self, server: str, tool: str) -> tuple[SyncedTool, ...]:
         """Return the tools of a server whose names are spelled like `tool` in node types."""
@@ -254,7 +261,8 @@ class Catalog:
             return _reader(head)
         return found
 
-    def _named(self, found: Iterable[_Found]) -> Iterator[ToolRecord]:
+    def _named(self, found: Iterable[_Found], gone: Iterable[tuple[str, str]]) -> Iterator[ToolRecord]:
+        """Yield the records of tools; a tool that is `gone` keeps its name from those of other servers."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
@@ -262,7 +270,9 @@ class Catalog:
         servers = dict.fromkeys(it.head.server for it in every)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
         unapproved = {it.pair for it in every if it.tool.name in it.head.new}
-        names = naming.node_names((it.pair for it in every), renamed, unapproved)
+        live = {(it.head.server, self._claimed(*it.pair)) for it in every}
+        kept = [pair for pair in gone if (pair[0], self._claimed(*pair)) not in live]
+        names = naming.node_names([*(it.pair for it in every), *kept], renamed, unapproved)
         return (it.record(names[it.pair]) for it in every)
 
     def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:

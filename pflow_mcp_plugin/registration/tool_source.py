@@ -82,6 +82,10 @@ class ToolSource:
             message = f"Several tools claim the name {node_type}, so each got a suffix"
             named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
             return _problem(message, f"Name the one you mean: {named}")
+        if claimants and claimants[0].node != node_type:
+            it = claimants[0]
+            message = f"Two tools claimed the name {node_type}, and one of them no longer exists"
+            return _problem(message, f"If you mean {it.tool.name} of {it.server}, name it {it.node}")
         problem = self._lacking(server, self._catalog.find(node_type))
         near = None if problem else self._nearest(server, tool)
         return problem or self._no_tool(server, tool, near.node if near else "")

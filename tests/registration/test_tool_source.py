@@ -236,6 +236,27 @@ def test_tools_that_share_a_name_are_warned_of(world):
     assert all(node in problem.message for node in world.nodes())
 
 
+def test_a_tool_that_is_gone_leaves_its_name_to_no_other_server(world):
+    world.add("a", "b-c", "x")
+    world.add("a-b", "c")
+    world.sync("a", "x")
+    assert world.source.get("mcp-a-b-c") is None
+    problem = world.source.missing("mcp-a-b-c")
+    assert "one of them no longer exists" in problem.message
+    (named,) = (node for node in world.nodes() if node.startswith("mcp-a-b-c-"))
+    assert named in problem.suggestion
+    assert world.source.get(named).node == named
+    world.sync("a", "x", "b_c")
+    world.sync("a-b", "d")
+    assert world.source.get("mcp-a-b-c") is None
+
+
+def test_a_tool_takes_the_place_of_one_that_is_gone_from_its_own_server(world):
+    world.add("a", "b-c")
+    world.sync("a", "b_c")
+    assert world.source.get("mcp-a-b-c").node == "mcp-a-b-c"
+
+
 @pytest.mark.parametrize("server_id", ["github", "github-server"])
 def test_the_older_shape_of_a_node_gets_its_type(world, server_id):
     world.add("github", "search_code")
