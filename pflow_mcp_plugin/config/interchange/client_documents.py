@@ -24,7 +24,6 @@ from pflow_mcp_plugin.config.interchange.install_manifests import (
 from pflow_mcp_plugin.config.interchange.server_translation import NoEquivalent, ServerReading, Table
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import advice
-from pflow_mcp_plugin.variable_references import VariableReference
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +87,7 @@ def put(
     document: Mapping[str, Any],
     client: Client,
     tables: Mapping[str, Table],
-    inputs: Sequence[VariableReference],
+    inputs: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return a client's config document with servers added or replaced; all that we do not write stays."""
     place = place_in(document, client)
@@ -106,11 +105,8 @@ def put(
     if inputs:
         declared = above.get("inputs")
         known = list(declared) if isinstance(declared, list) else []
-        ids = {item.get("id") for item in known if isinstance(item, Mapping)}
-        new = {
-            server_translation.input_id(ref.name): server_translation.input_definition(ref) for ref in inputs
-        }
-        above["inputs"] = [*known, *(definition for each, definition in new.items() if each not in ids)]
+        ids = inputs_in(document, client)
+        above["inputs"] = [*known, *(each for each in inputs if each["id"] not in ids)]
     above[place[-1]] = servers
     return written
 
@@ -125,6 +121,13 @@ def place_in(document: Mapping[str, Any], client: Client) -> tuple[str, ...]:
 def table_in(document: Mapping[str, Any], client: Client, name: str) -> Any:
     """Return a server's table in a client's document, None if there is none."""
     return below(document, (*place_in(document, client), name))
+
+
+def inputs_in(document: Mapping[str, Any], client: Client) -> dict[str, Any]:
+    """Return the inputs that a client's document defines beside its servers, by id."""
+    declared = below(document, (*place_in(document, client)[:-1], "inputs"))
+    items = declared if isinstance(declared, list) else []
+    return {str(item["id"]): item for item in items if isinstance(item, Mapping) and "id" in item}
 
 
 def _servers(

@@ -35,6 +35,9 @@ _STEPS = {
 }
 """What to do about a reference that has no equivalent here, by its kind."""
 
+InputOf = Callable[[VariableReference], str]
+"""Returns the id of the input that a client asks the user for in place of a reference."""
+
 PREDEFINED = frozenset(
     {"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd", "file", "__dirname"}
 )
@@ -122,7 +125,9 @@ def read_references(
     return _CURLY.sub(curly, converted) if syntax.curly else converted, problems
 
 
-def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
+def write_references(
+    text: str, syntax: VariableSyntax, input_of: InputOf | None = None
+) -> tuple[str, list[str]]:
     """Translate the references in a value of ours to a client's; return what is lost too, in words."""
     lost: list[str] = []
     if syntax.escapes:
@@ -134,7 +139,7 @@ def write_references(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]
             lost.append(f"it does not expand ${{{ref.name}}}")
             return f"${{{ref.name}}}"
         if is_input(ref, syntax):
-            return f"${{input:{input_id(ref.name)}}}"
+            return f"${{input:{(input_of or input_id)(ref)}}}"
         if ref.default is not None:
             if syntax.with_default:
                 return syntax.with_default.replace("NAME", ref.name).replace("DEFAULT", ref.default)
@@ -156,15 +161,15 @@ def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
 
 
-def input_id(name: str) -> str:
+def input_id(ref: VariableReference) -> str:
     """Return the id in the `${input:id}` to which a reference is translated: `api-key` for `API_KEY`."""
-    return name.lower().replace("_", "-")
+    return ref.name.lower().replace("_", "-")
 
 
-def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the `${input:id}` to which a reference of ours is translated."""
+def input_definition(given: str, ref: VariableReference) -> dict[str, Any]:
+    """Return the definition of the `${input:id}`, of the id given, to which a reference is translated."""
     default = {} if ref.default is None else {"default": ref.default}
-    about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
+    about = {"type": "promptString", "id": given, "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
 
 
@@ -269,7 +274,9 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     return ServerReading(table=table, lost=lost, problems=tuple(problems))
 
 
-def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
+def write_server(
+    table: Mapping[str, Any], form: ServerFormat, input_of: InputOf | None = None
+) -> ServerWriting:
     """Translate one server's table from our fields to another client's."""
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
@@ -288,7 +295,7 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
     def translated(field: str, text: str) -> str:
         syntax = form.variables.within(field)
         inputs.extend(ref for ref in references(text) if is_input(ref, syntax))
-        converted, found = write_references(text, syntax)
+        converted, found = write_references(text, syntax, input_of)
         lost.extend(f"{field}: {each}" for each in found)
         return converted
 

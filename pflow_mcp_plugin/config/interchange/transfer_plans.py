@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_translation import ServerWriting, Table, variable_name
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in
+from pflow_mcp_plugin.variable_references import VariableReference
 
 _SHORTEST = 4
 
@@ -310,14 +312,40 @@ class ExportPlan:
 
     client: Client
     servers: tuple[ServerWriting, ...]
+    tables: Mapping[str, Mapping[str, Any]] = attrs.field(repr=False)  # ours, of which they are made
 
     @property
     def written(self) -> dict[str, ServerWriting]:
         return {each.name: each for each in self.servers if not each.reason}
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        tables = {name: writing.table for name, writing in self.written.items()}
-        inputs = [ref for writing in self.written.values() for ref in writing.inputs]
+        """Return a client's config document with the servers put in.
+
+        No server gets an input that stands for something else: one that has another definition, unless the
+        server's earlier version refers to it, or one that this export uses for another reference.
+        """
+        known = client_documents.inputs_in(document, self.client)
+        used: dict[str, VariableReference] = {}
+        tables: dict[str, Table] = {}
+        for name in self.written:
+            earlier = str(client_documents.table_in(document, self.client, name))
+
+            def input_of(ref: VariableReference, name: str = name, earlier: str = earlier) -> str:
+                plain = server_translation.input_id(ref)
+                own = f"{name}-{plain}"
+                same = [each for each, other in used.items() if other == ref]
+                numbered = (f"{own}-{it}" for it in itertools.count(2))
+                for each in itertools.chain([plain, *same, own], numbered):
+                    made = server_translation.input_definition(each, ref)
+                    fits = known.get(each, made) == made or f"${{input:{each}}}" in earlier
+                    if fits and used.setdefault(each, ref) == ref:
+                        return each
+                raise AssertionError
+
+            tables[name] = server_translation.write_server(
+                self.tables[name], self.client.format, input_of
+            ).table
+        inputs = [server_translation.input_definition(*each) for each in used.items()]
         return client_documents.put(document, self.client, tables, inputs)
 
 
@@ -334,21 +362,14 @@ class ExportedFile:
 def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
     """Return the plan of an export; the tables are valid, with the config's defaults filled in."""
     servers = []
-    asked: dict[str, variable_references.VariableReference] = {}
     for name, table in tables.items():
         writing = server_translation.write_server(table, client.format)
-        ids = [(server_translation.input_id(ref.name), ref) for ref in writing.inputs]
-        others = [each for each, ref in ids if asked.setdefault(each, ref) != ref]
-        differ = (
-            f"inputs: ${{input:{each}}} stands for variables or defaults that differ" for each in others
-        )
-        writing = attrs.evolve(writing, lost=(*writing.lost, *differ))
         if table.get("disabled") and "disabled" in writing.lost:
             writing = ServerWriting(reason="it is disabled, which this client's format cannot express")
         _, secrets = extracted(name, dict(table), lambda *_: False)
         fields = () if writing.reason else tuple(secret.field for secret in secrets)
         servers.append(attrs.evolve(writing, name=name, literals=fields))
-    return ExportPlan(client=client, servers=tuple(servers))
+    return ExportPlan(client=client, servers=tuple(servers), tables=tables)
 
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:

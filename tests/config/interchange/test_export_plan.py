@@ -34,16 +34,25 @@ def test_inputs_are_defined_once_and_those_of_the_file_stay(tmp_path):
     both = {"a": A, "b": {"command": "b", "args": ["${OTHER_KEY}"], "env": A["env"]}}
     document = json.loads(merged(tmp_path, "mcp.json", text, "vscode", both).text)
     inputs = {item["id"]: item["description"] for item in document["inputs"]}
-    assert inputs == {"api-token": "Mine", "other-key": "OTHER_KEY"}
+    assert inputs == {"api-token": "Mine", "a-api-token": "API_TOKEN", "other-key": "OTHER_KEY"}
 
 
 @pytest.mark.parametrize("other", ["${LEVEL:-b}", "${level:-a}"])
-def test_an_input_that_stands_for_two_variables_or_defaults_is_named(other):
-    one, two = ({"command": "a", "args": ["${LEVEL:-a}", text]} for text in ("${LEVEL:-a}", other))
-    for tables in ({"a": two}, {"b": one, "a": {"command": "a", "args": [other]}}):
-        *same, server = transfer_plans.plan_export(CLIENTS["vscode"], tables).servers
-        assert server.lost == ("inputs: ${input:level} stands for variables or defaults that differ",)
-        assert all(each.lost == () for each in same)
+def test_variables_or_defaults_that_differ_get_inputs_of_their_own(tmp_path, other):
+    two = {"command": "a", "args": ["${LEVEL:-a}", other]}
+    document = merged(tmp_path, "mcp.json", '{"servers": {}}', "vscode", {"a": two}).text
+    assert json.loads(document)["servers"]["a"]["args"] == ["${input:level}", "${input:a-level}"]
+    assert merged(tmp_path, "mcp.json", document, "vscode", {"a": two}).text == document
+
+
+def test_a_server_gets_no_input_of_another_but_keeps_its_own_as_the_user_changed_it(tmp_path):
+    defined = {"id": "api-token", "type": "promptString", "description": "Theirs"}
+    there = {"inputs": [defined], "servers": {"other": {"command": "o", "args": ["${input:api-token}"]}}}
+    document = json.loads(merged(tmp_path, "mcp.json", json.dumps(there), "vscode", {"a": A}).text)
+    assert document["servers"]["a"]["env"] == {"API_TOKEN": "${input:a-api-token}"}
+    document["inputs"][1]["description"] = "My token"
+    again = merged(tmp_path, "mcp.json", json.dumps(document), "vscode", {"a": A})
+    assert json.loads(again.text) == document
 
 
 def test_settings_that_hold_servers_get_them_there(tmp_path):
