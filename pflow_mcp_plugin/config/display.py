@@ -191,7 +191,7 @@ def shown(server: Server) -> dict[str, JSON]:
         "path": server.path,
         "url": url(server.url),
         "env": masked(server.env),
-        "headers": masked(server.headers),
+        "headers": masked_headers(server.headers),
         "insecure": server.insecure,
         "ca_bundle": server.ca_bundle,
         "tls_pins": server.tls_pins if isinstance(server.tls_pins, str) else [*server.tls_pins],
@@ -204,8 +204,17 @@ def shown(server: Server) -> dict[str, JSON]:
     return data | {key: value for key, value in others.items() if value}
 
 
+def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers for display, with all of one masked that has a secret's name: none can be code."""
+    others = masked(headers)
+    return {
+        name: mask(value) if secret_detection.is_secret(name) else others[name]
+        for name, value in headers.items()
+    }
+
+
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return a table of variables or headers for display, with what looks like a secret masked."""
+    """Return a table of variables for display, with what looks like a secret masked."""
     # Values that are only references stay readable, as does what decides the code that is run.
     shown: dict[str, str] = {}
     for name, value in values.items():

@@ -303,7 +303,9 @@ def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:
     if server.url:
         yield "url", ascii(display.url(server.url))[1:-1]  # letters that only look like those of a known host
     yield from (("env", f"{name}={value}") for name, value in display.masked(server.env).items())
-    yield from (("header", f"{name}: {value}") for name, value in display.masked(server.headers).items())
+    yield from (
+        ("header", f"{name}: {value}") for name, value in display.masked_headers(server.headers).items()
+    )
     if server.auth:
         yield "auth", json.dumps(display.shown(server)["auth"])
     others = {key: value for key, value in table.items() if key in _OTHERS}

@@ -140,6 +140,19 @@ def test_row_54_code_in_urls_variables_and_headers_is_shown():
     assert display.masked({"NOTE": option}) == {"NOTE": "-r ****"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("Cookie", "session=abcdef0123456789abcdef", "****"),
+        ("Authorization", "Bearer eyJhbGci.eyJzdWIi.sig_nature1", "****"),
+        ("X-Api-Key", "p.ss w0rd/abc1!", "****"),
+        ("Authorization", "Bearer ${TOKEN}", "Bearer ${TOKEN}"),
+    ],
+)
+def test_a_header_with_the_name_of_a_secret_is_masked_whatever_it_contains(name, value, shown):
+    assert display.masked_headers({name: value}) == {name: shown}
+
+
 def test_secrets_beside_what_is_started_are_masked():
     for words in (
         ("npx", "-y", "some-server@1.2.3", "--token", "hunter2"),
