@@ -217,15 +217,27 @@ def depends_on_value(given: Field, wanted: Field) -> bool:
 def typed(text: str, field: Field) -> object:
     """Coerce a string that the user typed: parse it as JSON where `field` takes lists or objects.
 
-    `null` becomes None where the field takes that and the text does not fit. `coerce`, in contrast, leaves a
-    string unchanged where one fits: values from elsewhere are not parsed needlessly.
+    `null` becomes None where the field takes that and the text does not fit, and a number one where the field
+    takes only other strings. `coerce`, in contrast, leaves a string unchanged where one fits: values from
+    elsewhere are not parsed needlessly.
     """
     fits = text in field.choices if field.choices else not {"str", "any"}.isdisjoint(type_names(field))
     if text == "null" and "None" in type_names(field) and not fits:
         return None
-    structured = [name for name in map(type_name, field.types) if name in {"list", "dict"}]
-    found = (_CONVERSIONS[name](text) for name in structured)
+    parsed = {"int", "float", "bool", "list", "dict"} if _takes_other_text(text, field) else {"list", "dict"}
+    found = (_CONVERSIONS[name](text) for name in map(type_name, field.types) if name in parsed)
     return next((value for value in found if value is not _MISFIT), text)
+
+
+def _takes_other_text(text: str, field: Field) -> bool:
+    """Whether each alternative of a field's schema that takes strings lists them, without this one."""
+    schema: Mapping[str, Any] = field.schema if isinstance(field.schema, Mapping) else {}
+    alternatives = schema.get("anyOf") or schema.get("oneOf") or []
+    if not all(isinstance(each, Mapping) and isinstance(each.get("type"), str) for each in alternatives):
+        return False
+    strings = [each for each in alternatives if each["type"] == "string"]
+    listed = [[each["const"]] if "const" in each else each.get("enum") for each in strings]
+    return bool(listed) and all(isinstance(each, list) and text not in each for each in listed)
 
 
 def _fits(value: object, name: str) -> bool:

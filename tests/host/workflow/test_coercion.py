@@ -12,6 +12,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     coerce,
     may_become,
     passed_on,
+    typed,
 )
 
 TYPES = ["str", "int", "float", "bool", "list", "dict", "None"]
@@ -168,3 +169,24 @@ def test_a_list_or_object_that_is_passed_on_becomes_its_json_where_only_text_fit
     for value, field in (([1], number), ([math.nan], text), ([object()], text), (["a"], choice)):
         with pytest.raises(TypeMismatch):
             passed_on(value, field)
+
+
+ALL = {"type": "string", "enum": ["all", "7"]}
+NONE = {"const": "none", "type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "text", "value"),
+    [
+        ([{"type": "integer"}, ALL], "5", 5),
+        ([{"type": "integer"}, ALL], "all", "all"),
+        ([{"type": "integer"}, ALL], "7", "7"),
+        ([{"type": "integer"}, ALL], "some", "some"),
+        ([{"type": "integer"}, ALL, NONE], "-5", -5),
+        ([{"type": "integer"}, {"type": "string"}], "5", "5"),
+        ([{"type": "integer"}, ALL, {"$ref": "#/x"}], "5", "5"),
+    ],
+)
+def test_a_number_is_one_where_a_field_takes_only_other_strings(alternatives, text, value):
+    field = Field(key="limit", type="int | str", schema={"anyOf": alternatives})
+    assert (typed(text, field), type(typed(text, field))) == (value, type(value))
