@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from threading import Event
 from time import perf_counter
 
 import attrs
@@ -91,13 +92,24 @@ def sync(
     """
     wanted = list(dict.fromkeys(names))
     results: dict[str, Synced] = {}
+    interrupted = Event()
+
+    def one(name: str) -> Synced:
+        synced = _sync_one(name, known, list_tools, lookup)
+        if synced.error and not interrupted.is_set():
+            _keep_failure(name, synced.error, known)
+        return synced
+
     threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), at_once)), thread_name_prefix="sync")
     try:
-        tasks = [threads.submit(_sync_one, name, known, list_tools, lookup) for name in wanted]
+        tasks = [threads.submit(one, name) for name in wanted]
         for task in as_completed(tasks):
             synced = task.result()
             results[synced.server] = synced
             on_done(synced)
+    except BaseException:
+        interrupted.set()  # servers that it leaves behind did not fail
+        raise
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # an interrupted sync does not wait
     return [results[name] for name in wanted]
@@ -114,7 +126,7 @@ def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) 
         listing = list_tools(ready)
         before, found = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
-        return _failed(name, error, known, started)
+        return Synced(server=name, error=error, milliseconds=_since(started))
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
         from pflow_mcp_plugin.client.request_failures import in_words
 
@@ -124,7 +136,7 @@ def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) 
             next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
         )
         failure.__cause__ = error
-        return _failed(name, failure, known, started)
+        return Synced(server=name, error=failure, milliseconds=_since(started))
     forget_failure(known.catalog.folder_of(name), name)
     allows = ready.server.tools.allows
     nodes = [tool for tool in found.tools if allows(tool.name)]
@@ -142,11 +154,10 @@ def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) 
     )
 
 
-def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
+def _keep_failure(name: str, error: PflowError, known: Servers) -> None:
     with suppress(PflowError), known.catalog.locked(name) as path:
         known.store.table(name)  # nothing is kept of a server that was removed meanwhile
         keep_failure(path.parent, name, error.message)
-    return Synced(server=name, error=error, milliseconds=_since(started))
 
 
 @attrs.define

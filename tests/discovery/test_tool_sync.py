@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from pflow_mcp_plugin.catalog.tool_catalog import read_failure
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.discovery.tool_sync import sync
@@ -44,6 +45,26 @@ def run(store, catalog, answers, names=None, **others):
     known = Servers(store=store, catalog=catalog, pin_folder=catalog.folder.parent / "pins")
     results = sync(names or list(answers), known, pool.list_tools, {}.get, **others)
     return pool, {synced.server: synced for synced in results}
+
+
+def test_an_interrupted_sync_keeps_no_failure_of_the_servers_it_leaves_behind(store, catalog):
+    add(store, good={}, slow={})
+    over = threading.Event()
+
+    def listed_too_late():
+        assert over.wait(30)
+        raise ConnectionFailed("The run is over", where=Where(server="slow", phase="list"))
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(store, catalog, {"good": listing("a"), "slow": listed_too_late}, on_done=interrupt)
+    over.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("sync"):
+            thread.join(30)
+    assert read_failure(catalog.folder, "slow") == ""
 
 
 def test_a_failing_server_neither_stops_the_others_nor_loses_what_was_known(store, catalog):
