@@ -66,7 +66,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
             kind="config",
         )
     _warn(host, plan)
-    if output is None:
+    if output in (None, Path("-")):
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
     made, backup = _put(host, plan, output)

@@ -269,7 +269,7 @@ def stubs(host: Host, output: Path | None) -> Report:
 
     entries = list(ToolSource(catalog(host), server_store(host)).entries())
     text = stub(entries)
-    if output is None:
+    if output in (None, Path("-")):
         return Report(data={"classes": len(entries), "text": text}, text=text, is_data=True)
     storage.write_output(output, text.encode())
     folder = output.parent

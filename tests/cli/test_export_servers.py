@@ -42,6 +42,11 @@ def run(pflow, tmp_path):
     return run
 
 
+def test_a_hyphen_as_the_file_is_standard_output(run, tmp_path):
+    assert run("--to", "cursor", "--output", "-").stdout == run("--to", "cursor").stdout
+    assert not (tmp_path / "-").exists()
+
+
 def test_servers_are_printed_in_the_format_of_the_client_and_what_it_cannot_say_is_named(run):
     done = run("--to", "cursor")
     assert done.exit_code == 0

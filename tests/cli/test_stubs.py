@@ -45,7 +45,8 @@ def test_the_classes_are_written_to_a_file_or_printed(pflow, tmp_path):
     classes = [item.name for item in ast.parse(target.read_text()).body if isinstance(item, ast.ClassDef)]
     assert "McpDemoWordCountNode" in classes
     assert pflow("mcp", "stubs", "--output", target).stdout == f"Wrote 6 classes to {target}\n"
-    assert pflow("mcp", "stubs").stdout.strip() == target.read_text().strip()
+    for words in ((), ("--output", "-")):
+        assert pflow("mcp", "stubs", *words).stdout.strip() == target.read_text().strip()
 
 
 def test_a_file_that_cannot_be_written_is_told(pflow, tmp_path):
