@@ -150,6 +150,8 @@ def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterat
         named = rf"pflow (?:mcp (?:call|tools|info) )?(?:mcp-)?{_LENT}(?:(-)|\b)"
         text = re.sub(named, lambda found: f"pflow mcp call {in_call}{' ' if found[1] else ''}", text)
         text = text.replace(f"set insecure = true for server {_LENT}", "write --insecure before the URL")
+        own_auth = rf"set auth = \{{.*?\}} for server {_LENT}\b"
+        text = re.sub(own_auth, "write --bearer '${TOKEN}' before the URL", text)
         return re.sub(rf"pflow mcp \w+ {_LENT}\b", lambda _: adding, text)
 
     kept = KeptServers(lambda _warn, _on_start: open_pool(host))

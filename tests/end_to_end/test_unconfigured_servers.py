@@ -6,6 +6,7 @@ import shlex
 import sys
 
 import pytest
+from http_server import FaultServer, Reply, Request
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 DEMO = shlex.join([sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
@@ -68,6 +69,17 @@ def test_what_is_told_of_such_a_server_can_be_typed(call):
     refused = call("add", "a=1", "b=2", "--save", "sum")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--save: a workflow cannot use a server that is not configured" in refused.stderr
+
+
+def test_a_url_that_wants_a_token_is_called_with_one(pflow):
+    async def demand(_: Request, reply: Reply) -> bool:
+        await reply.status(401)
+        return True
+
+    with FaultServer(demand) as server:
+        refused = pflow("mcp", "call", server.url(), "add")
+    assert refused.exit_code == 3
+    assert "write --bearer '${TOKEN}' before the URL" in refused.stderr
 
 
 def test_no_list_learns_of_its_tools(call, pflow):
