@@ -196,6 +196,8 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
 
                 step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
             yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)
+    from pflow_mcp_plugin.config.interchange.transfer_plans import extracted
+
     path = server_path(server.name)
     for key in ("token", "key", "password", "client_secret"):
         value = server.auth.get(key)
@@ -207,16 +209,16 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     fields += [(f"args[{index}]", argument) for index, argument in enumerate(server.args)]
     for table in ("env", "headers"):
         fields += [(join(table, name), value) for name, value in getattr(server, table).items()]
-    for field, value in fields:
-        for token in tokens(value):
-            from pflow_mcp_plugin.exchange import setting
+    found = [(field, token.variable) for field, value in fields for token in tokens(value)]
+    named = {"env": dict(server.env), "headers": dict(server.headers)}
+    _, literal = extracted(server.name, named, lambda *_: False)
+    found += [(secret.field, secret.variable) for secret in literal if secret.field not in dict(found)]
+    for field, variable in found:
+        from pflow_mcp_plugin.exchange import setting
 
-            message = "It looks like a secret, and is stored in plain text in the config file"
-            step = (
-                f"Write '${{{token.variable}}}' instead (in a shell in single quotes), and run: "
-                f"{setting(token.variable)}"
-            )
-            yield advice(f"{path}.{field}", message, step)
+        message = "It looks like a secret, and is stored in plain text in the config file"
+        step = f"Write '${{{variable}}}' instead (in a shell in single quotes), and run: {setting(variable)}"
+        yield advice(f"{path}.{field}", message, step)
 
 
 def _server_lines(change: StoreChange, server: Server) -> Iterator[str]:

@@ -62,6 +62,31 @@ def test_a_secret_written_out_is_advised_against(desk):
     assert "xoxb-literal" not in desk.warnings()
 
 
+@pytest.mark.parametrize(
+    ("words", "field", "variable"),
+    [
+        (["-H", "Authorization: Bearer abcdefgh12345678"], "headers.Authorization", "SLACK_AUTHORIZATION"),
+        (["-H", "X-Api-Key: abcdefgh"], "headers.X-Api-Key", "SLACK_X_API_KEY"),
+        (["--env", "API_KEY=abcdefgh"], "env.API_KEY", "API_KEY"),
+    ],
+)
+def test_a_secret_in_a_header_or_a_variable_is_advised_against_by_its_name(desk, words, field, variable):
+    place = ["--", sys.executable] if words[0] == "--env" else ["https://mcp.example.com"]
+    desk.run(add, "slack", *words, *place)
+    assert f"mcpServers.slack.{field}" in desk.warnings()
+    assert f"Write '${{{variable}}}' instead" in desk.warnings()
+    assert "abcdefgh" not in desk.warnings()
+
+
+def test_a_relative_path_in_a_deleted_folder_is_refused(desk, tmp_path, monkeypatch):
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(PflowError, match="The current folder was deleted"):
+        desk.run(add, "own", "--", sys.executable, "./server.py")
+
+
 def test_replacing_says_so_and_repeating_changes_nothing(desk):
     desk.run(add, "clock", "--", sys.executable)
     report = desk.run(add, "clock", "--replace", "--", sys.executable, "-V")
