@@ -321,23 +321,25 @@ class ExportPlan:
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return a client's config document with the servers put in.
 
-        No server gets an input that stands for something else: one that has another definition, unless the
-        server's earlier version refers to it, or one that this export uses for another reference.
+        No server gets an input that stands for something else: one that has another definition, unless it is
+        the only server there that refers to it, or one that this export uses for another reference.
         """
+        there = client_documents.below(document, client_documents.place_in(document, self.client))
+        earlier = {name: str(table) for name, table in server_schema.mapping(there).items()}
         known = client_documents.inputs_in(document, self.client)
         used: dict[str, VariableReference] = {}
         tables: dict[str, Table] = {}
         for name in self.written:
-            earlier = str(client_documents.table_in(document, self.client, name))
 
-            def input_of(ref: VariableReference, name: str = name, earlier: str = earlier) -> str:
+            def input_of(ref: VariableReference, name: str = name) -> str:
                 plain = server_translation.input_id(ref)
                 own = f"{name}-{plain}"
                 same = [each for each, other in used.items() if other == ref]
                 numbered = (f"{own}-{it}" for it in itertools.count(2))
                 for each in itertools.chain([plain, *same, own], numbered):
                     made = server_translation.input_definition(each, ref)
-                    fits = known.get(each, made) == made or f"${{input:{each}}}" in earlier
+                    users = [other for other, text in earlier.items() if f"${{input:{each}}}" in text]
+                    fits = known.get(each, made) == made or users == [name]
                     if fits and used.setdefault(each, ref) == ref:
                         return each
                 raise AssertionError

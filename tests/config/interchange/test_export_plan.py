@@ -50,6 +50,10 @@ def test_a_server_gets_no_input_of_another_but_keeps_its_own_as_the_user_changed
     there = {"inputs": [defined], "servers": {"other": {"command": "o", "args": ["${input:api-token}"]}}}
     document = json.loads(merged(tmp_path, "mcp.json", json.dumps(there), "vscode", {"a": A}).text)
     assert document["servers"]["a"]["env"] == {"API_TOKEN": "${input:a-api-token}"}
+    document["servers"]["a"]["env"] = {"API_TOKEN": "${input:api-token}"}
+    again = merged(tmp_path, "mcp.json", json.dumps(document), "vscode", {"a": A})
+    assert json.loads(again.text)["servers"]["a"]["env"] == {"API_TOKEN": "${input:a-api-token}"}
+    document = json.loads(again.text)
     document["inputs"][1]["description"] = "My token"
     again = merged(tmp_path, "mcp.json", json.dumps(document), "vscode", {"a": A})
     assert json.loads(again.text) == document
