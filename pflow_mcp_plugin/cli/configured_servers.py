@@ -18,7 +18,7 @@ from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.problems import errors_in
+from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
@@ -92,9 +92,14 @@ def _removed(host: Host, name: str) -> Report:
             warnings.extend(store.remove(name).warnings)
         return True
 
+    before = {(it.server, it.found.name): it.node for it in catalog(host).records()}
     synced = servers(host.paths).forget(name, unconfigure)
     forget_stderr(host, name)
     host.refresh("mcp")
+    for it in catalog(host).records():
+        if before.get((it.server, it.found.name), it.node) != it.node:  # it shared the name
+            message = f"{it.node}, a name that {name} claimed too, is now {it.tool.name} of {it.server}"
+            warnings.append(advice("", message, "Check the workflows that use it"))
     for warning in warnings:
         host.report(warning)
     sign_ins = _sign_ins(host, sign_ins)  # a login may have ended meanwhile

@@ -25,6 +25,15 @@ def test_config_and_tools_of_a_server_go_and_the_registry_is_told(desk):
     assert report.render() == "Removed server clock and its tools"
 
 
+def test_a_name_that_passes_to_the_tool_of_another_server_is_told(desk):
+    desk.write('[mcpServers.a]\ncommand = "a"\n[mcpServers.a-b]\ncommand = "b"\n')
+    desk.store("a", Tool(name="b-c"))
+    desk.store("a-b", Tool(name="c"), Tool(name="d"))
+    (warning,) = desk.run(remove, "a").data["warnings"]
+    assert warning["message"] == "mcp-a-b-c, a name that a claimed too, is now c of a-b"
+    assert catalog(desk).find("mcp-a-b-c").server == "a-b"
+
+
 def test_tools_of_a_server_that_was_taken_out_by_hand_can_be_removed(desk):
     desk.store("gone")
     assert desk.run(remove, "gone").data["forgot_tools"]
