@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config import document_text, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import kind_of
 from pflow_mcp_plugin.config.interchange import server_translation
@@ -33,6 +34,7 @@ class ForeignServer:
     given: str  # its name there
     name: str  # a valid name for it here
     project: str = ""  # the folder of the project that it is listed under, if any
+    inputs: frozenset[str] = frozenset()  # the variables for what its client asks the user for
     reading: ServerReading
 
 
@@ -143,6 +145,8 @@ def _servers(
     else:
         given = list(_tables(document, client, path))
     known = _known(document, client, path, machine)
+    asked = (text for key, text in known.items() if key.startswith("input:"))
+    inputs = frozenset(ref.name for text in asked for ref in variable_references.references(text))
     names = server_input.fitted_names(dict.fromkeys(name for _, name, _ in given))
     for project, name, table in given:
         fitted = names[name]
@@ -159,7 +163,7 @@ def _servers(
             note = advice(f"{server_schema.server_path(fitted)}.cwd", message)
             placed = {**reading.table, "cwd": start.replace("${", "$${")}
             reading = attrs.evolve(reading, table=placed, problems=(*reading.problems, note))
-        yield ForeignServer(given=name, name=fitted, project=project, reading=reading)
+        yield ForeignServer(given=name, name=fitted, project=project, inputs=inputs, reading=reading)
 
 
 def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator[tuple[str, str, Any]]:

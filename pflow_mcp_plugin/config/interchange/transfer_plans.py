@@ -247,8 +247,8 @@ def plan_import(
 
 
 def _with_own_names(server: ForeignServer, others: set[str]) -> ForeignServer:
-    """Return an imported server with other names for the variables that hold what other servers use."""
-    found = {ref.name for ref in variable_references.within(server.reading.table)} & others
+    """Return an imported server with other names for what its client asks for and other servers hold."""
+    found = {ref.name for ref in variable_references.within(server.reading.table)} & others & server.inputs
     if not found:
         return server
     names = {name: variable_name(f"{server.name}_{name}") for name in sorted(found)}

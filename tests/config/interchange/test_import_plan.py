@@ -93,13 +93,19 @@ def test_a_secret_gets_no_name_that_another_server_refers_to():
     assert list(plan(*files).variables()) == ["API_TOKEN"]
 
 
-def test_a_reference_gets_no_value_in_the_settings_that_is_another_servers():
+def test_what_a_client_asks_for_gets_no_value_in_the_settings_that_is_another_servers():
     configured = {"billing": {"command": "x", "env": {"API_TOKEN": "${API_TOKEN}"}}}
-    made = plan(file("two", weather=WEATHER), configured=configured, settings={"API_TOKEN"})
+    weather = file("two", weather=WEATHER)
+    asking = attrs.evolve(weather.servers[0], inputs=frozenset({"API_TOKEN"}))
+    asked = attrs.evolve(weather, servers=(asking,))
+    made = plan(asked, configured=configured, settings={"API_TOKEN"})
     assert list(made.variables()) == ["WEATHER_API_TOKEN"]
     assert "so API_TOKEN is called WEATHER_API_TOKEN" in made.servers[0].problems[0].message
     there = {**configured, "weather": WEATHER}
-    assert actions(plan(file("two", weather=WEATHER), configured=there, settings={"API_TOKEN"})) == ["same"]
+    assert actions(plan(asked, configured=there, settings={"API_TOKEN"})) == ["same"]
+    # Whoever names a variable in two servers means the same one.
+    shared = plan(weather, configured=configured, settings={"API_TOKEN"})
+    assert list(shared.variables()) == ["API_TOKEN"]
 
 
 def test_the_variables_that_servers_need_are_named_without_those_that_have_a_default():
