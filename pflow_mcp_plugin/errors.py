@@ -119,7 +119,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """The `CallFailed` for a call that was cancelled at a deadline; the message names the deadline."""
+    """The error that a call was cancelled at a deadline: a `CallFailed` whose message names the deadline."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

@@ -91,7 +91,7 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
 def approve_server(
     host: Host, server: str, tools: Sequence[str] = (), *, shown: Comparison | None = None
 ) -> Report:
-    """Approve what changed in a server since it was approved last: the named tools, or everything.
+    """For `pflow mcp approve` or a sync: approve what changed in a server, the named tools or everything.
 
     `shown` is what the user was asked about; if there is something else by now, nothing is approved.
     """

@@ -234,7 +234,7 @@ Keys = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """A statement in the text of a TOML config file, perhaps of several lines; a comment or a blank line."""
+    """A statement in the text of a config document, perhaps of several lines; a comment or a blank line."""
 
     text: str  # line end included
     table: Keys = ()  # that the nearest header above names; of a header, the one it names itself
@@ -273,7 +273,7 @@ class Layout:
             self._cut(span)
 
     def _spans(self, path: Keys) -> Iterator[slice]:
-        """Yield the parts of a TOML config file about a table: its sections, its keys in other sections."""
+        """Yield the parts of a config document about a table: its sections, its keys in other sections."""
         end = 0
         for place, line in enumerate(self._lines):
             if place >= end and line.path[: len(path)] == path:

@@ -36,7 +36,7 @@ STARTS_SETTING = "PFLOW_MCP_STARTS"
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
-    """Return how many servers are started at once, by a variable expanded like others; else by the cores."""
+    """Expand the variable for how many servers are started at once; if it is not set, the cores decide."""
     given = lookup(STARTS_SETTING)
     if not given:
         # A server that starts mostly waits, for the disk or the network, so a core has time for several.
@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield each field, with its text, in which an expanded reference decides what is started or reached."""
+    """Yield each config field, with its text, whose expansion decides what is started or reached."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names in references whose values decide what is started or reached, or trusted as it.
+    """Return the names in references whose expansion decides what is started or reached, or trusted as it.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.
@@ -344,7 +344,7 @@ def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
 
 
 def _literals(written: str) -> Iterator[str]:
-    """Yield the literal text beside the references in a secret, and their defaults."""
+    """Yield the parts of a secret that expansion does not replace, and the defaults of its references."""
     found = variable_references.references(written)
     yield from (ref.default for ref in found if ref.default)
     for piece in variable_references.substitute(written, lambda _: "\0").split("\0") if found else ():

@@ -81,7 +81,7 @@ def transport_of_url(url: object) -> str:
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
-    """Map the names of servers in any input to valid ones, all different."""
+    """Map the names in server input to valid ones, all different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:

@@ -122,7 +122,7 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers that are not in `mcp-servers.toml`, each with the folder of its tool file."""
+        """Return the store's servers outside `mcp-servers.toml`, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
@@ -235,7 +235,7 @@ class ServerStore:
         return [*found, *server_notices(project, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return the servers that cannot be added to `mcp-servers.toml`, by name, with their errors."""
+        """Return the servers that the store cannot add to `mcp-servers.toml`, by name, with their errors."""
         errors: dict[str, list[Problem]] = {}
         for name, table in tables.items():
             problems = server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
@@ -275,7 +275,7 @@ class ServerStore:
         )
 
     def differing(self, tables: JSONObject) -> tuple[str, ...]:
-        """Return the names of those servers that `mcp-servers.toml` has with another table.
+        """Return the names of those servers that the store has in `mcp-servers.toml` with another table.
 
         Which preset a table came from makes no difference.
         """

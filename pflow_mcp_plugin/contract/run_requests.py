@@ -38,7 +38,7 @@ class Keeper:
         self._closed = False
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return what is kept for a caller's runs under a plugin's own key; make it if there is none."""
+        """Return what a plugin keeps for the next requested run, by its own key; make it if there is none."""
         with self._lock:
             if key in self._kept:
                 return cast("T", self._kept[key])

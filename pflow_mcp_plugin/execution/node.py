@@ -128,7 +128,7 @@ class MCPNode(Node):
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Call the tool once, without a workflow; return what an `MCPNode` makes of the answer."""
+    """Call the tool once as an `MCPNode` does, without a workflow; return the result in the node's form."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 

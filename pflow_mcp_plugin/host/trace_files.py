@@ -101,7 +101,7 @@ class TraceFiles(Traces):
 
 
 def write_trace(path: Path, data: Mapping[str, Any]) -> None:
-    """Write the recorded trace of a run to its file; raise StoreError if that fails."""
+    """Write the trace file of a run; raise StoreError if that fails."""
     # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
     content = json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     write_atomic(path, content, follow=False)

@@ -214,7 +214,7 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
 
 
 def join(names: Iterable[str]) -> str:
-    """Return friendly types, such as `int` and `None`, as one: each once, `None` last; `any` replaces all."""
+    """Join friendly types of schemas, as `int` and `None`: each once, `None` last; `any` replaces all."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY

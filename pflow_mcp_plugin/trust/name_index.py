@@ -70,7 +70,7 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
 
 
 def is_unmistakable(name: str) -> bool:
-    """Whether a tool's name cannot be an ordinary word of a text: `create_issue`, `listPages`."""
+    """Whether a word of a text can only be a name to look up in the index: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
     return len(name) >= 6 and len(parts) > 1 and not name.isupper()
 

@@ -68,7 +68,7 @@ def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
 
 
 def changed_claims(old: JSONObject, new: JSONObject) -> Iterator[str]:
-    """Yield the hints by which a tool counts as something else than before; one that is absent counts too."""
+    """Yield the hints by which a tool claims something else than before; one that is absent counts too."""
     for hint in HINTS:
         # A tool that only reads destroys nothing, whatever else it says.
         is_idle = hint == "destructiveHint" and _is_harmless(new, "readOnlyHint")

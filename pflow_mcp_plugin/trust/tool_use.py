@@ -165,7 +165,7 @@ class _Results:
         self._whole = None if schema is None else unwrapped(self._document, schema)
 
     def lost(self, path: Path, now: _Results) -> str:
-        """Return what the new output schema lacks of an output that is used; empty if nothing."""
+        """Return what the tool's new output schema lacks of an output that a use reads; empty if nothing."""
         inside = path[1:] if path[0] == "result" else path
         for length in range(len(inside), -1, -1):
             types = self._types(inside[:length])

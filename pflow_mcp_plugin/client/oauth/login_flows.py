@@ -194,7 +194,7 @@ def fields_of(query: str) -> Mapping[str, str]:
 
 
 def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
-    """Whether a redirect answers the login with this state; false while the state is empty."""
+    """Whether a redirect answers the login flow with this state; false while the state is empty."""
     return bool(state) and compare_digest(state.encode(), fields.get("state", "").encode(errors="replace"))
 
 

@@ -184,7 +184,7 @@ class ImportPlan:
         }
 
     def variables(self) -> Iterator[str]:
-        """Yield the variables without a default that the files' servers refer to and that are imported."""
+        """Yield the variables without a default that the servers of the planned import refer to."""
         for each in self.servers:
             if each.is_stored:
                 found = variable_references.within(each.table)

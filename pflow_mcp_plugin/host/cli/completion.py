@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 
 
 def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
-    """Complete a command line for a shell: print what may follow, or nothing after a failure; return 0."""
+    """Complete a `pflow` command for a shell: print what may follow, or nothing; return the exit code."""
     out, lines = sys.stdout, ""
     try:
         # What plugins print is discarded.

@@ -48,7 +48,7 @@ class NodeLink:
         return {field.key for field in self.interface.outputs}
 
     def result_for(self, wanted: Field) -> str:
-        """Return the output that the chain's next node gets from this one: the result, or its only text."""
+        """Return the output that this link of a chain passes to the next: the result, or its only text."""
         result = self.interface.result_key
         types = {field.key: {*field.types} for field in self.interface.outputs}
         texts = [key for key, found in types.items() if found == {"str"} and key not in (result, "error")]

@@ -235,7 +235,7 @@ def _asked(text: str) -> frozenset[str]:
 
 
 class NodeConfidence:
-    """The confidence that a node is right for a task, by how well it and its best rivals fit."""
+    """The confidence that a node matches a task, by its fit and that of its best rivals."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit
@@ -264,7 +264,7 @@ def _evidence(part: Fit, rival: float) -> float:
 
 
 def workflow_confidence(degree: float) -> float:
-    """Return the confidence in a saved workflow that fits the whole task to this degree."""
+    """Return the confidence that a saved workflow matches a task, by how far it fits the task as a whole."""
     (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
     return round(share, 3)
 
@@ -280,7 +280,7 @@ def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[floa
 def match_workflows(
     task: str, workflows: Iterable[tuple[SavedWorkflow, JSONObject]]
 ) -> list[Match[SavedWorkflow]]:
-    """Return the saved workflows, given with their content, that fit a task as a whole, best first."""
+    """Match a task as a whole with saved workflows and their content; return those that fit, best first."""
     described = [(saved, _described(saved, workflow)) for saved, workflow in workflows if not saved.problem]
     common = Counter(found for _, item in described for found in item.roots)
     fit = TaskFit(task, len(described), lambda word: common[root(word)])

@@ -158,7 +158,7 @@ class _Draft:
 
     @property
     def open(self) -> tuple[Problem, ...]:
-        """What the planning model must change in its draft, warnings included."""
+        """The problems of the planner's draft that its model must solve, warnings included."""
         return (*((self.failure,) if self.failure else ()), *self.problems)
 
 

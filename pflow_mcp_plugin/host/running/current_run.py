@@ -126,7 +126,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Make the run cancellable by its handle until the `with` block ends; afterwards it is too late.
+        """Make the current run cancellable by its handle until the `with` block ends; then it is too late.
 
         Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
         """
@@ -180,7 +180,7 @@ class CurrentRun(Run):
         (self.add_secrets if secret in self._control.secrets else self.redact)(made)
 
     def redact(self, values: Iterable[str]) -> None:
-        """Redact these values from what is kept of the run, though not from what it returns."""
+        """Redact these values from what is kept of the current run, though not from what it returns."""
         before = self.redactor.known
         self.redactor.add(values)
         if self.record is not None and self.redactor.known != before:

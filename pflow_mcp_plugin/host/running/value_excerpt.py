@@ -83,7 +83,7 @@ class ValueFiles:
         return path
 
     def _holding_results(self, values: list[object]) -> Path | None:
-        """Return a file with the stored results that an excerpt leaves out, written one at a time."""
+        """Return a file with the stored results that a value's excerpt leaves out, written one at a time."""
         if values is self._results[0]:
             return self._results[1]
         known = self._redactor.known

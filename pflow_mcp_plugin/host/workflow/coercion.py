@@ -93,7 +93,7 @@ def type_names(field: Field) -> set[str]:
 
 
 def takes_null(field: Field) -> bool:
-    """Return whether null has the type of a field: `any`, unless the schema names types without null."""
+    """Whether null has a field's type without coercion; `any` takes it unless a schema names other types."""
     names = type_names(field)
     listed: Any = field.schema.get("type", "null") if isinstance(field.schema, Mapping) else "null"
     if not isinstance(listed, str | list):  # the schema of a plugin's node may be malformed

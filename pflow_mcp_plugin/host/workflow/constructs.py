@@ -379,7 +379,7 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def traced(self, written: Mapping[str, object]) -> dict[str, object]:
-        """Return what the node wrote as a trace shows it: without `keep`, only its error."""
+        """Return what the node wrote as a trace shows it: with the construct `keep` false, only its error."""
         return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:

@@ -360,7 +360,7 @@ class FoundFlows:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """A problem for each flow found through the workflow: an error if it is denied, else a warning."""
+        """A problem for each data flow found in the workflow: an error if it is denied, else a warning."""
         step = f"Break the flow, or change the policy; `pflow config path` shows where {POLICY_FILE} is"
         found = [
             Problem(

@@ -238,7 +238,7 @@ class _Reader:
                 entry.places.setdefault(f"{at('$', name)}{path.removeprefix('$')}", where)
 
     def _yaml(self, text: str, before: int) -> YamlText | None:
-        """Return the YAML in a Markdown entry; report why if that fails, or if a key is there twice."""
+        """Return the YAML in an entry of a Markdown section; report why if it is invalid or repeats a key."""
         try:
             read = YamlText(text, self._origin, before)
         except PflowError as error:

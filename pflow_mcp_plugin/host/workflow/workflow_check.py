@@ -73,7 +73,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return the source of a workflow's mapping as a template, so that both are checked alike."""
+    """Return the source of a workflow's mapping as a template reference: the check treats both alike."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
@@ -117,7 +117,7 @@ def trusted(entry: Entry) -> Entry:
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry by which the check accepts undeclared parameters."""
+    """Return an entry by which the check of a workflow accepts undeclared parameters."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 

@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether a document's node `http` only fetches: with a safe `method`, and without `download`."""
+    """Whether a workflow document's node `http` only fetches: with a safe `method`, and no `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -305,7 +305,7 @@ def _is_left_out(value: object, spec: InputSpec | None) -> bool:
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
-    """Return a run's values of inputs that the document declares as secret, as texts."""
+    """Return the values, as texts, of those inputs that the workflow document declares as secret."""
     return texts_in(values.get(name) for name, spec in document.inputs.items() if spec.secret)
 
 

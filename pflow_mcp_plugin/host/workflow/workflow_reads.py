@@ -47,7 +47,7 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of our own nodes, which tells where it has expressions; empty for any other."""
+    """Return the type of one of our own nodes, which tells what it reads by expressions; empty for others."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
@@ -77,7 +77,7 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a `branch`, whose conditions are expressions; empty if it has none."""
+    """Return the cases of a `branch`, whose conditions read values by expressions; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
