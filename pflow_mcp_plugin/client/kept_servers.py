@@ -100,7 +100,7 @@ class KeptServers:
         with self._lock:
             if launch.key not in share.used:
                 _, former = self._idle.pop(launch.key, (0.0, None))
-                if former and former.synced != launch.synced:  # it may still have the tools from before
+                if former and former.synced not in ("", launch.synced):  # it may have the tools from before
                     share.pool.end(former)
                 elif former:
                     share.pool.renew(launch)

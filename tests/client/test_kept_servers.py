@@ -142,7 +142,7 @@ def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(
 @pytest.mark.slow
 def test_a_server_is_started_anew_once_a_sync_found_other_tools(kept, demo):
     with joined(kept) as first:
-        remember(first, demo, "a")
+        remember(first, attrs.evolve(demo, synced="sha256:one"), "a")
     for _ in range(2):
         with joined(kept) as later:
             assert not recalls(later, attrs.evolve(demo, synced="sha256:other"), "a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import socket
 from ipaddress import ip_address
@@ -63,7 +62,7 @@ def listen(address: ListeningAddress, *, shared: bool = False) -> tuple[socket.s
     If it is `shared`, other processes of the same user may listen there too; the system spreads connections.
     """
     try:
-        family, _, _, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, place = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
@@ -72,16 +71,19 @@ def listen(address: ListeningAddress, *, shared: bool = False) -> tuple[socket.s
     if shared and not hasattr(socket, "SO_REUSEPORT"):
         why = "several processes cannot share an address on this system"
         raise PflowError(f"{message}: {why}", kind="usage")
-    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    opened = socket.socket(family, kind, protocol)  # without the protocol, asyncio would not set TCP_NODELAY
     try:
-        opened = socket.create_server(
-            place, family=family, backlog=_BACKLOG, reuse_port=shared, dualstack_ipv6=both
-        )
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)  # noqa: FBT003 -- positional only
+        if shared:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        opened.bind(place)
+        opened.listen(_BACKLOG)
     except OSError as error:
+        opened.close()
         if error.errno != errno.EADDRINUSE:
-            raise PflowError(f"{message}: {os.strerror(error.errno or 0)}", kind="usage") from error
+            raise PflowError(f"{message}: {error.strerror}", kind="usage") from error
         step = "Choose another port" if shared else "Choose another port, or give each process --reuse-port"
         message = f"{message}: another program already does"
         raise PflowError(message, kind="usage", suggestions=(step,)) from error
-    opened.setblocking(False)  # noqa: FBT003 -- positional only
     return opened, attrs.evolve(address, port=opened.getsockname()[1])
