@@ -105,7 +105,7 @@ class Catalog:
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool of any synced server by its node type or an alias, `mcp-{server}-{raw tool}`.
+        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
 
         A node type that several approved tools claim, or claimed until one was gone, belongs to none: no tool
         takes another's place.

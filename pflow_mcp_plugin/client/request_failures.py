@@ -16,7 +16,7 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known of a request that failed: how much was sent, and what came back over HTTP."""
+    """What is known of a request failure: how much was sent, and what came back over HTTP."""
 
     unsent: bool = False  # the server certainly did not receive the complete request
     answered: bool = False  # it answered an earlier round of the same call
@@ -92,13 +92,13 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Describe the exception of a failed request in words: by its redacted message and its class."""
+    """Describe the exception of a request failure in words: by its redacted message and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), 200)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return the parameters in the `WWW-Authenticate` of a request that failed; the first of each name."""
+    """Return the parameters in the `WWW-Authenticate` of a request failure; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
@@ -113,7 +113,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exceptions behind a failed request, each followed by its causes."""
+    """Yield the exceptions behind a request failure, each followed by its causes."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a problem for each file with sign-ins, pins or tools that others may read or write."""
+    """Yield a problem for each location of stored sign-ins, pins or tools that others may read or write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

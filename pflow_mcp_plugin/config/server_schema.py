@@ -114,7 +114,7 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Check that a raw `mcp-servers.toml` has no policy on data flows: that table belongs in another file."""
+    """Check that a raw document has no policy on data flows, for which the schema has no place."""
     # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
@@ -166,7 +166,7 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return all problems of the table `[network]` in a config document, and of any with nearly that name."""
+    """Return all problems of the table `[network]` with its schema, and of any with nearly that name."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -218,7 +218,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return the rules in the table `[network]` of a checked config document, with the servers' hosts."""
+    """Return the rules in a table `[network]` that fits its schema, with the servers' hosts."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))
@@ -370,5 +370,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a raw value as a table; empty if it is not one, which the schema's checks report."""
+    """Return a raw value as a table; empty if it is none, which the checks by the server schema report."""
     return value if isinstance(value, Mapping) else {}

@@ -51,7 +51,7 @@ class Streams:
         return self._out if is_terminal(self._out) else None
 
     def answer(self, text: str, *, as_it_is: bool = False) -> int:
-        """Write text to standard output; return 1 if that fails, but 0 if the reader closed the pipe.
+        """Write text to the standard output stream; return 1 if that fails, 0 if the reader closed the pipe.
 
         On a terminal, codes that could steer it are escaped, unless the text is printable as it is.
         """
@@ -185,7 +185,7 @@ def _is_closed(stream: IO[str]) -> bool:
 
 
 def input_text() -> str:
-    """Return all of standard input as text; empty if it is closed.
+    """Return all of the standard input stream as text; empty if it is closed.
 
     After two seconds a message says that the program is waiting: one started by another program often
     inherits a pipe into which nobody writes.
@@ -223,7 +223,7 @@ def input_text() -> str:
 
 
 def piped_text() -> str:
-    """Return the piped input, a single line without its line end; empty if there is none, or on a terminal.
+    """Return what is piped into standard input, a single line without its line end; empty on a terminal.
 
     `echo word | pflow ...` is then the same as the word itself; text of several lines keeps every end.
     """

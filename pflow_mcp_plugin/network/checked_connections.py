@@ -97,7 +97,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Send a request to a host that was checked, and follow no redirect from it; the answer's body is unread.
+    """Send a request over a checked connection, and follow no redirect from it; the answer's body is unread.
 
     httpx2 would send headers such as `X-API-Key` to another host too.
     """

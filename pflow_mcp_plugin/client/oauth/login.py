@@ -78,7 +78,7 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
 
 
 async def _why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
-    """Revoke the tokens of a sign-in that was ended; return why that failed, `""` if it did not."""
+    """For a logout: revoke the tokens of the sign-in; return why that failed, `""` if it did not."""
     if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
         return "they could not be read"
     if server is None:

@@ -185,7 +185,7 @@ async def _is_forgotten(
 
 
 def fields_of(query: str) -> Mapping[str, str]:
-    """Return the fields of a redirect's query; none if it is invalid or repeats a field."""
+    """Return the fields of the redirect that ends a login flow; none if it is invalid or repeats a field."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
@@ -230,7 +230,7 @@ class LoopbackListener:
             task.cancel()
 
     async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the login with a state; others are refused."""
+        """Return the fields of the redirect that answers the login flow; another state is refused."""
         self._state = state
         try:
             async with asyncio.timeout(_MINUTES * 60):
@@ -239,7 +239,7 @@ class LoopbackListener:
             raise NoAccessToken(f"nobody signed in within {_MINUTES} minutes", "login") from None
 
     def tell(self, title: str, text: str) -> None:
-        """Show the outcome of the login in the browser; only the first call has an effect."""
+        """Show the outcome of the login flow in the browser; only the first call has an effect."""
         if not self._outcome.done():
             self._outcome.set_result((title, text))
 

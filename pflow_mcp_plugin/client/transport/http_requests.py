@@ -213,7 +213,7 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
 
 
 class _CountedBytes(httpx2.AsyncByteStream):
-    """The decoded bytes of an HTTP answer; `size` counts those received since it was set to 0."""
+    """The decoded bytes of the answer to an HTTP request; `size` counts them since it was set to 0."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.size = 0
@@ -229,7 +229,7 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return the headers of each HTTP request to a server: those configured, and the one made from `auth`."""
+    """Return the headers that HTTP requests are sent with: those configured, and that made from `auth`."""
     auth = server.auth
     kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":

@@ -293,7 +293,7 @@ class MessageQueue(AbstractAsyncContextManager["MessageQueue"]):
 
 
 class MessageSink(AbstractAsyncContextManager["MessageSink"]):
-    """The stream that the SDK's session writes JSON-RPC messages to; sends each at once, without a queue."""
+    """Where the SDK's session writes messages for a transport, which sends each at once, without a queue."""
 
     def __init__(self, send: Callable[[SessionMessage], Any]) -> None:
         self.send = send

@@ -70,7 +70,7 @@ class Chain:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the words ask to keep the chain as a workflow for later, and not to run it."""
+        """Whether the words of the last link ask to keep the chain as a workflow, and not to run it."""
         return bool(self.save) or self.is_shown
 
 
@@ -216,7 +216,7 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether a single word, without a value, sets a parameter, as it is true or false."""
+    """Return whether a word of a link sets a parameter without a value, as it is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 

@@ -63,7 +63,7 @@ _NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 
 @attrs.frozen(kw_only=True)
 class HttpEndpoint:
-    """Where the requests, each redirect and page among them, may connect to; see `network.egress.Endpoint`.
+    """Where an HTTP request, with its redirects and pages, may connect to; see `network.egress.Endpoint`.
 
     Its `url` is that of the node if the author wrote its host, or it is allowed anyway; else it is empty.
     """
@@ -126,7 +126,7 @@ class HttpAnswer:
 
 
 def texts(value: Any, key: str) -> str | list[str]:
-    """Return a field of a node's query or form as text for its request; a list gives it several values."""
+    """Return a field of an HTTP request's query or form as text; a list gives it several values."""
     if isinstance(value, list):
         return [_text(item, key) for item in value]
     return _text(value, key)
@@ -137,7 +137,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Return the URL of a request with further fields in its query; a null field is left out."""
+    """Return the URL of an HTTP request with further fields in its query; a null field is left out."""
     try:
         parts = httpx2.URL(url).copy_with(fragment=None)
         fields = {str(key): texts(it, f"query.{key}") for key, it in query.items() if it is not None}

@@ -22,7 +22,7 @@ _TEXT: JSONObject = {"type": "string"}
 
 
 def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObject:
-    """Return the schema that goes with the prompt to choose some of the candidates, or a saved workflow."""
+    """Return the schema that the planner sends with its prompt to choose candidates or a saved workflow."""
     kinds = ["new_composition", *(["found_existing"] if saved else [])]
     existing = (
         {"existing": _one_of(["", *saved], "With found_existing, the saved workflow.")} if saved else {}

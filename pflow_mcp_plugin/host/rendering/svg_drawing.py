@@ -79,7 +79,7 @@ _Edge = tuple[str, str]
 
 
 def graph_page(name: str, drawn: DrawnWorkflow) -> str:
-    """Return the SVG drawing of a workflow with its title, as an HTML page.
+    """Return an SVG drawing in a page of its own, with the title of the workflow.
 
     The workflows that are written in its nodes follow, each with its title; the boxes link to them.
     """

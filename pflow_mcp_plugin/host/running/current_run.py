@@ -120,7 +120,7 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Raise PflowError, kind `interrupted`, if the run has been stopped."""
+        """Raise PflowError, kind `interrupted`, if the current run has been stopped."""
         if self.cancelled():
             raise PflowError("The run was interrupted", kind="interrupted")
 
@@ -176,7 +176,7 @@ class CurrentRun(Run):
         self._control.add_secrets(secrets)
 
     def add_derived(self, secret: str, made: Iterable[str]) -> None:
-        """Treat what an expression made of a secret of the run as that secret is treated."""
+        """Treat what an expression made of a secret of the current run as that secret is treated."""
         (self.add_secrets if secret in self._control.secrets else self.redact)(made)
 
     def redact(self, values: Iterable[str]) -> None:
@@ -187,7 +187,7 @@ class CurrentRun(Run):
             self.record.redact_again()
 
     def conceal(self, returned: Iterable[object]) -> None:
-        """Redact the texts that a node returned, the shorter ones first, from what is kept of the run."""
+        """Redact texts that a node returned, the shorter ones first, from what is kept of the current run."""
         texts = sorted(set(texts_in(returned)), key=lambda text: (len(text), text))
         lengths = accumulate(map(len, texts))
         self.redact(text for text, length in zip(texts, lengths, strict=True) if length <= _MOST_CONCEALED)

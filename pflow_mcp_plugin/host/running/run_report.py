@@ -31,7 +31,7 @@ _NAMED = 5
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error that tells the user that something needs a value of a node which was skipped."""
+    """Return the error that a run reports if something needs a value of a node which was skipped."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error that tells the user that a run was stopped after `bound` steps, and in which loop."""
+    """Return the error that a run reports if it was stopped after `bound` steps; it names the loop."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -119,7 +119,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def must_succeed(run: CurrentRun) -> PflowError | None:
-    """Return the error of a run in which an item failed although all must succeed; else None."""
+    """Return the error that a run reports if an item failed although all must succeed; else None."""
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
@@ -168,7 +168,7 @@ Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextM
 def shown_run(
     names: Sequence[str], detail: Detail | None, around: Around
 ) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
-    """Show the user how a run goes and ends: on a terminal, or elsewhere in plain lines if `verbose`.
+    """Report to the user how a run goes and ends: on a terminal, or elsewhere in plain lines if `verbose`.
 
     Yields what watches the run, and what to call with its outcome. `detail` is None for nothing, and
     `around` coordinates warnings with what is shown.
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run; return the error that tells the user where it was interrupted."""
+    """Cancel a run; return the error by which it reports where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}

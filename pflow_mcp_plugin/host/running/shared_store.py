@@ -139,7 +139,7 @@ class Values:
         return spec is not None and not spec.required and reference.root not in self.root
 
     def is_absent(self, reference: TemplateReference) -> bool:
-        """Whether this run lacks a template's value for a reason that a successful run may have.
+        """Whether the store lacks a template's value for a reason that a successful run may have.
 
         The value is that of a node that was not reached, was skipped, or failed and was recovered from, or of
         an optional input that was not given.

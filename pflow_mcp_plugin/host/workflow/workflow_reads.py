@@ -47,7 +47,7 @@ KnownValue = Callable[[TemplateReference], object]
 
 
 def own_type(entry: Entry | None) -> str:
-    """Return the type of one of our own nodes, which tells what it reads by expressions; empty for others."""
+    """Return the type of a workflow's node that reads values by expressions, one of our own; else empty."""
     return entry.node if entry is not None and entry.source == OWN else ""
 
 
@@ -77,12 +77,12 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a `branch`, whose conditions read values by expressions; empty if it has none."""
+    """Return the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the expressions of a `transform`, by the names of its outputs."""
+    """Return the expressions by which a workflow's `transform` reads values, by the names of its outputs."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -115,7 +115,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a `transform`, typed by what its expressions read."""
+    """Return the outputs of a workflow's `transform`, typed by what its expressions read."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 

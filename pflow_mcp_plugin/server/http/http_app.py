@@ -84,7 +84,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """The gate before the SDK's ASGI application that only a valid token opens; some paths need none."""
+    """The first part of the HTTP app: only requests with a valid token pass; some paths need none."""
 
     app: ASGIApp = attrs.field(converter=AuthContextMiddleware)
     check: TokenCheck
@@ -260,7 +260,7 @@ class _Reply:
         self._complete = False
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """Return the message in the body of the request; {} if there is none."""
+        """Return the message in the body of a request to the HTTP app; {} if there is none."""
         with suppress(ValueError, RecursionError):  # the application refuses such a body
             message = json.loads(body)
             self._request = message if isinstance(message, dict) else {}
@@ -368,7 +368,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
-    """Return which Host and Origin headers pass the gate of the ASGI application.
+    """Return which Host and Origin headers of requests the HTTP app accepts.
 
     A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
     of the server itself is allowed: no page is served there.

@@ -161,7 +161,7 @@ class Signature:
         return bool(self.parameters and self.parameters[-1].get("variadic"))
 
     def types_at(self, number: int) -> Sequence[str]:
-        """Return the types that the argument at a place may have; empty if any."""
+        """Return the types that the argument at this place of the function may have; empty if any."""
         if not self.parameters:
             return ()
         types: Sequence[str] = self.parameters[min(number, len(self.parameters) - 1)]["types"]
