@@ -20,7 +20,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.json_files import is_same
+from pflow_mcp_plugin.storage.json_text import is_same
 from pflow_mcp_plugin.types import NetworkRules
 
 if TYPE_CHECKING:  # few folders have a project's file

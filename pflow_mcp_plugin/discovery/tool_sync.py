@@ -14,11 +14,11 @@ import attrs
 from pflow_mcp_plugin.catalog.tool_catalog import forget_failure, keep_failure
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup
+from pflow_mcp_plugin.config.server_program import kept_program
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
-from pflow_mcp_plugin.presets.server_program import kept_program
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust import pins as approvals
 from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity

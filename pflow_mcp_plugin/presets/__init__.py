@@ -4,7 +4,6 @@
   whether such a server still has the tools that the preset's author saw
 - `builtin`: our own, an ordinary plugin, which gets them from `builtin_servers`
 - `package_template`: the package that `pflow mcp new-preset` writes
-- `server_program`: the program that the process of a server runs, and a warning where it is missing
 
 A preset itself is `types.ServerPreset`; `pflow_mcp_presets` in `mcp_hookspecs` is the hook that offers it.
 """

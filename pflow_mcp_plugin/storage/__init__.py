@@ -2,9 +2,9 @@
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, atomic writing, and removing
-- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices;
-  whether anybody but the user and root could have written a file
-- `json_files`: JSON objects in files, changed under a lock; JSON values compared
+- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices
+- `write_access`: whether anybody but the user and root could have written a file
+- `json_text`: JSON objects in files, changed under a lock; JSON read strictly, values compared
 - `toml_text`: TOML decoded, with the position of mistakes, and encoded
 - `file_errors`: the exceptions, each with the path of its file; how deep a document may be nested
 """
@@ -13,7 +13,6 @@ from pflow_mcp_plugin.storage.atomic_files import (
     append_regular,
     copy_regular,
     file_stamp,
-    is_open_to_others,
     json_files_in,
     keep_backup,
     locked,
@@ -32,7 +31,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
 )
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 from pflow_mcp_plugin.storage.folders import default_paths
-from pflow_mcp_plugin.storage.json_files import JsonStore, decode_json, encode_json
+from pflow_mcp_plugin.storage.json_text import JsonStore, decode_json, encode_json
 from pflow_mcp_plugin.storage.regular_files import (
     LIMIT,
     NotRegular,
@@ -40,10 +39,10 @@ from pflow_mcp_plugin.storage.regular_files import (
     read_regular,
     read_special,
     refuse_special,
-    require_own,
     require_regular,
     write_special,
 )
+from pflow_mcp_plugin.storage.write_access import is_open_to_others, require_own
 
 __all__ = [
     "LIMIT",

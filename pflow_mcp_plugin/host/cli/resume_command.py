@@ -38,7 +38,7 @@ from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
-from pflow_mcp_plugin.storage.json_files import strict_json
+from pflow_mcp_plugin.storage.json_text import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
 

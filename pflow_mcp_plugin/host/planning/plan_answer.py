@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
-from pflow_mcp_plugin.storage.json_files import finite_number
+from pflow_mcp_plugin.storage.json_text import finite_number
 
 _LONGEST = 400_000
 """The number of characters of an answer that are read."""

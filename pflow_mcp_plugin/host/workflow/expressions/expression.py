@@ -45,7 +45,7 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
-from pflow_mcp_plugin.storage.json_files import is_same, strict_json
+from pflow_mcp_plugin.storage.json_text import is_same, strict_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 

@@ -1,4 +1,4 @@
-"""JSON objects in files: read, changed under a lock, encoded and decoded; JSON values made and compared."""
+"""JSON text: objects in files, changed under a lock; strict decoding, values made and compared."""
 
 from __future__ import annotations
 
