@@ -65,24 +65,15 @@ def test_a_traceback_shows_the_next_steps_of_an_error(counting, way):
     assert "".join(traceback.format_exception(raised.value)).endswith("\n  -> Did you mean counting?\n")
 
 
-@pytest.mark.parametrize("arguments", [{"number": "x"}, {}])
-def test_arguments_are_checked_before_a_server_starts(counting, arguments):
+def test_arguments_are_checked_before_a_server_starts(counting):
     with pytest.raises(McpError, match="do not fit its input schema"):
-        call("counting", "double", **arguments)
+        call("counting", "double", number="x")
     assert not counting.exists()
 
 
-def test_an_argument_that_the_tool_does_not_take_is_refused(configured):
-    configured("demo", script_server("-m", "pflow_mcp_plugin.server.demo_server"))
-    with pytest.raises(McpError, match="takes no argument aa") as raised:
-        call("demo", "add", aa=1, b=2)
-    assert raised.value.suggestions == ("Did you mean a?",)
-
-
-@pytest.mark.parametrize(("server", "tool"), [("nowhere", "double"), ("counting", "treble")])
-def test_an_unknown_server_or_tool_is_an_error_that_names_it(counting, server, tool):
-    with pytest.raises(McpError, match=server if server == "nowhere" else tool):
-        call(server, tool, number=1)
+def test_an_unknown_tool_is_an_error_that_names_it(counting):
+    with pytest.raises(McpError, match="treble"):
+        call("counting", "treble", number=1)
 
 
 def test_one_session_serves_every_thread_of_the_program(counting):
@@ -116,24 +107,17 @@ def test_a_thread_with_a_session_of_its_own_uses_that(counting):
     assert _starts(counting) == 3
 
 
-def test_a_session_may_be_closed_by_another_thread_than_opened_it(counting):
+def test_a_session_may_be_closed_by_another_thread_than_opened_it_and_then_makes_no_call(counting):
     opened = session()
     with ThreadPoolExecutor(1) as threads:
         threads.submit(opened.__enter__).result()
     assert opened.call("counting", "double", number=1) == 2
     opened.__exit__(None, None, None)
-    with pytest.raises(PflowError, match="closed"):
+    with pytest.raises(McpError, match="The session is closed"):
         opened.call("counting", "double", number=1)
-
-
-def test_a_closed_session_makes_no_call(counting):
-    with session() as tools:
-        pass
     with pytest.raises(McpError, match="The session is closed"):
-        tools.call("counting", "double", number=1)
-    with pytest.raises(McpError, match="The session is closed"):
-        tools.runtime()
-    assert not counting.exists()
+        opened.runtime()
+    assert _starts(counting) == 1
 
 
 def test_calls_work_inside_a_running_event_loop(counting):
@@ -193,13 +177,6 @@ def doubled(number):
 def doubled_by(tools, number):
     return tools.call("counting", "double", number=number)
 
-def failing(context):
-    with context.Pool(1) as pool:
-        try:
-            pool.apply(doubled, (-1,))
-        except PflowError as error:
-            return f"{type(error).__name__} of {error.where.tool}: {error} ({error.action}, {error.ran})"
-
 def beside_a_calling_thread(context):
     stop = threading.Event()
     def always():
@@ -216,14 +193,15 @@ def beside_a_calling_thread(context):
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("METHOD")
-    with session() as tools:
+    with session() as tools, context.Pool(2) as pool:
         print(tools.call("counting", "double", number=1))
-        with context.Pool(2) as pool:
-            print(pool.map(doubled, range(4), chunksize=2))
-            print(pool.starmap(doubled_by, [(tools, number) for number in range(4)]))
+        print(pool.map(doubled, range(4), chunksize=2))
+        print(pool.starmap(doubled_by, [(tools, number) for number in range(4)]))
+        try:
+            pool.apply(doubled, (-1,))
+        except PflowError as error:
+            print(f"{type(error).__name__} of {error.where.tool}: {error} ({error.action}, {error.ran})")
         print(beside_a_calling_thread(context))
-        print(tools.call("counting", "double", number=2))
-    print(failing(context))
 """
 
 
@@ -234,6 +212,7 @@ def test_processes_of_multiprocessing_make_calls_of_their_own(counting, python, 
     program.write_text(_PROGRAM.replace("METHOD", method), encoding="utf-8")
     done = python(program, timeout=120)
     assert done.stdout.splitlines() == [
-        *("2", "[0, 2, 4, 6]", "[0, 2, 4, 6]", "6", "4"),
+        *("2", "[0, 2, 4, 6]", "[0, 2, 4, 6]"),
         "CallFailed of double: Error executing tool double (server counting) (error, ran)",
+        "6",
     ], done.stderr

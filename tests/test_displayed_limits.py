@@ -12,21 +12,16 @@ from pflow_mcp_plugin.catalog import json_values
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.client import tool_lists
 from pflow_mcp_plugin.client.failures import evidence
-from pflow_mcp_plugin.contract import PflowError, Problem, ValuePath
-from pflow_mcp_plugin.discovery import lock_check
+from pflow_mcp_plugin.contract import Problem, ValuePath
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.cli import output, registry_commands, trace_commands
-from pflow_mcp_plugin.host.completion import shell_reply
-from pflow_mcp_plugin.host.nodes import llm_node
-from pflow_mcp_plugin.host.planning.plan_prompt import visible
+from pflow_mcp_plugin.host.cli import output, registry_commands
 from pflow_mcp_plugin.host.registry import node_sources
 from pflow_mcp_plugin.host.running import run_report
 from pflow_mcp_plugin.host.running.value_excerpt import Excerpt, sampled
 from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
 from pflow_mcp_plugin.schemas import argument_validation, schema_outline
-from pflow_mcp_plugin.server import served_tool
 from pflow_mcp_plugin.terminal import looks
 from pflow_mcp_plugin.trust import tool_checks, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Finding
@@ -36,28 +31,6 @@ from pflow_mcp_plugin.types import ServerInfo, Tool
 
 DOTS = "..."
 PLANTED = "planted-secret"
-
-
-def sample_of_a_run(text):
-    table, *_ = registry_commands._came_back({"out": text}, [ValuePath(path="x", type="str", sample=text)])
-    return table.rows[0][2]
-
-
-def output_of_a_trace(text):
-    *_, line = (
-        it
-        for it in trace_commands._brief({"steps": [], "outputs": {"out": text}})
-        if str(it).startswith("out: ")
-    )
-    return line.removeprefix("out: ")
-
-
-def answer_of_a_model(text):
-    node = llm_node.Llm()
-    node.set_params({"schema": {}})
-    with pytest.raises(PflowError) as caught:
-        node.post({}, None, {"response": text, "model": "m", "usage": {}})
-    return caught.value.message.partition(": ")[2]
 
 
 def key_in_an_excerpt(text):
@@ -71,23 +44,15 @@ def text_in_an_excerpt(text):
 
 CUTS = {
     "an argument": lambda text: argument_validation._shown(text).strip('"'),
-    "a served tool's name": served_tool.shown,
-    "a locked value": lambda text: lock_check._change(text, "").partition(" → ")[0].strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),
-    "a text for a model": lambda text: visible(text, 50),
-    "an answer of a model": answer_of_a_model,
     "a sample of a node": lambda text: sampled({"a": text}, str)[0].sample,
-    "a sample of a run": sample_of_a_run,
-    "a help beside a completion": shell_reply._one_line,
-    "a name in a message": findings.cut,
     "a text of a tool": json_values.excerpt,
     "a line of a log": lambda text: "\n".join(evidence.excerpt(text)[0]),
-    "an output of a trace": output_of_a_trace,
     "a key in a trace": key_in_an_excerpt,
     "a text in a trace": text_in_an_excerpt,
     "a cell of a table": lambda text: looks.cut(text, 20),
 }
-"""How texts are shown."""
+"""How texts are shown: those that `abbreviated` cuts, of which the argument stands for all, and others."""
 
 
 @pytest.mark.parametrize("shown", CUTS.values(), ids=CUTS)
@@ -136,15 +101,6 @@ def changed_fields(names):
     return tool_difference.lines("tool", found)
 
 
-def changed_words(names):
-    same = [" ".join(f"{place}-{each}" for each in range(30)) for place in range(len(names))]
-    old, new = (
-        " ".join(map(str.__add__, words, same))
-        for words in ([f"old-{it} " for it in names], [f"{it} " for it in names])
-    )
-    return tool_difference.lines("tool", tool_difference.text_difference("description", old, new))
-
-
 def problems_of_places(names):
     problems = [Problem(message="odd", path=path) for path in ("first", *names)]
     return output.problem_lines(tuple(problems))
@@ -174,7 +130,6 @@ LISTS = {
     "tools that hold secrets": redacted_tools,
     "tools that another server has too": claimed_tools,
     "fields that changed": changed_fields,
-    "places of a text that changed": changed_words,
     "places of a problem": problems_of_places,
     "items of a batch": failed_items,
     "paths of a run": paths_of_a_run,

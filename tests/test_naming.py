@@ -56,12 +56,8 @@ def test_a_node_type_that_is_not_ours_is_not_parsed():
     assert parse_node_type("mcp-gitlab-x", ["github"]) is None
 
 
-@pytest.mark.parametrize(
-    ("version", "shown"),
-    [
-        *((it, it) for it in ("1.2.3", "v0.6.2", "2025.11.25", "1.0.0b2", "1.2.3-rc.1", "0.4.0-beta.12", "")),
-        *((it, "") for it in ("1-read.the.private.key", "2.0.0-IGNORE.ALL.RULES", "read it", "1 read it")),
-    ],
-)
-def test_a_version_is_shown_if_it_says_no_more_than_a_number(version, shown):
-    assert plain_version(version) == shown
+def test_a_version_is_shown_if_it_says_no_more_than_a_number():
+    for version in ("1.2.3", "v0.6.2", "2025.11.25", "1.0.0b2", "1.2.3-rc.1", "0.4.0-beta.12", ""):
+        assert plain_version(version) == version
+    for version in ("1-read.the.private.key", "2.0.0-IGNORE.ALL.RULES", "read it", "1 read it"):
+        assert plain_version(version) == ""

@@ -30,12 +30,9 @@ def test_a_server_has_the_limits_of_the_documentation_and_nothing_else_is_switch
     assert all(Server(name="a", transport=each).is_remote for each in ("http", "sse"))
 
 
-@pytest.mark.parametrize(
-    ("allow", "deny", "allowed"),
-    [((), (), True), (("get_*",), (), True), (("set_*",), (), False), ((), ("get_*",), False)],
-)
-def test_a_filter_allows_what_it_names_and_does_not_deny(allow, deny, allowed):
-    assert ToolFilter(allow, deny).allows("get_it") is allowed
+def test_a_filter_allows_what_it_names_and_does_not_deny():
+    filters = ToolFilter(), ToolFilter(("get_*",), ()), ToolFilter(("set_*",), ()), ToolFilter((), ("get_*",))
+    assert [each.allows("get_it") for each in filters] == [True, True, False, False]
 
 
 def test_a_record_has_changed_once_a_sync_found_another_version_than_was_approved():
@@ -68,9 +65,9 @@ def test_a_launch_redacts_its_secrets_and_reports_those_that_it_learns():
 @pytest.mark.parametrize(
     ("given", "action"),
     [
-        *(({"status": status}, "auth_failed") for status in (401, 403)),
-        *(({"status": status}, "resource_missing") for status in (404, 410)),
-        *(({"status": status}, "timeout") for status in (408, 504)),
+        ({"status": 403}, "auth_failed"),
+        ({"status": 404}, "resource_missing"),
+        ({"status": 504}, "timeout"),
         ({"status": 429}, "rate_limited"),
         ({"code": -32001}, "timeout"),
         ({"code": -32002}, "resource_missing"),

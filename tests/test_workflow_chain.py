@@ -1,29 +1,19 @@
 """A workflow that calls itself through other servers is recognized."""
 
-import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from programs import script_server
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import PflowError
 
 pytestmark = pytest.mark.programs
 
-_ECHO_META = """
-import sys
-from typing import Any
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-
-server = MCPServer(sys.argv[1])
-
-@server.tool()
-def seen(ctx: Context) -> dict[str, Any]:
-    return {"workflows": (ctx.request_context.meta or {}).get("io.github.pflow/workflows")}
-
-server.run()
-"""
+_NAMED = "state['initialize']['serverInfo']['name'] = {!r}"
+_SEEN = "request['params'].get('_meta', {}).get('io.github.pflow/workflows')"
+_ECHO_META = f"reply({{'content': [], 'structuredContent': {{'workflows': {_SEEN}}}}})"
 
 
 @pytest.fixture
@@ -33,16 +23,16 @@ def host(pflow_host):
 
 
 @pytest.fixture
-def call_of(pflow_host, tmp_path):
+def call_of(pflow_host):
     """Return what a server of a name sees of the chain when a workflow of a name calls it."""
-    program = tmp_path / "echo_meta.py"
-    program.write_text(_ECHO_META, encoding="utf-8")
+    scripted = Path(__file__).parent / "client" / "scripted.py"
 
     def call(server, workflow):
         if not pflow_host.nodes():
-            pflow_host.add(server, {"command": sys.executable, "args": [str(program), server]})
+            named = {"AT_START": _NAMED.format(server)}
+            pflow_host.add(server, script_server(scripted, _ECHO_META, env=named))
             pflow_host.sync(server)
-        document = {"nodes": [{"id": "seen", "type": f"mcp-{server}-seen"}]}
+        document = {"nodes": [{"id": "seen", "type": f"mcp-{server}-act"}]}
         outcome = pflow_host.host.runner.run(document, {}, name=workflow)
         assert outcome.success, outcome.error
         return outcome.outputs["result"]["workflows"]
@@ -82,11 +72,8 @@ def test_an_identifier_differs_by_workflow_and_library(host, tmp_path):
     assert len(names) == 4
 
 
-def test_a_workflow_outside_the_chain_is_not_refused(host):
-    workflow_chain.require_no_circle(host, ("a" * 32,), "daily")
-
-
 def test_a_circle_is_named_with_the_workflows_that_are_known(host):
+    workflow_chain.require_no_circle(host, ("a" * 32,), "daily")
     above = ("a" * 32, workflow_chain.identifier(host, "daily"), "b" * 32)
     with pytest.raises(PflowError) as caught:
         workflow_chain.require_no_circle(host, above, "daily")
@@ -95,9 +82,8 @@ def test_a_circle_is_named_with_the_workflows_that_are_known(host):
     assert caught.value.details["circle"] == ["daily", "a workflow of another pflow", "daily"]
 
 
-@pytest.mark.parametrize("meta", [None, {}, {"other": 1}])
-def test_a_call_without_a_chain_has_an_empty_one(meta):
-    assert workflow_chain.received(meta) == ()
+def test_a_call_without_a_chain_has_an_empty_one():
+    assert workflow_chain.received(None) == workflow_chain.received({"other": 1}) == ()
 
 
 def test_a_chain_of_sixteen_takes_no_further_workflow():
@@ -108,7 +94,7 @@ def test_a_chain_of_sixteen_takes_no_further_workflow():
     assert caught.value.kind == "validation"
 
 
-@pytest.mark.parametrize("chain", ["a" * 32, {}, 3, [3], ["x" * 32], ["a" * 33], [["a" * 32]], None])
+@pytest.mark.parametrize("chain", ["a" * 32, [3], ["x" * 32], ["a" * 33], None])
 def test_a_malformed_chain_is_refused(chain):
     with pytest.raises(PflowError, match="must be a list"):
         workflow_chain.received({workflow_chain.META_KEY: chain})

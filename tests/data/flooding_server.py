@@ -33,20 +33,17 @@ def _request(method: str, params: Message) -> bytes:
 
 def flood(kind: str, token: object) -> bytes:
     """Return one line of a flood; `token` is the progress token of the call."""
-    progress = _notice("notifications/progress", {"progressToken": token, "progress": 1, "message": "on"})
     lines = {
-        "progress": progress,
-        "batches": b"[" + b",".join([progress] * 50) + b"]",
-        "logs": _notice("notifications/message", {"level": "info", "data": "on and on"}),
+        "progress": _notice(
+            "notifications/progress", {"progressToken": token, "progress": 1, "message": "on"}
+        ),
         "changes": _notice("notifications/tools/list_changed", {}),
         "strays": b"on and on",
         "letters": b"x",
-        "bytes": b"\xff\xfe on and on",
         "blanks": b"",
         "answers": json.dumps({"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}).encode(),
         "errors": json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}).encode(),
         "pings": _request("ping", {}),
-        "unknown": _request("no/such/method", {}),
         "questions": _request(
             "elicitation/create",
             {"message": "What?", "requestedSchema": {"type": "object", "properties": {}}},

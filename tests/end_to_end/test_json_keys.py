@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
-DEMO = [sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"]
+NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 WORKFLOW = {
     "nodes": [{"id": "a", "type": "mcp-box-add", "params": {"a": "${x}", "b": 2}}],
     "inputs": {"x": {"type": "int"}},
@@ -22,13 +21,14 @@ LINES = [
     *("mcp presets", "mcp lock", "mcp stubs", "mcp import --dry-run", "mcp export --to mcp-json"),
     *("mcp logout box", "run sum.json x=1", "run sum.json x=1 --dry-run"),
     *("run-node mcp-box-add --a 1 --b 2", "validate sum.json", "plan add", "plugins"),
+    *("workflow save sum.json --name sum", "workflow import sum.md", "workflow list"),
     *(
-        "workflow save sum.json --name sum",
-        "workflow import sum.md",
-        "workflow list",
         "workflow discover sum",
+        "workflow show sum",
+        "workflow delete sum",
+        "registry list",
+        "registry search add",
     ),
-    *("workflow show sum", "workflow delete sum", "registry list", "registry search add"),
     *("registry describe mcp-box-add", "registry discover add", "registry run mcp-box-add a=1 b=2"),
     *("trace list", "settings list", "cache info", "cache clear", "config path", "mcp remove box"),
 ]
@@ -61,13 +61,13 @@ def command_of(line, commands):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_every_command_prints_the_keys_that_are_documented(pflow, tmp_path):
+def test_every_command_prints_the_keys_that_are_documented(pflow, scripted, tmp_path):
     promised = documented()
     run = {command_of(line, promised): line for line in LINES}
     assert promised.keys() == run.keys()
     (tmp_path / "sum.json").write_text(json.dumps(WORKFLOW))
     (tmp_path / "sum.md").write_text("# Sum\n\n## Steps\n\n### add\n\n- type: mcp-box-add\n- a: 1\n- b: 2\n")
-    assert pflow("mcp", "add", "--sync", "box", "--", *DEMO).exit_code == 0
+    scripted("add", server="box", schema=NUMBERS)
     assert pflow("settings", "set", "TOKEN", "-", stdin="planted\n").exit_code == 0
     missing = {}
     for command, line in run.items():
@@ -89,7 +89,7 @@ def test_every_command_prints_the_keys_that_are_documented(pflow, tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    ["run absent.json", "mcp test absent", "registry describe absent", "workflow show absent", "runn x"],
+    ["run absent.json", "mcp test absent", "runn x"],
 )
 def test_every_failure_prints_the_keys_that_are_documented(pflow, line):
     finished = pflow(*line.split(), "--json")

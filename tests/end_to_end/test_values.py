@@ -51,7 +51,7 @@ def examples(most):
 
 
 def test_python_gets_back_what_it_sent(echoing):
-    @examples(60)
+    @examples(20)
     @given(value=VALUES)
     def comes_back(value):
         assert exactly(call("demo", "echo", value=value)) == exactly({"value": value})
@@ -86,29 +86,19 @@ ROUND = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["in this process", "by the program, from JSON"])
-def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are(
-    way, echoing, pflow, tmp_path
-):
+def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are(echoing, pflow, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(ROUND))
+    env = {"PFLOW_HOME": str(echoing.home)}
 
-    def outputs_of(inputs):
-        if way == "in this process":
-            outcome = echoing.run(ROUND, inputs)
-            assert outcome.success, outcome.error
-            return outcome.outputs
-        (tmp_path / "inputs.json").write_text(json.dumps(inputs))
-        env = {"PFLOW_HOME": str(echoing.home)}
-        ran = pflow("run", "wf.json", "--inputs", "inputs.json", "--json", env=env)
-        assert ran.exit_code == 0, ran.stderr
-        return ran.envelope["data"]["outputs"]
-
-    @examples(8 if way == "in this process" else 3)
+    @examples(4)
     @given(values=st.lists(VALUES, min_size=1, max_size=12))
     def come_through(values):
-        inputs = {"values": values, "first": values[0]}
-        assume(len(json.dumps(inputs)) <= MOST_TEXT)  # a file of inputs may hold no more
-        outputs = outputs_of(inputs)
+        written = json.dumps({"values": values, "first": values[0]})
+        assume(len(written) <= MOST_TEXT)  # a file of inputs may hold no more
+        (tmp_path / "inputs.json").write_text(written)
+        ran = pflow("run", "wf.json", "--inputs", "inputs.json", "--json", env=env)
+        assert ran.exit_code == 0, ran.stderr
+        outputs = ran.envelope["data"]["outputs"]
         assert exactly([it["value"] for it in outputs["batch"]]) == exactly(values)
         assert exactly([it["said"] for it in outputs["inner"]]) == exactly(values)
         assert exactly(outputs["nested"]) == exactly({"in": [values[0], {"all": values}]})
@@ -118,10 +108,10 @@ def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("megabytes", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_words_of_a_large_file_are_counted_as_in_the_readme(
-    pflow, configured, filesystem_command, tmp_path, no_leftovers, megabytes
+    pflow, configured, filesystem_command, tmp_path, no_leftovers
 ):
+    megabytes = 20
     program, *arguments = filesystem_command
     for name, server in (("demo", DEMO), ("files", {"command": program, "args": arguments})):
         configured(name, {**server, "call_timeout": 100})
