@@ -1,4 +1,4 @@
-"""The source distribution has what it needs, and the scripts beside it do their work."""
+"""The source distribution has what it needs."""
 
 from __future__ import annotations
 
@@ -40,22 +40,3 @@ def test_the_links_of_the_readme_work_where_there_are_no_files_beside_it(unpacke
     paths = [link.removeprefix(files) for link in links if link.startswith(files)]
     assert "docs/failures.md" in paths
     assert [path for path in paths if not (unpacked / path).exists()] == []
-
-
-def test_the_lowest_requirements_can_be_told_from_a_source_distribution(unpacked, tmp_path):
-    output = tmp_path / "requirements.txt"
-    script = unpacked / ".ci" / "requirements.py"
-    subprocess.run([sys.executable, script, "--lowest", "--output", output], timeout=60, check=True)
-    lines = output.read_text().splitlines()
-    assert len(lines) == len(PYPROJECT["project"]["dependencies"])
-    assert all(re.fullmatch(r"[\w.-]+(\[\w+\])?==[\d.]+", line) for line in lines)
-
-
-def test_the_requirements_can_leave_packages_out(tmp_path):
-    output = tmp_path / "requirements.txt"
-    script = ROOT / ".ci" / "requirements.py"
-    command = [sys.executable, script, "--without", "mcp", "pydantic", "--output", output]
-    subprocess.run(command, timeout=60, check=True)
-    names = {re.split("[<>=]", line)[0] for line in output.read_text().splitlines()}
-    assert {"mcp-types", "attrs"} <= names
-    assert not {"mcp", "pydantic"} & names

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,18 +11,17 @@ from pflow_mcp_plugin.catalog import json_values
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.client import tool_lists
 from pflow_mcp_plugin.client.failures import evidence
-from pflow_mcp_plugin.contract import Problem, ValuePath
+from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.cli import output, registry_commands
+from pflow_mcp_plugin.host.cli import registry_commands
 from pflow_mcp_plugin.host.registry import node_sources
-from pflow_mcp_plugin.host.running import run_report
 from pflow_mcp_plugin.host.running.value_excerpt import Excerpt, sampled
 from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
 from pflow_mcp_plugin.schemas import argument_validation, schema_outline
 from pflow_mcp_plugin.terminal import looks
-from pflow_mcp_plugin.trust import tool_checks, tool_difference
+from pflow_mcp_plugin.trust import tool_checks
 from pflow_mcp_plugin.trust.hidden_text import Finding
 from pflow_mcp_plugin.trust.name_index import index_names
 from pflow_mcp_plugin.trust.tool_difference import Changes
@@ -96,26 +94,6 @@ def claimed_tools(names):
     return [each.message for each in tool_checks.claimed_names("a", names, index) if not each.tool]
 
 
-def changed_fields(names):
-    found = [tool_difference.Difference(field=name, what="added", old=None, new=None) for name in names]
-    return tool_difference.lines("tool", found)
-
-
-def problems_of_places(names):
-    problems = [Problem(message="odd", path=path) for path in ("first", *names)]
-    return output.problem_lines(tuple(problems))
-
-
-def failed_items(names):
-    errors = [{"index": index} for index in range(len(names))]
-    batch = {"failed": len(names), "count": 1000, "errors": errors}
-    step = SimpleNamespace(
-        node=SimpleNamespace(id="b"), details={"batch": batch}, error=None, steps=[], items={}
-    )
-    (problem,) = run_report.failed_items([step], "")
-    return [re.sub(r"b\[(\d+)\]", lambda found: names[int(found[1])], problem.message)]
-
-
 def paths_of_a_run(names):
     shape = [ValuePath(path=name, type="str") for name in names]
     table, *_ = registry_commands._came_back({"out": 1}, shape)
@@ -129,9 +107,6 @@ LISTS = {
     "findings after a sync": findings_of_an_audit,
     "tools that hold secrets": redacted_tools,
     "tools that another server has too": claimed_tools,
-    "fields that changed": changed_fields,
-    "places of a problem": problems_of_places,
-    "items of a batch": failed_items,
     "paths of a run": paths_of_a_run,
 }
 """How names are listed."""

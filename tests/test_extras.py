@@ -47,7 +47,6 @@ def test_the_node_asks_a_model_of_the_library(pflow, keys):
     [
         (["model=echo", "temperature=1"], "The model echo does not accept this: temperature: "),
         (["model=echo", 'schema={"type": "object"}'], "does not support schemas"),
-        (["model=nope"], "Unknown model nope"),
         (["model=echo-needs-key"], "No key found"),
     ],
 )
@@ -74,7 +73,6 @@ def test_a_key_in_the_keyring_is_found_by_the_model_and_by_no_trace(pflow, keys)
     ("backend", "message"),
     [
         ("keyring.backends.null.Keyring", "did not store it"),
-        ("keyring.backends.fail.Keyring", "No recommended backend was available"),
         ("no.such.Keyring", "ModuleNotFoundError"),
     ],
 )
@@ -102,10 +100,8 @@ def test_discover_takes_the_order_of_the_model(pflow, keys):
     assert (by_words["ranked_by"], by_model["ranked_by"]) == ("words", "echo")
 
 
-@pytest.mark.parametrize("model", ["echo-needs-key", "nope"])
-def test_discover_goes_by_the_words_where_the_model_cannot_be_asked(pflow, keys, model):
-    found = pflow(
-        "registry", "discover", "read a file", "--json", env={"PFLOW_DISCOVER_MODEL": model}
-    ).envelope
+def test_discover_goes_by_the_words_where_the_model_cannot_be_asked(pflow, keys):
+    env = {"PFLOW_DISCOVER_MODEL": "echo-needs-key"}
+    found = pflow("registry", "discover", "read a file", "--json", env=env).envelope
     assert (found["data"][0]["node"], found["ranked_by"]) == ("read-file", "words")
-    assert model in found["note"]
+    assert "echo-needs-key" in found["note"]

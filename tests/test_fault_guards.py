@@ -19,7 +19,6 @@ from mutations import (
     constant,
     drop,
     first_argument,
-    gives,
     instead,
     keyword,
     never,
@@ -75,12 +74,10 @@ def test_a_guard_is_found_once_and_taking_it_out_changes_the_syntax_tree(package
     ("place", "mutation", "lines"),
     [
         ("Door.open", never("locked"), ["if key is None or (key.old and False):"]),
-        ("Door.open", never("old", "locked"), ["if key is None or False:"]),
         ("Door.open", always("old"), ["if key is None or (True and self.locked):"]),
         ("open", drop("opened"), ["pass"]),
         ("open", instead("clamp", code="x = 1\nreturn x"), ["x = 1", "return x"]),
         ("open", bare("clamp"), ["return key.size"]),
-        ("open", gives("clamp", None), ["return None"]),
         ("open", first_argument("turn", 0), ["turn(0, slowly=True)"]),
         ("open", keyword("slowly", False), ["turn(key, slowly=False)"]),
         ("open", call_other("turn", "slam"), ["slam(key, slowly=True)"]),
@@ -105,7 +102,6 @@ def test_a_mutation_changes_what_is_named_and_nothing_else(tmp_path, place, muta
     [
         ("Door.shut", drop("opened"), "Door.shut: not in the package"),
         ("oor.open", drop("opened"), "oor.open: not in the package"),
-        ("Door.open", drop("closed"), "Door.open: drop closed: fits 0 times in doors.py"),
         ("Door.open", drop("key"), "Door.open: drop key: fits 2 times in doors.py"),
     ],
 )

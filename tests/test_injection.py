@@ -18,12 +18,9 @@ def ref(node_type, **extra):
     return NodeRef(id="n", type=node_type, entry=entry, host=SimpleNamespace(paths=storage.default_paths()))
 
 
-def test_server_and_tool_come_from_the_entry():
+def test_server_and_tool_come_from_the_entry_or_the_name_is_taken_apart():
     node = ref("mcp-github-create-issue", mcp_config={"server_id": "git", "tool_name": "hub_create"})
     assert inject(node) == {"__mcp_server__": "git", "__mcp_tool__": "hub_create"}
-
-
-def test_a_bare_name_is_taken_apart():
     expected = {"__mcp_server__": "github", "__mcp_tool__": "create-issue"}
     assert inject(ref("mcp-github-create-issue")) == expected
     assert inject(ref("mcp-github-create-issue"), ["git", "github"]) == expected

@@ -25,17 +25,11 @@ def run(before: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_registered_for_its_end_is_done() -> None:
-    done = run("atexit.register(print, 'at exit')")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("at exit\n")
-
-
-def test_threads_may_finish_their_work() -> None:
+def test_threads_may_finish_their_work_and_what_is_registered_for_its_end_is_done() -> None:
     work = "lambda: (threading.main_thread().join(), print('finished'))"
-    done = run(f"threading.Thread(target={work}).start()")
+    done = run(f"threading.Thread(target={work}).start(); atexit.register(print, 'at exit')")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("finished\n")
+    assert done.stdout.endswith("finished\nat exit\n")
 
 
 @pytest.mark.parametrize(

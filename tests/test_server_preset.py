@@ -46,6 +46,8 @@ def test_a_whole_preset_is_accepted_and_lists_become_tuples():
         ("transport", {"transport": "ws"}),
         ("command", {"command": ""}),
         ("url", {"url": "https://example.com"}),
+        ("url", {"command": "", "transport": "http", "url": "example.com"}),
+        ("command", {"transport": "http", "url": "https://example.com/mcp"}),
         ("headers", {"headers": {"X": "y"}}),
         ("args", {"args": ["a", 1]}),
         ("env", {"env": {"A": 1}}),
@@ -63,19 +65,6 @@ def test_a_whole_preset_is_accepted_and_lists_become_tuples():
 def test_a_wrong_value_is_rejected_with_its_field(field, fields):
     with pytest.raises(ValueError, match=rf"ServerPreset\.{field} "):
         preset(**fields)
-
-
-@pytest.mark.parametrize(
-    ("field", "fields"),
-    [
-        ("url", {"url": "example.com"}),
-        ("command", {"command": "server"}),
-    ],
-)
-def test_a_remote_server_has_a_url_and_no_command(field, fields):
-    given = {"command": "", "transport": "http", "url": "https://example.com/mcp", **fields}
-    with pytest.raises(ValueError, match=rf"ServerPreset\.{field} "):
-        preset(**given)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -105,19 +103,16 @@ def test_a_program_answers_what_a_node_asks(log):
     assert log.read_text() == "sent\n"
 
 
-@pytest.mark.parametrize(
-    ("inputs", "decisions", "problem"),
-    [
+def test_what_is_no_input_or_decision_is_refused():
+    run = failed(flow(step("sure", "ask", {"question": "Send it?"}))).details["run_id"]
+    for inputs, decisions, problem in (
         ({}, {"sure": answer(5)}, "5 is no answer to sure"),
         ({}, {"sure": "yes"}, "What is decided about sure is a str, not a decision"),
         ({}, {1: SKIP}, "1 is no step of the run"),
         ({1: 2}, {"sure": answer("yes")}, "The workflow has no input 1"),
-    ],
-)
-def test_what_is_no_input_or_decision_is_refused(inputs, decisions, problem):
-    run = failed(flow(step("sure", "ask", {"question": "Send it?"}))).details["run_id"]
-    with pytest.raises(PflowError, match=problem):
-        resume(run, inputs, decisions=decisions)
+    ):
+        with pytest.raises(PflowError, match=problem):
+            resume(run, inputs, decisions=decisions)
 
 
 def test_a_run_is_resumed_where_it_was_started_and_can_be_cancelled(folder, log, tmp_path, monkeypatch):
@@ -132,15 +127,3 @@ def test_a_run_is_resumed_where_it_was_started_and_can_be_cancelled(folder, log,
     with pytest.raises(PflowError) as caught:
         resume(run, control=control)
     assert (caught.value.kind, log.read_text()) == ("interrupted", "a\n")
-
-
-def test_a_run_that_one_program_left_is_resumed_by_another(folder, log):
-    (folder / "wf.json").write_text(json.dumps(logged("a", "b")))
-    program = "from pflow_mcp_plugin.workflows import run_workflow; run_workflow('wf.json')"
-    ended = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
-    )
-    assert (ended.returncode, "PflowError: Node b" in ended.stderr) == (1, True)
-    (folder / "ready").touch()
-    resume()
-    assert log.read_text() == "a\nb\n"

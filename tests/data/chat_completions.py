@@ -55,11 +55,6 @@ def refuses(text: str) -> dict[str, Any]:
     return said(None, refusal=text)
 
 
-def cut_off(text: str) -> dict[str, Any]:
-    """Return an answer that reached the limit of tokens."""
-    return said(text, finish="length")
-
-
 def hangs() -> dict[str, Any]:
     """Return an answer that never comes."""
     return {"hang": True}

@@ -1,8 +1,7 @@
 """A stdio server without the SDK whose tools and behaviour the environment sets.
 
 `TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
-it is `echo`) or `text`: the text in `TEXT`, which the tool `declared` gives as the one property of a
-structured result too;
+it is `echo`) or `text`: the text in `TEXT`;
 `VERSION` is what it reports as its version; `LOG` is a file that gets a line for each thing that happens.
 """
 
@@ -33,10 +32,7 @@ def call(request: Message) -> None:
             text = "429 Too Many Requests"
             send(id=request["id"], result={"content": [{"type": "text", "text": text}], "isError": True})
         case "text":
-            text = os.environ["TEXT"]
-            declared = request["params"]["name"] == "declared"
-            structured = {"structuredContent": {"result": text}} if declared else {}
-            send(id=request["id"], result={"content": [{"type": "text", "text": text}], **structured})
+            send(id=request["id"], result={"content": [{"type": "text", "text": os.environ["TEXT"]}]})
         case _:
             seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
             send(id=request["id"], result={"content": [], "structuredContent": seen})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,9 @@ class World:
         self.tools, self.log, self.file = (tmp_path / name for name in ("tools.json", "log", "ten.json"))
         self.offer("First it was this")
 
-    def offer(self, description, *, argument="size", **annotations):
-        schema = {"type": "object", "properties": {"text": {"type": "string"}, argument: {"type": "integer"}}}
-        tool = {"description": description, "inputSchema": schema}
-        tool["annotations"] = {"readOnlyHint": True, **annotations}
+    def offer(self, description):
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+        tool = {"description": description, "inputSchema": schema, "annotations": {"readOnlyHint": True}}
         self.tools.write_text(json.dumps([{"name": name, **tool} for name in ("look", "token")]))
 
     def add(self, **table):
@@ -46,9 +44,9 @@ class World:
     def write(self, *nodes, **more):
         self.file.write_text(json.dumps({"nodes": nodes, **more}))
 
-    def ten(self, **node):
+    def ten(self):
         texts = ["${subject}", *(f"{at} ${{n{at - 1}.value}}" for at in range(1, 10))]
-        nodes = [look(f"n{at}", text, **node) for at, text in enumerate(texts)]
+        nodes = [look(f"n{at}", text) for at, text in enumerate(texts)]
         outputs = {f"o{at}": f"${{n{at}.result}}" for at in range(10)}
         self.write(*nodes, inputs={"subject": {"type": "str"}}, outputs=outputs)
 
@@ -93,15 +91,11 @@ def test_a_cached_run_of_ten_nodes_starts_no_server_and_returns_the_same(world):
     assert plain != first  # another process has answered
 
 
-@pytest.mark.parametrize("change", ["text", "argument"])
-def test_a_changed_tool_is_a_miss(world, change):
+def test_a_changed_tool_is_a_miss(world):
     world.add(trust_readonly=True, trust="auto")
     world.ten()
     world.run("--cache", "subject=whales")
-    if change == "text":
-        world.offer("First it was this.")
-    else:
-        world.offer("First it was this", argument="more")
+    world.offer("First it was this.")
     world.sync()
     assert len(world.run("--cache", "subject=whales")[2]) == 11
     assert world.run("--cache", "subject=whales")[2] == []
@@ -120,7 +114,7 @@ def test_another_account_or_config_of_the_server_is_a_miss(world):
     assert len(world.run(**ours)[2]) == 2
 
 
-@pytest.mark.parametrize("variable", ["HOME", "TZ", "LC_TIME"])
+@pytest.mark.parametrize("variable", ["HOME", "TZ"])
 def test_another_environment_of_the_server_is_a_miss(world, variable):
     world.add(trust_readonly=True)
     world.write(look("a", "a", cache=True))
@@ -128,17 +122,6 @@ def test_another_environment_of_the_server_is_a_miss(world, variable):
     for known in (2, 0):
         assert [len(world.run(**changed)[2]) for changed in (one, other)] == [known] * 2
     assert world.run(env={**one["env"], "EDITOR": "ed"})[2] == []  # no server gets it
-
-
-def test_nodes_that_nobody_trusts_are_never_cached(world):
-    world.add()
-    world.ten()
-    for _ in range(2):
-        ran = world.pflow("run", world.file, "--cache", "subject=whales")
-        assert "No node of this workflow can be cached" in ran.stderr
-        assert "--trust-readonly" in ran.stderr
-    assert world.log.read_text().splitlines() == ["start", *["call look"] * 10] * 2
-    assert world.entries() == 0
 
 
 def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
@@ -189,8 +172,6 @@ def test_row_37_no_secret_is_found_in_kept_results(world):
 def test_what_is_kept_is_shown_and_cleared(world):
     world.add(trust_readonly=True)
     world.ten()
-    empty = world.pflow("cache", "info", "--json").envelope["data"]
-    assert (empty["entries"], empty["size"], empty["oldest"]) == (0, 0, None)
     world.run("--cache", "subject=whales")
     shown = world.pflow("cache", "info", "--json").envelope["data"]
     assert (shown["entries"], shown["folder"]) == (10, str(world.cache))
@@ -198,33 +179,5 @@ def test_what_is_kept_is_shown_and_cleared(world):
     assert shown["oldest"].endswith("Z")
     assert shown["limit"] == 256 << 20
     assert "Results  10" in world.pflow("cache", "info").stdout
-    assert world.pflow("cache", "clear", "--older-than=1h", "--json").envelope["data"]["entries"] == 0
     assert world.pflow("cache", "clear").stdout == "Removed 10 results, 0.0 MB\n"
     assert world.entries() == 0
-    assert len(world.run("--cache", "subject=whales")[2]) == 11
-    assert world.pflow("settings", "set", "cache_limit_mb", "7").exit_code == 0
-    assert world.pflow("cache", "info", "--json").envelope["data"]["limit"] == 7 << 20
-
-
-def test_traces_show_what_was_cached(world):
-    world.add(trust_readonly=True)
-    world.write(look("a", "a"))
-    for _ in range(2):
-        world.run("--cache")
-    assert "  ok, cached" in world.pflow("trace", "show", "--full").stdout
-    assert world.pflow("trace", "view", "--output", "page.html").exit_code == 0
-    assert '<span class="type note">cached</span>' in (world.folder / "page.html").read_text()
-    world.write(look("b", "${item.text}", batch={"items": [{"text": "a"}, {"text": "b"}]}))
-    world.run("--cache")
-    assert re.search("^✓  b .* 1 of 2 cached; 2 items$", world.pflow("trace", "show").stdout, re.MULTILINE)
-
-
-def test_an_exported_program_uses_what_is_kept(world, python):
-    world.add(trust_readonly=True)
-    world.write(look("a", "a", cache={"ttl": 600}))
-    world.run()
-    exported = world.pflow("workflow", "export-python", world.file)
-    assert "cache={'ttl': 600}" in exported.stdout
-    ran = python("-c", exported.stdout)
-    assert json.loads(ran.stdout)["result"]["value"] == {"text": "a"}, ran.stderr
-    assert not world.log.exists()

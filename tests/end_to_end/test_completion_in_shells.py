@@ -85,7 +85,6 @@ def typed(desk, request):
 @pytest.mark.parametrize(
     ("line", "given"),
     [
-        ("pflow reg\tdesc\tec\t", ["registry", "describe", "echo"]),
         ("pflow mcp-box-m\t--mo\tve\t", ["mcp-box-make-it", "--mode", "very fast"]),
         (
             "pflow ec\t --message x th\tmcp-box-m\t--no\t",
@@ -93,14 +92,9 @@ def typed(desk, request):
         ),
         ("pflow mcp box m\t--file\tmy\t", ["mcp", "box", "make_it", "--file-path", "my notes.json"]),
         ("pflow mcp box make_it --mode '$(t\t", ["mcp", "box", "make_it", "--mode", HOSTILE]),
-        ("pflow mcp box make_it --mode \\$\\(t\t", ["mcp", "box", "make_it", "--mode", HOSTILE]),
-        ('pflow mcp box make_it --mode="it\t', ["mcp", "box", "make_it", "--mode=it's"]),
         ("pflow mcp box make_it --mode it\t", ["mcp", "box", "make_it", "--mode", "it's"]),
-        ("pflow mcp box make_it --two\tx", ["mcp", "box", "make_it", "--two words", "x"]),
         ("pflow mcp box make_it --mode=@my\t", ["mcp", "box", "make_it", "--mode=@my notes.json"]),
-        ("pflow mcp box make_it --mode @my\t", ["mcp", "box", "make_it", "--mode", "@my notes.json"]),
         ('pflow run "my\t', ["run", "my notes.json"]),
-        ("pflow run su\tx", ["run", "sub dir/x"]),
         ("pflow validate my\\ n\t", ["validate", "my notes.json"]),
     ],
 )
@@ -109,7 +103,7 @@ def test_a_line_is_completed_as_it_is_typed(desk, typed, line, given):
     assert not (desk.work / "pwned").exists()
 
 
-@pytest.mark.parametrize("line", ["~/no", "'~/no", '"~/no', "$HOME/no"])
+@pytest.mark.parametrize("line", ["~/no", '"~/no'])
 def test_a_path_in_the_home_folder_exists_once_it_is_completed(desk, line):
     (desk.home / "notes of mine.json").write_text("{}")
     loaded = ("bind 'set enable-bracketed-paste off'", 'eval "$(pflow completion bash)"')
@@ -132,13 +126,9 @@ def test_a_tab_shows_what_may_follow(typed):
     ("line", "completed"),
     [
         ("pflow reg", ["registry"]),
-        ("pflow-mcp reg", ["registry"]),
-        ("pflow mcp box make_it --mode=s", ["--mode=slow"]),
         ("pflow mcp box make_it --mode ", ["very fast", "slow", HOSTILE, "it's"]),
         ('pflow mcp box make_it --mode "v', ["very fast"]),
-        ("pflow mcp box make_it --file-path=my", ["--file-path=my notes.json"]),
         ("pflow mcp box make_it --mode @my", ["@my notes.json"]),
-        ("pflow run su", ["sub dir/"]),
         ("pflow mcp serve --root ", ["sub dir/"]),
     ],
 )

@@ -13,10 +13,6 @@ from served_pflow import serving
 SERVER = Path(__file__).with_name("scripted_tools.py")
 READS = {"readOnlyHint": True}
 CLOSED = {"openWorldHint": False}
-PATH = (
-    "get (mcp-web-fetch: untrusted output, sends data) --result--> sum (mcp-files-count: text) "
-    "--result--> say (mcp-slack-post: {})"
-)
 
 
 @pytest.fixture
@@ -53,18 +49,6 @@ def policy(pflow_home):
     return write
 
 
-def test_flows_are_listed_node_by_node_and_are_no_error(pflow, servers, post):
-    shown = pflow("validate", "--flows", post)
-    assert shown.exit_code == 0, shown.stderr
-    assert PATH.format("untrusted output, destructive, sends data") in shown.stdout
-    assert "Data flow" not in pflow("validate", post).stdout
-    listed = pflow("validate", "--flows", post, "--json").envelope["data"]["flows"]
-    assert [(flow["from"], flow["to"], [it["node"] for it in flow["path"]]) for flow in listed] == [
-        ("get", "say", ["get", "sum", "say"])
-    ]
-    assert not servers.exists()
-
-
 def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
     pflow, python, servers, post, policy, tmp_path, pflow_home
 ):
@@ -81,7 +65,9 @@ def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
         assert refused.exit_code == 2, words
         assert "flows.deny[0] of pflow.toml denies this data flow" in refused.stderr
     refused = pflow("validate", "--flows", post, "--json").envelope["error"]
-    assert [flow["denied_by"] for flow in refused["details"]["flows"]] == ["flows.deny[0]"]
+    (flow,) = refused["details"]["flows"]
+    assert [it["node"] for it in flow["path"]] == ["get", "sum", "say"]
+    assert flow["denied_by"] == "flows.deny[0]"
     ended = python(exported)
     assert ended.exit_code == 2
     assert "denies this data flow" in ended.stderr
@@ -105,13 +91,3 @@ def test_config_check_warns_about_a_rule_that_matches_nothing(pflow, servers, po
     assert "flows.deny[1].from: mcp-wep-* matches no node type" in checked.stdout
     assert "flows.deny[0]" not in checked.stdout
     assert str(pflow_home / "config" / "pflow.toml") in pflow("config", "path").stdout
-
-
-def test_descriptions_show_what_a_node_does_to_data(pflow, servers):
-    said = "untrusted output, sends data"
-    assert f"Effects: {said}" in pflow("registry", "describe", "mcp-web-fetch").stdout
-    assert f"Effects   {said}" in pflow("mcp", "info", "mcp-web-fetch").stdout
-    assert "Effects" not in pflow("registry", "describe", "mcp-files-count").stdout
-    assert "Effects: destructive, sends data" in pflow("registry", "describe", "shell").stdout
-    entry = pflow("registry", "describe", "mcp-web-fetch", "--json").envelope["data"]
-    assert entry["effects"] == ["untrusted_output", "sends_data"]

@@ -6,12 +6,8 @@ import json
 import tomllib
 from pathlib import Path
 
-import pytest
 import tomli_w
-from pocketflow import Flow, Node
 from workflow_parts import edge
-
-from pflow_mcp_plugin.nodes import session
 
 ROUTES = ("error", "timeout", "rate_limited", "auth_failed", "resource_missing")
 
@@ -35,41 +31,8 @@ def test_a_server_that_cannot_be_started_takes_the_action_error(scripted, pflow,
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
-@pytest.fixture
-def github(scripted, tmp_path):
-    """A server whose tool `search` is refused twice; give the file that gets a line for each call."""
-    log = tmp_path / "calls.log"
-    env = {"ANSWER": "limited", "LOG": str(log)}
-    scripted("search", server="github", schema=SCHEMA, env=env)
-    return log
-
-
-def test_in_python_the_wrapper_classes_are_wired_back_to_themselves(github, no_leftovers):
-    from pflow_mcp_plugin.nodes import McpGithubSearchNode
-
-    waits = []
-
-    class BackOff(Node):
-        def post(self, shared, prep_res, exec_res):
-            waits.append(shared["error"])
-
-    class Keep(Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["kept"] = shared["arguments"]
-
-    github_search, retry_handler, keep = McpGithubSearchNode(query="auth"), BackOff(), Keep()
-    github_search >> keep
-    github_search - "rate_limited" >> retry_handler >> github_search
-    shared = {}
-    with session():
-        Flow(start=github_search).run(shared)
-    assert len(waits) == 2
-    assert all("429" in told for told in waits)
-    assert (shared["kept"], shared["error"]) == ({"query": "auth"}, None)
-    assert github.read_text().count("call") == 3
-
-
-def test_in_a_workflow_the_trace_tells_of_every_call(pflow, github, workflow):
+def test_the_trace_tells_of_every_call_of_a_tool_that_is_refused_twice(pflow, scripted, workflow):
+    scripted("search", server="github", schema=SCHEMA, env={"ANSWER": "limited"})
     path = workflow(
         ("search", "mcp-github-search", {"query": "auth"}),
         ("retry_handler", "echo", {"message": "${search.error}"}),

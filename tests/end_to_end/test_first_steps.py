@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
+from pathlib import Path
+
+from programs import script_server
+
+FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 
 
-def test_the_demo_runs_and_says_what_to_try_next(pflow, tmp_path, no_leftovers):
+def test_the_demo_may_run_again_and_prints_a_workflow_that_runs(pflow, tmp_path, no_leftovers):
     (tmp_path / "mcp.py").write_text("raise SystemExit('not the SDK')\n", encoding="utf-8")
     (tmp_path / "calendar.py").write_text("raise SystemExit('not the calendar')\n", encoding="utf-8")
-    ran = pflow("mcp", "demo")
-    assert ran.exit_code == 0, ran.stderr
-    assert "10 words + 2 lines = 12" in ran.stdout
-    assert "pflow mcp tools demo" in ran.stdout
-
-
-def test_the_demo_may_run_again_and_prints_a_workflow_that_runs(pflow, tmp_path):
-    first, second = (pflow("mcp", "demo", "--json").envelope["data"] for _ in range(2))
-    assert first["outputs"] == second["outputs"]
-    assert (first["outputs"]["count"]["words"], first["outputs"]["sum"]) == (10, 12)
-    (tmp_path / "demo.json").write_text(json.dumps(second["workflow"]), encoding="utf-8")
+    first = pflow("mcp", "demo")
+    assert first.exit_code == 0, first.stderr
+    assert "10 words + 2 lines = 12" in first.stdout
+    assert "pflow mcp tools demo" in first.stdout
+    again = pflow("mcp", "demo", "--json").envelope["data"]
+    assert (again["outputs"]["count"]["words"], again["outputs"]["sum"]) == (10, 12)
+    (tmp_path / "demo.json").write_text(json.dumps(again["workflow"]), encoding="utf-8")
     ran = pflow("run", "demo.json", "--json")
     assert ran.exit_code == 0, ran.stderr
     assert ran.envelope["data"]["outputs"]["say"] == "10 words + 2 lines = 12"
@@ -45,21 +45,21 @@ def test_servers_of_an_older_pflow_are_told_of_migrated_and_used(pflow, tmp_path
 
     older = tmp_path / ".pflow" / "mcp-servers.json"
     older.parent.mkdir()
-    server = {"transport": "stdio", "command": sys.executable}
-    server["args"] = ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]
-    older.write_text(json.dumps({"servers": {"demo": server}}), encoding="utf-8")
+    table = script_server(FAULTY, "Plain")
+    server = {"transport": "stdio", "command": table["command"], "args": table["args"]}
+    older.write_text(json.dumps({"servers": {"odd": server}}), encoding="utf-8")
 
     step = f"pflow registry migrate-mcp --from {older}"
     listed, said = told("mcp list")
     assert listed == []
     assert step in said
     assert step in told("config check")[1]
-    assert told(f"registry migrate-mcp --from {older} --backup")[0]["added"] == ["demo"]
+    assert told(f"registry migrate-mcp --from {older} --backup")[0]["added"] == ["odd"]
     assert step not in told("config check")[1]
     for line in (
-        "registry refresh --mcp-server demo",
+        "registry refresh --mcp-server odd",
         "registry validate --mcp-wrappers",
         "registry test-mcp-connections",
-        "registry run mcp-demo-add a=1 b=2",
+        "registry run mcp-odd-act value=1",
     ):
         told(line)

@@ -1,13 +1,11 @@
-"""The node `http` on the real command line: runs that are cut, resumed and killed; rules of the config."""
+"""The node `http` on the real command line: runs that are killed; rules of the config."""
 
 from __future__ import annotations
 
-import json
 import signal
 from contextlib import ExitStack
 
 import pytest
-from certificates import Authority
 from http_server import FaultServer, always
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
@@ -16,52 +14,7 @@ pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 @pytest.fixture
 def serve():
     with ExitStack() as stack:
-        yield lambda script, *given, **place: stack.enter_context(
-            FaultServer(always(script), *given, **place)
-        )
-
-
-@pytest.fixture
-def cutting(serve, tmp_path, workflow):
-    """A server over TLS that hangs up on the first POST, and its workflow: GET, POST, GET."""
-    authority, posts = Authority(tmp_path), []
-
-    async def script(request, reply):
-        if request.method == "POST":
-            posts.append(request.body)
-            if len(posts) == 1:
-                reply.reset()
-                return
-        await reply.json({"at": request.target, "posts": len(posts)})
-
-    server = serve(script, authority.server_context("127.0.0.1"))
-    trusted = {"ca_bundle": str(authority.file)}
-    server.posts = posts
-    return server, workflow(
-        ("before", "http", {"url": server.url(path="/before"), **trusted}),
-        ("send", "http", {"url": server.url(), "method": "POST", "body": "${before.body.at}", **trusted}),
-        ("after", "http", {"url": server.url(path="/after"), **trusted}),
-        outputs={"sent": "${send.body}", "posts": "${after.body.posts}"},
-    )
-
-
-def targets(server):
-    return [(request.method, request.target) for request in server.requests]
-
-
-def test_a_post_whose_connection_was_cut_is_asked_about(pflow, cutting):
-    server, path = cutting
-    done = pflow("run", path, "--json")
-    assert done.exit_code == 4
-    assert [it["step"] for it in json.loads(done.stdout)["error"]["details"]["undecided"]] == ["send"]
-    again = pflow("resume", "--json")
-    assert again.exit_code == 4
-    assert server.posts == [b"/before"]
-    told = pflow(
-        "resume", "--assume-done", 'send={"status": 200, "headers": {}, "body": "by hand"}', "--json"
-    )
-    assert json.loads(told.stdout)["data"]["outputs"] == {"sent": "by hand", "posts": 1}
-    assert targets(server) == [("GET", "/before"), ("POST", "/mcp"), ("GET", "/after")]
+        yield lambda script: stack.enter_context(FaultServer(always(script)))
 
 
 @pytest.mark.parametrize(("method", "undecided"), [("POST", True), ("GET", False)])

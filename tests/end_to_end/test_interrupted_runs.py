@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -83,9 +82,7 @@ def test_an_import_lock_that_is_never_released_does_not_keep_it_from_ending(one_
 
 
 def test_ctrl_c_while_python_itself_ends_changes_nothing(code):
-    done = code(LAST, "--version")
-    done.communicate(timeout=20)
-    assert done.returncode == 0
+    assert code(LAST, "--version").wait(20) == 0
 
 
 @pytest.mark.slow
@@ -132,18 +129,13 @@ def _reapers(host: int) -> list[str]:
     return found
 
 
-def _table(scenario: str, log: Path) -> str:
-    # One server stands in for another, which nobody is to approve.
-    return json.dumps({"odd": script_server(FAULTY, scenario, env={"LOG": str(log)}, trust="auto")})
-
-
 @pytest.fixture
-def hanging(pflow, started, workflow, tmp_path):
+def hanging(configured, started, workflow, tmp_path):
     """Start `pflow run` and return it when its server, with all its family, has got the call."""
     log = tmp_path / "log"
-    assert pflow("mcp", "add", _table("Plain", log)).exit_code == 0
-    assert pflow("mcp", "sync", "odd").exit_code == 0
-    assert pflow("mcp", "add", "--replace", _table("HangsWithAFamily", log)).exit_code == 0
+    for scenario in ("Plain", "HangsWithAFamily"):  # one stands in for the other, which nobody is to approve
+        table = script_server(FAULTY, scenario, env={"LOG": str(log)}, trust="auto")
+        configured("odd", table, sync=scenario == "Plain")
     run = started("run", workflow(("a", "mcp-odd-act", {"value": "x"})), start_new_session=True)
     until(lambda: "call x" in log.read_text(encoding="utf-8"), 20)
     until(lambda: len(marked_processes(f"{run.pid}-")) == _FAMILY, 5)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import signal
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,62 @@ def _children(pid):
         except OSError:
             continue
     return found
+
+
+@pytest.fixture
+def effects(configured, tmp_path):
+    """Add the server, which kills its client once; return the file with what it did."""
+    effects = tmp_path / "effects"
+    table = script_server(COUNTING, env={"EFFECTS": str(effects), "KILL": "after p2"})
+    configured("counting", {**table, "idempotency_argument": {"pay": "idempotency_key"}})
+    return effects
+
+
+def paying(*names):
+    values = ("p1", "p2", "p3")
+    nodes = [step(name, "mcp-counting-pay", {"value": it}) for name, it in zip(names, values, strict=True)]
+    return flow(*nodes, edges=[edge(one, other) for one, other in pairwise(names)])
+
+
+def in_batch(*values):
+    items = {"items": list(values), "parallel": False}
+    return flow(step("all", "mcp-counting-pay", {"value": "${item}"}, batch=items))
+
+
+@pytest.mark.parametrize(
+    ("document", "edited"),
+    [
+        (paying("a", "b", "c"), paying("a", "renamed", "c")),
+        (in_batch("deleted", "p2", "p3"), in_batch("p2", "p3")),
+    ],
+    ids=["renamed", "an item less"],
+)
+def test_a_run_killed_after_the_effect_sends_the_first_key_again(
+    pflow, started, workflow, effects, document, edited
+):
+    run = started("run", workflow(**document))
+    run.communicate(timeout=60)
+    assert run.returncode == -signal.SIGKILL
+    assert effects.read_text().split()[-1] == "p2"
+    words = ["--workflow", workflow(**edited)]
+    if edited == in_batch("p2", "p3"):
+        words += ["--forget", "all[0]"]
+    ended = pflow("resume", *words)
+    assert ended.exit_code == 0, ended.stderr
+    assert effects.read_text().split()[1:] == ["p2", "p3"]
+    first, second, again, third = effects.with_suffix(".keys").read_text().split()
+    assert second == again
+    assert len({first, second, third}) == 3
+
+
+def test_a_run_that_failed_goes_on_with_a_server_that_was_replaced(pflow, configured, workflow, tmp_path):
+    env = {"EFFECTS": str(tmp_path / "effects")}
+    configured("counting", script_server(COUNTING, env={**env, "REFUSE": "second"}))
+    nodes = [(name, "mcp-counting-send", {"value": name}) for name in ("first", "second", "last")]
+    ended = pflow("run", workflow(*nodes, edges=[edge("first", "second"), edge("second", "last")]))
+    assert ended.exit_code == 1
+    assert re.search(r"To go on where it ended: pflow resume \S+$", ended.stderr, re.MULTILINE)
+    new = script_server(COUNTING, env={**env, "VERSION": "2"})
+    assert pflow("mcp", "add", "--replace", json.dumps({"counting": new})).exit_code == 0
+    assert pflow("resume").exit_code == 0
+    assert (tmp_path / "effects").read_text() == "first\nsecond\nlast\n"

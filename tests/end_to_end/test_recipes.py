@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 
 import pytest
+from kill_trials import killed_at
 from workflow_parts import step
 
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("no_leftovers")]
-KILLED = """
-import os, signal, sys
-from pflow_mcp_plugin.host.running.run_record import RunRecord
-from pflow_mcp_plugin.__main__ import program
-
-usual = RunRecord.sent, RunRecord.ended
-METHOD = sys.argv.pop(1)
-
-def sent(self, steps):
-    usual[0](self, steps)
-    if METHOD == "sent":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-def ended(self, step, outputs=None, **soon):
-    if METHOD == "ended":
-        os.kill(os.getpid(), signal.SIGKILL)
-    usual[1](self, step, outputs, **soon)
-
-RunRecord.sent, RunRecord.ended = sent, ended
-sys.exit(program())
-"""
-"""The program, killed when it has recorded that a call is sent, or when the call has been answered."""
 HAPPENED = {True: "happened", False: "did not happen"}
 
 
@@ -42,7 +20,7 @@ def killed(started, workflow):
     """Run a workflow until it is killed before or after its first call."""
 
     def run(*nodes, happened):
-        program = (sys.executable, "-P", "-c", KILLED, "ended" if happened else "sent")
+        program = killed_at("ended", "before", 1) if happened else killed_at("sent", "after", 1)
         process = started("run", workflow(*nodes), program=program)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
@@ -65,7 +43,7 @@ def found_out(pflow):
 
 @pytest.fixture
 def files(configured, filesystem_command):
-    return lambda **table: configured("fs", as_preset("filesystem", filesystem_command, **table))
+    configured("fs", as_preset("filesystem", filesystem_command))
 
 
 def as_preset(name, command, **table):
@@ -80,7 +58,6 @@ def writing(path):
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_file_that_was_written_is_not_written_again(files, killed, found_out, tmp_path, happened):
-    files()
     path = tmp_path / "files" / "a.txt"
     killed(writing(path), happened=happened)
     assert path.exists() == happened
@@ -89,37 +66,32 @@ def test_a_file_that_was_written_is_not_written_again(files, killed, found_out, 
     assert path.read_bytes() == b"one\r\ntwo"
 
 
-@pytest.mark.parametrize("text", ["", "before"])
-def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, tmp_path, text):
-    files()
+def test_a_file_with_another_content_is_left_to_the_user(files, killed, pflow, tmp_path):
     path = tmp_path / "files" / "a.txt"
     killed(writing(path), happened=True)
-    path.write_text(text)
+    path.write_text("before")
     asked = pflow("resume", "--json")
     assert asked.exit_code == 4
     (left,) = json.loads(asked.stdout)["error"]["details"]["undecided"]
     assert "mcp-fs-read-text-file leaves it open: its result fits neither case" in left["error"]
-    assert path.read_text() == text
+    assert path.read_text() == "before"
 
 
-@pytest.mark.parametrize("happened", [True, False])
-def test_a_folder_that_was_created_is_not_created_again(files, killed, found_out, tmp_path, happened):
-    files()
+def test_a_folder_that_was_created_is_not_created_again(files, killed, found_out, tmp_path):
     path = tmp_path / "files" / "new"
-    killed(step("make", "mcp-fs-create-directory", {"path": str(path)}), happened=happened)
-    outputs = found_out(f"make {HAPPENED[happened]}, by")
+    killed(step("make", "mcp-fs-create-directory", {"path": str(path)}), happened=True)
+    outputs = found_out("make happened, by")
     assert outputs["content"] == f"Successfully created directory {path}"
     assert path.is_dir()
 
 
-@pytest.mark.parametrize("happened", [True, False])
 def test_entities_that_are_there_are_not_created_again(
-    configured, memory_command, killed, found_out, tmp_path, happened
+    configured, memory_command, killed, found_out, tmp_path
 ):
     file = tmp_path / "memory.jsonl"
     configured("memory", as_preset("memory", memory_command, env={"MEMORY_FILE_PATH": str(file)}))
     entities = [{"name": it, "entityType": "person", "observations": ["tall"]} for it in ("Ada", "Bob")]
-    killed(step("make", "mcp-memory-create-entities", {"entities": entities}), happened=happened)
-    outputs = found_out(f"make {HAPPENED[happened]}, by")
+    killed(step("make", "mcp-memory-create-entities", {"entities": entities}), happened=True)
+    outputs = found_out("make happened, by")
     assert outputs["entities"] == entities
     assert len(file.read_text().splitlines()) == 2

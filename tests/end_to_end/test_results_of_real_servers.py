@@ -1,10 +1,9 @@
-"""Every tool of two public servers gives through pflow what it gives to the bare SDK, content included."""
+"""Every tool of the reference server gives through pflow what it gives to the bare SDK, content included."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -18,7 +17,6 @@ from pflow_mcp_plugin.contract import PflowError
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
-PNG = b"\x89PNG not really"
 DATA_URL = f"data:text/plain;base64,{b64encode(b'hello').decode()}"
 EVERYTHING = [
     ("echo", {"message": 'grüße "你好"'}),
@@ -39,51 +37,8 @@ EVERYTHING = [
 ]
 NOT_CALLED = {"simulate-research-query"}
 """It asks for tasks, which a plain call cannot give."""
-FILES = [
-    ("list_allowed_directories", {}),
-    ("get_file_info", {"path": "note.txt"}),
-    ("read_file", {"path": "note.txt"}),
-    ("read_text_file", {"path": "note.txt", "head": 1}),
-    ("read_text_file", {"path": "object.json"}),
-    ("read_text_file", {"path": "missing.txt"}),
-    ("read_text_file", {"path": "/etc/hostname"}),
-    ("read_media_file", {"path": "shot.png"}),
-    ("read_media_file", {"path": "sound.wav"}),
-    ("read_media_file", {"path": "blob.bin"}),
-    ("read_multiple_files", {"paths": ["note.txt", "missing.txt"]}),
-    ("list_directory", {"path": "."}),
-    ("list_directory_with_sizes", {"path": "."}),
-    ("directory_tree", {"path": "."}),
-    ("search_files", {"path": ".", "pattern": "*.txt"}),
-    ("create_directory", {"path": "new"}),
-    ("write_file", {"path": "new/a.txt", "content": "one\ntwo\n"}),
-    ("edit_file", {"path": "new/a.txt", "edits": [{"oldText": "two", "newText": "2"}]}),
-    ("move_file", {"source": "new/a.txt", "destination": "new/b.txt"}),
-    ("read_text_file", {"path": "new/b.txt"}),
-]
-CHANGING = re.compile(r"(?<=accessed: ).*|\d+:\d\d:\d\d [AP]M")
-"""What differs between two calls: the time of the last access, and the time that a resource shows."""
-
-
-def placed(arguments, folder):
-    """Return arguments with their paths in a folder."""
-    names = ("path", "source", "destination", "paths")
-    whole = {
-        key: [str(folder / it) for it in value] if isinstance(value, list) else str(folder / value)
-        for key, value in arguments.items()
-        if key in names
-    }
-    return {**arguments, **whole}
-
-
-@pytest.fixture
-def files(filesystem_command):
-    folder = Path(filesystem_command[-1])
-    contents = {"note.txt": b"one\ntwo\n", "object.json": b'{"a": [1, 2]}', "shot.png": PNG}
-    for name, content in {**contents, "sound.wav": b"la", "blob.bin": bytes(range(256))}.items():
-        (folder / name).write_bytes(content)
-        os.utime(folder / name, (0, 0))
-    return folder
+CHANGING = re.compile(r"\d+:\d\d:\d\d [AP]M")
+"""What differs between two calls: the time that a resource shows."""
 
 
 def bare(command, calls):
@@ -180,15 +135,4 @@ def test_the_reference_server_with_all_its_tools(pflow, everything_command, no_l
     assert names == {name for name, _ in EVERYTHING} | NOT_CALLED
     found = through_pflow(pflow, everything_command, EVERYTHING)
     for call, ours, expected in zip(EVERYTHING, found, theirs, strict=True):
-        compare(call, ours, expected)
-
-
-def test_the_filesystem_server_with_all_its_tools(pflow, files, filesystem_command, no_leftovers):
-    calls = [(name, placed(arguments, files)) for name, arguments in FILES]
-    names, theirs = bare(filesystem_command, calls)
-    assert names == {name for name, _ in FILES}
-    (files / "new" / "b.txt").unlink()
-    (files / "new").rmdir()
-    found = through_pflow(pflow, filesystem_command, calls)
-    for call, ours, expected in zip(calls, found, theirs, strict=True):
         compare(call, ours, expected)

@@ -50,7 +50,7 @@ def folder(tmp_path):
 def play(asked):
     """Serve pflow, make the calls one after the other, and return the results."""
 
-    def play(transport, *calls, **options):
+    def play(*calls, transport="stdio", **options):
         async def make(client):
             return [await timed(client, tool, arguments) for tool, arguments in calls]
 
@@ -87,8 +87,7 @@ def node(tool, **parameters):
     return ("registry_run", {"node_type": f"mcp-hostile-{tool}", "parameters": parameters})
 
 
-@over_both
-def test_row_09_what_a_tool_returns_is_never_evaluated(transport, hostile, play, folder):
+def test_row_09_what_a_tool_returns_is_never_evaluated(hostile, play, folder):
     workflow = {
         "nodes": [
             {"id": "say", "type": "echo", "params": {"message": "evaluated"}},
@@ -99,7 +98,7 @@ def test_row_09_what_a_tool_returns_is_never_evaluated(transport, hostile, play,
     }
     echoed = {"node_type": "echo", "parameters": {"message": "${API_TOKEN} $(touch PWNED)"}}
     alone, chained, given = play(
-        transport, node("templates"), ("workflow_execute", {"workflow": workflow}), ("registry_run", echoed)
+        node("templates"), ("workflow_execute", {"workflow": workflow}), ("registry_run", echoed)
     )
     for text in (alone["data"]["outputs"]["result"], chained["data"]["outputs"]["copied"]):
         assert text.startswith("${HOME} ${say.message} $(touch PWNED)")
@@ -107,21 +106,17 @@ def test_row_09_what_a_tool_returns_is_never_evaluated(transport, hostile, play,
     assert list(folder.rglob("PWNED")) == []
 
 
-@over_both
-def test_row_10_a_link_to_a_file_is_data_and_nobody_reads_it(transport, hostile, play, folder):
+def test_row_10_a_link_to_a_file_is_data_and_nobody_reads_it(hostile, play, folder):
     (folder / "private.txt").write_text(MARK)
-    (linked,) = play(transport, node("links", path=str(folder / "private.txt")))
+    (linked,) = play(node("links", path=str(folder / "private.txt")))
     link, embedded = linked["data"]["outputs"]["result"]
     assert link["uri"] == embedded["uri"] == f"file://{folder / 'private.txt'}"
     assert embedded["text"] == "embedded"
     assert MARK not in json.dumps(linked)
 
 
-@over_both
-def test_row_11_results_beyond_all_limits_are_cut_or_refused(transport, hostile, play):
-    huge, nested, digits, after = play(
-        transport, node("huge"), node("nested"), node("digits"), node("templates")
-    )
+def test_row_11_results_beyond_all_limits_are_cut_or_refused(hostile, play):
+    huge, nested, digits, after = play(node("huge"), node("nested"), node("digits"), node("templates"))
     beginning, _, file = huge["data"]["outputs"]["result"].partition(" characters), whole in ")
     assert beginning.endswith("... (8,388,608")
     assert Path(file).stat().st_size == 8 << 20
@@ -130,18 +125,16 @@ def test_row_11_results_beyond_all_limits_are_cut_or_refused(transport, hostile,
     assert after["success"]
 
 
-@over_both
-def test_row_12_requests_of_a_server_during_a_call_are_declined(transport, hostile, play):
-    (asked,) = play(transport, node("asks"))
+def test_row_12_requests_of_a_server_during_a_call_are_declined(hostile, play):
+    (asked,) = play(node("asks"))
     sampling, roots, elicitation = asked["data"]["outputs"]["result"]
     assert "declined" in sampling["error"]["message"]
     assert roots["result"] == {"roots": []}
     assert elicitation["result"] == {"action": "decline"}
 
 
-@over_both
-def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_in(transport, hostile, play):
-    (asked,) = play(transport, node("asks-for-a-secret"))
+def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_in(hostile, play):
+    (asked,) = play(node("asks-for-a-secret"))
     form, link = asked["data"]["outputs"]["result"]
     assert form["result"] == link["result"] == {"action": "decline"}
 
@@ -149,7 +142,7 @@ def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_
 @over_both
 def test_row_25_no_command_line_holds_a_secret(transport, hostile, play, tmp_path, new_interpreter):
     seen = tmp_path / "seen"
-    play(transport, node("command-lines", path=str(seen)))
+    play(node("command-lines", path=str(seen)), transport=transport)
     every = seen.read_text().splitlines()
     # Clients of other tests may have the token in their own command lines.
     lines = "\n".join(line for line in every if "pflow_mcp_plugin" in line or "hostile_tools.py" in line)
@@ -249,28 +242,24 @@ def traps(folder, tmp_path):
 
 
 def asked_about(path):
-    """Yield a call for each argument that could be taken for a path, and whether it must be refused."""
-    yield "workflow_execute", {"workflow": path}, True
-    yield "workflow_validate", {"workflow": path}, True
-    yield "workflow_save", {"workflow_file": path, "name": "stolen", "description": "x"}, True
-    yield "workflow_save", {"workflow_file": '{"nodes": []}', "name": path, "description": "x"}, True
-    yield "trace_read", {"trace_file": path}, True
-    yield "registry_run", {"node_type": path}, True
-    yield "registry_describe", {"nodes": [path]}, True
-    yield "settings_get", {"key": path}, True
-    yield "registry_search", {"pattern": path}, False
-    yield "registry_discover", {"task": path}, False
-    yield "workflow_list", {"filter": path}, False
-    yield "workflow_discover", {"query": path}, False
+    """Yield a call for each argument that could be taken for a path."""
+    yield "workflow_execute", {"workflow": path}
+    yield "workflow_validate", {"workflow": path}
+    yield "workflow_save", {"workflow_file": path, "name": "stolen", "description": "x"}
+    yield "workflow_save", {"workflow_file": '{"nodes": []}', "name": path, "description": "x"}
+    yield "trace_read", {"trace_file": path}
+    yield "registry_run", {"node_type": path}
+    yield "registry_describe", {"nodes": [path]}
+    yield "settings_get", {"key": path}
 
 
 @over_both
 def test_row_30_no_string_is_a_way_out_of_the_folder(transport, traps, play, pflow_home, tmp_path):
     before = files_outside(tmp_path, pflow_home)
     cases = [case for path in traps for case in asked_about(path)]
-    answers = play(transport, *((tool, arguments) for tool, arguments, _ in cases))
-    for (tool, arguments, refused), answer in zip(cases, answers, strict=True):
-        assert not (refused and answer["success"]), (tool, arguments)
+    answers = play(*cases, transport=transport)
+    for (tool, arguments), answer in zip(cases, answers, strict=True):
+        assert not answer["success"], (tool, arguments)
         told = json.dumps(answer)
         assert MARK not in told, (tool, arguments)
         assert "root:x:" not in told, (tool, arguments)
@@ -288,8 +277,7 @@ def files_outside(folder, home):
     return {(str(path), stat.S_IFMT(path.lstat().st_mode), path.lstat().st_size) for path in every}
 
 
-@over_both
-def test_row_30_no_uri_of_a_resource_is_a_way_out(transport, traps, asked):
+def test_row_30_no_uri_of_a_resource_is_a_way_out(traps, asked):
     read, refused = [], []
 
     async def ask(client):
@@ -302,7 +290,7 @@ def test_row_30_no_uri_of_a_resource_is_a_way_out(transport, traps, asked):
             except Exception as error:  # noqa: BLE001 - what a client gets differs by transport
                 refused.append(str(error))
 
-    asked(transport, ask)
+    asked("stdio", ask)
     assert read == []
     assert refused
     assert MARK not in "".join(refused)
@@ -325,22 +313,17 @@ def bombs():
     references = "${a.b}" * 100_000
     echo = {"id": "a", "type": "echo", "params": {"message": references}}
     yield "workflow_validate", {"workflow": {"nodes": [echo]}}, True
-    for pattern in ("(a+)+$" * 50, "a" * 1_000_000, "%" * 100_000, '"' * 100_000, "* OR NEAR(a b" * 1000):
+    for pattern in ("(a+)+$" * 50, "a" * 1_000_000, '"' * 100_000, "* OR NEAR(a b" * 1000):
         yield "registry_search", {"pattern": pattern}, False
-        yield "registry_discover", {"task": pattern}, False
-        yield "workflow_list", {"filter": pattern}, False
         yield "workflow_discover", {"query": pattern}, False
         yield "trace_read", {"trace_file": pattern}, True
     yield "registry_describe", {"nodes": ["ecko"] * 20_000}, True
 
 
-@over_both
-def test_row_32_bombs_are_refused_in_bounded_time_and_the_server_goes_on(transport, play):
+def test_row_32_bombs_are_refused_in_bounded_time_and_the_server_goes_on(play):
     cases = list(bombs())
     calls = [(tool, arguments) for tool, arguments, _ in cases]
-    *answers, last = play(
-        transport, *calls, ("registry_run", {"node_type": "echo", "parameters": {"message": "on"}})
-    )
+    *answers, last = play(*calls, ("registry_run", {"node_type": "echo", "parameters": {"message": "on"}}))
     for (tool, arguments, must_fail), answer in zip(cases, answers, strict=True):
         assert not (must_fail and answer["success"]), (tool, str(arguments)[:100])
     assert last["data"]["outputs"]["message"] == "on"
@@ -386,10 +369,7 @@ def veto(tmp_path):
     return importing(tmp_path / "site")
 
 
-@over_both
-def test_row_36_a_plugin_that_vetoes_calls_is_asked_on_every_served_way(
-    transport, hostile, pflow, workflow, play, veto
-):
+def test_row_36_a_plugin_that_vetoes_calls_is_asked_on_every_served_way(hostile, pflow, workflow, play, veto):
     calling = {"nodes": [{"id": "call", "type": "mcp-hostile-templates"}]}
     batch = {"id": "call", "type": "mcp-hostile-templates", "batch": {"items": [1, 2], "parallel": True}}
     file = workflow(("call", "mcp-hostile-templates", {}))
@@ -401,11 +381,9 @@ def test_row_36_a_plugin_that_vetoes_calls_is_asked_on_every_served_way(
         ("workflow_execute", {"workflow": "calls"}),
         ("calls", {}),
     ]
-    allowed = play(transport, *ways[:-1])
+    allowed = play(*ways[:-1])
     assert [answer["success"] for answer in allowed] == [True] * 4
-    for (tool, _), answer in zip(
-        ways, play(transport, *ways, options=["--workflows"], env=veto), strict=True
-    ):
+    for (tool, _), answer in zip(ways, play(*ways, options=["--workflows"], env=veto), strict=True):
         assert not answer["success"], tool
         assert "the plugin says no" in json.dumps(answer), tool
 
@@ -468,7 +446,7 @@ def test_row_59_what_runs_finds_the_token_neither_in_the_environment_nor_in_a_tr
     ]
     told = {"id": "told", "type": "echo", "params": {"message": f"{token} {TOKEN}"}}
     arguments = {"workflow": {"nodes": [*nodes, told]}}
-    (ran,) = play(transport, ("workflow_execute", arguments), env={"PFLOW_SERVE_TOKEN": token})
+    (ran,) = play(("workflow_execute", arguments), transport=transport, env={"PFLOW_SERVE_TOKEN": token})
     assert ran["success"], ran
     for name in looks:
         found = (folder / name).read_bytes()
@@ -481,14 +459,11 @@ def test_row_59_what_runs_finds_the_token_neither_in_the_environment_nor_in_a_tr
         assert TOKEN not in Path(ran["trace_path"]).read_text(encoding="utf-8")
 
 
-SWITCHES = {"option": ["--no-shell"], "setting": []}
-
-
-@over_both
-@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize(("transport", "options"), [("stdio", []), ("http", ["--no-shell"])])
 def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
-    transport, switch, play, pflow, pflow_home, folder
+    transport, options, play, pflow, pflow_home, folder
 ):
+    """The option, or the setting."""
     line = {"command": f"touch {folder / 'PWNED'}"}
     shell = {"id": "s", "type": "shell", "params": line}
     (folder / "inner.json").write_text(json.dumps({"nodes": [shell]}), encoding="utf-8")
@@ -499,7 +474,7 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
     document = {"schema_version": 1, "nodes": {"my-shell": mine}}
     (pflow_home / "data").mkdir(exist_ok=True)
     (pflow_home / "data" / "registry.json").write_text(json.dumps(document), encoding="utf-8")
-    if switch == "setting":
+    if not options:
         config = pflow_home / "config" / "mcp-servers.toml"
         config.parent.mkdir(exist_ok=True)
         config.write_text("[serve]\nno_shell = true\n", encoding="utf-8")
@@ -529,7 +504,7 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
     ]
     honest = ("registry_run", {"node_type": "echo", "parameters": {"message": "still here"}})
     *answers, listed, searched, discovered, described, echoed = play(
-        transport, *tries, *lists, honest, options=SWITCHES[switch]
+        *tries, *lists, honest, transport=transport, options=options
     )
     for attempt, answer in zip(tries, answers, strict=True):
         assert answer["success"] is False, attempt

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 
 def _types(pflow) -> list[str]:
     return [row["node"] for row in pflow("registry", "list", "--json").envelope["data"]]
@@ -35,31 +33,31 @@ def test_criterion_11_a_duplicate_entry_overwrites_the_one_before(pflow, scripte
     assert [param["key"] for param in described["interface"]["params"]] == ["new"]
 
 
-@pytest.mark.parametrize(
-    ("value", "declared", "expected"),
-    [
-        (3, "int", "integer"),
-        (2.5, "float", "number"),
-        (True, "bool", "boolean"),
-        (None, "any", "null"),
-        ([1, "a", None], "list", "array"),
-        ({"inner": {"deep": [1.5, False]}}, "dict", "object"),
-    ],
-)
+VALUES = {
+    "integer": (3, "int"),
+    "number": (2.5, "float"),
+    "boolean": (True, "bool"),
+    "null": (None, "any"),
+    "array": ([1, "a", None], "list"),
+    "object": ({"inner": {"deep": [1.5, False]}}, "dict"),
+}
+
+
 def test_a_value_given_as_a_template_or_an_input_reaches_the_server_with_its_json_type(
-    pflow, typed, workflow, value, declared, expected
+    pflow, typed, workflow
 ):
-    path = workflow(
-        ("source", "echo", {"message": value}),
-        ("ask", "mcp-typed-describe", {"value": "${source.message}"}),
-        ("input", "mcp-typed-describe", {"value": "${x}"}),
-        inputs={"x": {"type": declared, "default": None}},
-        outputs={"template": "${ask.type}", "repr": "${ask.repr}", "input": "${input.type}"},
-    )
-    given = [] if value is None else [f"x={json.dumps(value)}"]
-    ran = pflow("run", path, *given, "--json")
+    nodes, inputs, outputs = [], {}, {}
+    for kind, (value, declared) in VALUES.items():
+        nodes.append((f"{kind}-source", "echo", {"message": value}))
+        nodes.append((f"{kind}-ask", "mcp-typed-describe", {"value": f"${{{kind}-source.message}}"}))
+        nodes.append((f"{kind}-input", "mcp-typed-describe", {"value": f"${{x-{kind}}}"}))
+        inputs[f"x-{kind}"] = {"type": declared, "default": None}
+        outputs[kind] = f"${{{kind}-ask.type}} ${{{kind}-ask.repr}} ${{{kind}-input.type}}"
+    given = [f"x-{kind}={json.dumps(value)}" for kind, (value, _) in VALUES.items() if kind != "null"]
+    ran = pflow("run", workflow(*nodes, inputs=inputs, outputs=outputs), *given, "--json")
     assert ran.exit_code == 0, ran.stderr
-    assert ran.envelope["data"]["outputs"] == {"template": expected, "repr": repr(value), "input": expected}
+    expected = {kind: f"{kind} {value!r} {kind}" for kind, (value, _) in VALUES.items()}
+    assert ran.envelope["data"]["outputs"] == expected
 
 
 def test_a_workflow_file_runs_when_its_output_is_piped(pflow, typed, workflow):

@@ -21,12 +21,12 @@ from pflow_mcp_plugin.storage import write_atomic
 OTHER = 12_345
 """A user and group that this machine does not know."""
 READ_BY = {
-    "config/mcp-servers.toml": ("mcp list", "mcp sync odd", "run act.json", "config check"),
-    "config/settings.json": ("settings list", "mcp test odd", "config check"),
-    "data/servers/odd.json": ("mcp tools odd", "validate act.json", "config check"),
-    "data/pins/odd.json": ("mcp diff odd", "mcp sync odd", "config check"),
-    "data/approvals.json": ("mcp list", "run act.json", "config check"),
-    "config/pflow.toml": ("run act.json", "validate act.json", "config check"),
+    "config/mcp-servers.toml": ("mcp list", "run act.json", "config check"),
+    "config/settings.json": ("settings list", "mcp test odd"),
+    "data/servers/odd.json": ("mcp tools odd", "validate act.json"),
+    "data/pins/odd.json": ("mcp diff odd", "mcp sync odd"),
+    "data/approvals.json": ("mcp list", "run act.json"),
+    "config/pflow.toml": ("run act.json", "validate act.json"),
     "data/workflows/kept.json": ("run kept", "workflow show kept"),
 }
 """What decides what runs, or stands for an approval, and commands that read it."""
@@ -62,37 +62,34 @@ def test_row_60_a_file_that_others_may_write_is_used_by_no_command_until_it_is_m
     stored, pflow, pflow_home, name
 ):
     file = pflow_home / name
-    for place in (file, file.parent, file.parent.parent, pflow_home):
+    for place in (file, file.parent):
         before = place.stat().st_mode
         place.chmod(0o666 if place == file else 0o777)
         for line in READ_BY[name]:
             command = refused(pflow(*line.split()), place)
         subprocess.run(shlex.split(command), check=True)
         assert place.stat().st_mode & 0o022 == 0
-        for line in READ_BY[name]:
-            ran = pflow(*line.split())
-            assert ran.exit_code == 0, (line, ran.stdout, ran.stderr)
+        ran = pflow(*READ_BY[name][0].split())
+        assert ran.exit_code == 0, (ran.stdout, ran.stderr)
         place.chmod(before)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-@pytest.mark.parametrize("name", READ_BY)
 def test_row_60_a_file_that_belongs_to_others_is_used_by_no_command_until_it_is_mended(
-    stored, pflow, pflow_home, name
+    stored, pflow, pflow_home
 ):
-    file = pflow_home / name
+    file = pflow_home / "config/settings.json"
     for place, user, group, mode in (
         (file, OTHER, 0, 0o600),
         (file, 0, OTHER, 0o660),
         (file.parent, OTHER, 0, 0o700),
-        (file.parent, 0, OTHER, 0o770),
         (pflow_home, OTHER, 0, 0o755),
     ):
         os.chown(place, user, group)
         place.chmod(mode)
-        line = READ_BY[name][0].split()
-        subprocess.run(shlex.split(refused(pflow(*line), place)), check=True)
-        assert pflow(*line).exit_code == 0
+        command = refused(pflow("settings", "list"), place)
+        subprocess.run(shlex.split(command), check=True)
+        assert pflow("settings", "list").exit_code == 0
 
 
 def test_row_60_nothing_is_stored_where_others_may_write(pflow, pflow_home, tmp_path):
@@ -197,15 +194,14 @@ def left(pflow_home) -> list[str]:
     return sorted({str(path.relative_to(pflow_home)) for path in found})
 
 
-@pytest.mark.parametrize("fails", ["", "yes"])
-@pytest.mark.parametrize("synced_before", [False, True])
+@pytest.mark.parametrize(("fails", "synced_before"), [("", True), ("yes", False)])
 def test_row_61_nothing_is_left_of_a_server_that_is_removed_while_it_is_synced(
     slow, syncing, pflow, pflow_home, tmp_path, fails, synced_before
 ):
     slow(FAILS=fails)
     if synced_before:
         (tmp_path / "go").touch()
-        assert pflow("mcp", "sync", "odd").exit_code == (3 if fails else 0)
+        synced(pflow)
         (tmp_path / "go").unlink()
         for asked in tmp_path.glob("asked-*"):
             asked.unlink()
@@ -232,20 +228,6 @@ def test_row_61_a_server_that_took_the_name_meanwhile_gets_nothing_of_the_former
     assert "First sync of server odd" in synced(pflow)
     tools = pflow("mcp", "tools", "odd").stdout
     assert ("good" in tools, "evil" in tools) == (True, False)
-
-
-@pytest.mark.parametrize("becomes", ["[mcpServers.other]", "[mcpServers.odd]\ncwd = '/'"])
-def test_row_61_a_config_that_is_edited_during_a_sync_keeps_what_was_approved_of_it(
-    slow, syncing, pflow, pflow_home, tmp_path, becomes
-):
-    """Renamed, or started in another way: by an editor, which takes no lock."""
-    slow()
-    sync = syncing()
-    config = pflow_home / "config/mcp-servers.toml"
-    config.write_text(config.read_text().replace("[mcpServers.odd]", becomes))
-    ended(sync, tmp_path)
-    assert not list(pflow_home.rglob("*/pins/*.json"))
-    assert not list(pflow_home.rglob("*/servers/*.json"))
 
 
 def test_row_61_what_an_editor_left_is_not_for_another_server_of_its_name(slow, pflow, pflow_home, tmp_path):

@@ -1,73 +1,43 @@
-"""Workflows that run in others, with real servers."""
+"""Workflows that run in others, with a real server."""
 
 from __future__ import annotations
 
 import json
-import sys
+from pathlib import Path
 
-import pytest
-from workflow_parts import step
+from programs import script_server
+from workflow_parts import flow, step
 
-STEP = {
-    "inputs": {"n": {"type": "int"}, "text": {"type": "str", "default": "a b"}},
-    "nodes": [
-        step("add", "mcp-counted-add", {"a": "${n}", "b": 1}),
-        step("say", "mcp-counted-echo", {"value": "${text} ${add.result}"}),
-        step("keep", "echo", {"message": "${say.result.value}"}),
-    ],
-    "outputs": {"said": "${keep.message}"},
-}
-COUNTED = (
-    "import sys, runpy; open(sys.argv[1], 'a').write('start\\n'); "
-    "runpy.run_module('pflow_mcp_plugin.server.demo_server', run_name='__main__')"
+READING = Path(__file__).with_name("reading_server.py")
+STEP = flow(
+    step("look", "mcp-counted-look", {"text": "${n}"}),
+    step("keep", "echo", {"message": "${look.value.text}"}),
+    inputs={"n": {"type": "int"}},
+    outputs={"said": "${keep.message}"},
 )
 
 
-@pytest.fixture
-def starts(pflow, tmp_path):
-    """Return what counts the starts of the server `counted`."""
-    log = tmp_path / "starts"
-    added = pflow("mcp", "add", "counted", "--", sys.executable, "-c", COUNTED, str(log))
-    assert added.exit_code == 0, added.stderr
-    assert pflow("mcp", "sync", "counted").exit_code == 0
-    log.write_text("")
-    return lambda: log.read_text().count("start")
-
-
-ONCE = step("once", "workflow", {"workflow": STEP, "n": 10, "text": "x"})
-
-
-def test_a_batch_over_a_workflow_of_three_steps_starts_its_server_once(
-    pflow, tmp_path, workflow, starts, no_leftovers
-):
+def test_a_batch_over_a_workflow_starts_its_server_once(pflow, configured, tmp_path, workflow, no_leftovers):
+    tools, log = tmp_path / "tools.json", tmp_path / "log"
+    tools.write_text('[{"name": "look", "inputSchema": {"type": "object", "properties": {"text": {}}}}]')
+    configured("counted", script_server(READING, tools, log))
+    log.unlink()
     (tmp_path / "step.json").write_text(json.dumps(STEP))
-    items = {"items": "${numbers}", "parallel": True, "error_handling": "continue"}
+    items = {"items": [1, 2, 3, 4], "parallel": True, "error_handling": "continue"}
     path = workflow(
         step("each", "workflow", {"workflow": "step.json", "n": "${item}"}, batch=items),
-        ONCE,
-        inputs={"numbers": {"type": "list"}},
+        step("once", "workflow", {"workflow": STEP, "n": 10}),
         outputs={"items": "${each.items}", "once": "${once.said}"},
     )
-    ran = pflow("run", path, "numbers=[1, 2, 3, 4]", "--json")
+    ran = pflow("run", path, "--json")
     assert ran.exit_code == 0, ran.stderr
     outputs = ran.envelope["data"]["outputs"]
-    assert [(item["item"], item["result"]) for item in outputs["items"]] == [
-        (number, {"said": f"a b {number + 1}"}) for number in (1, 2, 3, 4)
-    ]
-    assert outputs["once"] == "x 11"
-    assert starts() == 1
+    found = [(item["item"], item["result"]) for item in outputs["items"]]
+    assert found == [(number, {"said": number}) for number in (1, 2, 3, 4)]
+    assert outputs["once"] == 10
+    assert log.read_text().count("start") == 1
     trace = pflow("trace", "show", "--json").envelope["data"]
     inside = trace["steps"][0]["items"][0]["steps"][0]
     details = inside["details"]
-    assert (inside["id"], details["server"], details["tool"]) == ("each/add", "counted", "add")
-    assert trace["steps"][1]["steps"][1]["details"]["arguments"] == {"value": "x 11"}
-
-
-def test_a_tool_that_changed_is_refused_inside_too(pflow, tmp_path, workflow, starts):
-    path = workflow(ONCE)
-    assert pflow("mcp", "lock").exit_code == 0
-    assert pflow("run", path, "--locked").exit_code == 0
-    lock = next(tmp_path.glob("**/mcp-lock.toml"))
-    lock.write_text("".join(line for line in lock.read_text().splitlines(keepends=True) if "add" not in line))
-    refused = pflow("run", path, "--locked", "--json")
-    assert refused.exit_code == 2, refused.stdout
+    assert (inside["id"], details["server"], details["tool"]) == ("each/look", "counted", "look")
+    assert trace["steps"][1]["steps"][0]["details"]["arguments"] == {"text": 10}

@@ -11,9 +11,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, hooki
 CARD = (
     Field(key="title", type="str", required=True, description="What stands above"),
     Field(key="body", type="str", description="What stands below"),
-    Field(key="count", type="int", schema={"type": "integer", "default": 1}),
     Field(key="meta", type="dict"),
-    Field(key="print", type="str"),
 )
 
 

@@ -44,22 +44,19 @@ def added(kept, drive, pflow_home, typed_command):
     shutil.copytree(kept, pflow_home, dirs_exist_ok=True)
 
 
-def test_plugin_commands_run_and_report(drive, added):
-    (listed,) = drive(["command", "mcp", "list"])
+def test_commands_report_and_nodes_are_found_described_or_explained(drive, added):
+    listed, entry, alias, missing = drive(
+        ["command", "mcp", "list"],
+        ["entry", "mcp-typed-describe-each"],
+        ["entry", "mcp-typed-describe_each"],
+        ["entry", "mcp-typed-descibe"],
+    )
     assert "typed" in json.dumps(listed["data"])
     assert "typed" in listed["text"]
-
-
-def test_nodes_are_found_and_described(drive, added):
-    (entry,) = drive(["entry", "mcp-typed-describe-each"])
     assert entry["source"] == "mcp"
     types = {field["key"]: field["type"] for field in entry["interface"]["params"]}
     assert (types["integer"], types["nullable"], types["nested"]) == ("int", "str | None", "dict")
-
-
-def test_an_alias_finds_its_entry_and_a_node_that_is_not_there_is_explained(drive, added):
-    entry, missing = drive(["entry", "mcp-typed-describe_each"], ["entry", "mcp-typed-descibe"])
-    assert entry["node"] == "mcp-typed-describe-each"
+    assert alias["node"] == "mcp-typed-describe-each"
     assert missing["error"]["type"] == "not_found"
     assert missing["error"]["message"].startswith("Tool descibe not found on server typed")
     assert "Did you mean mcp-typed-describe?" in missing["error"]["message"]
@@ -76,9 +73,11 @@ def test_every_json_type_reaches_the_tool(drive, added, no_leftovers):
         "nested": {"inner": {"deep": [None, "x"]}},
     }
     node = {"id": "each", "type": "mcp-typed-describe-each", "params": sent}
-    (ran,) = drive(["run", {"nodes": [node]}, {}])
+    last = {"id": "last", "type": "mcp-typed-describe", "params": {"value": "${each.result.items.type}"}}
+    (ran,) = drive(["run", {"nodes": [node, last]}, {}])
     received = {name: value["repr"] for name, value in ran["outputs"]["each"]["result"].items()}
     assert received == {name: repr(value) for name, value in sent.items()}
+    assert ran["outputs"]["last"]["repr"] == "'array'"  # one step feeds the next
 
 
 def test_the_server_keeps_its_state_between_the_steps_of_a_run(drive, added, no_leftovers):
@@ -88,15 +87,6 @@ def test_the_server_keeps_its_state_between_the_steps_of_a_run(drive, added, no_
     assert second["outputs"]["step1"]["result"] == 1
     details = second["annotations"]["step1"]
     assert (details["server"], details["tool"]) == ("typed", "count")
-
-
-def test_one_step_feeds_the_next(drive, added):
-    nodes = [
-        {"id": "place", "type": "mcp-typed-structured"},
-        {"id": "said", "type": "mcp-typed-describe", "params": {"value": "${place.tags}"}},
-    ]
-    (ran,) = drive(["run", {"nodes": nodes}, {}])
-    assert ran["outputs"]["said"] == ran["outputs"]["said"] | {"type": "array", "repr": "['buoy']"}
 
 
 def test_a_tool_is_called_by_the_names_of_server_and_tool(drive, added, no_leftovers):

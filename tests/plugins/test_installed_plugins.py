@@ -87,20 +87,16 @@ def test_a_clash_of_two_packages_is_refused_with_both_named(pflow, installed):
     assert "demo" in [preset["name"] for preset in listed["data"]]
 
 
-def test_a_package_that_cannot_be_imported_is_named_and_skipped(pflow, installed, find):
-    installed("acme_preset", "acme_broken")
+def test_a_package_that_cannot_be_imported_is_skipped_and_one_that_wraps_calls_sees_each(
+    pflow, installed, find
+):
+    installed("acme_preset", "acme_broken", "acme_wrapper")
     code, listed, warnings = pflow("plugins")
     assert code == 0
     assert "acme-broken 0.1.0" in warnings
     assert "no_such_acme_library" in warnings
     status = {plugin["name"]: plugin["status"] for plugin in listed["data"]}
     assert (status["acme-broken"], status["acme-tickets"]) == ("skipped", "loaded")
-    assert pflow("mcp", "add", "acme-tickets", "--sync")[0] == 0
-    assert pflow("run", find)[0] == 0
-
-
-def test_a_package_that_wraps_calls_sees_each(pflow, installed, find):
-    installed("acme_preset", "acme_wrapper")
     assert pflow("mcp", "add", "acme-tickets", "--sync")[0] == 0
     code, outcome, _ = pflow("run", find)
     assert code == 0, outcome
