@@ -120,13 +120,17 @@ def test_a_session_may_be_closed_by_another_thread_than_opened_it_and_then_makes
     assert _starts(counting) == 1
 
 
-def test_calls_work_inside_a_running_event_loop(counting):
+def test_calls_work_inside_a_running_event_loop_and_need_no_session(counting):
+    async def both():
+        return call("counting", "double", number=1), await call_async("counting", "double", number=2)
+
     async def main():
         with session():
-            return call("counting", "double", number=1), await call_async("counting", "double", number=2)
+            return await both()
 
     assert asyncio.run(main()) == (2, 4)
     assert _starts(counting) == 1
+    assert asyncio.run(both()) == (2, 4)
 
 
 def test_many_asynchronous_calls_run_at_once_over_one_connection(counting):
@@ -137,12 +141,6 @@ def test_many_asynchronous_calls_run_at_once_over_one_connection(counting):
 
     assert asyncio.run(main()) == [2 * number for number in range(200)]
     assert _starts(counting) == 1
-
-
-def test_an_asynchronous_call_needs_no_session_and_raises_the_error_of_the_tool(counting):
-    assert asyncio.run(call_async("counting", "double", number=2)) == 4
-    with pytest.raises(PflowError, match="Error executing tool double"):
-        asyncio.run(call_async("counting", "double", number=-1))
 
 
 def test_cancelling_the_task_cancels_the_call(configured, tmp_path):

@@ -36,10 +36,6 @@ def key_in_an_excerpt(text):
     return key
 
 
-def text_in_an_excerpt(text):
-    return Excerpt(Redactor(), 100_000, longest=50).of(text)
-
-
 CUTS = {
     "an argument": lambda text: argument_validation._shown(text).strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),
@@ -47,7 +43,7 @@ CUTS = {
     "a text of a tool": json_values.excerpt,
     "a line of a log": lambda text: "\n".join(evidence.excerpt(text)[0]),
     "a key in a trace": key_in_an_excerpt,
-    "a text in a trace": text_in_an_excerpt,
+    "a text in a trace": lambda text: Excerpt(Redactor(), 100_000, longest=50).of(text),
     "a cell of a table": lambda text: looks.cut(text, 20),
 }
 """How texts are shown: those that `abbreviated` cuts, of which the argument stands for all, and others."""

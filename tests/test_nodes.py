@@ -8,7 +8,7 @@ import sys
 from unittest.mock import patch
 
 import pytest
-from pocketflow import BatchFlow, Flow, Node
+from pocketflow import Flow, Node
 
 from pflow_mcp_plugin import nodes, storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -120,24 +120,6 @@ class Keep(Node):
 
     def post(self, shared, prep_res, exec_res):
         shared["kept"] = shared["result"]
-
-
-def test_a_batch_flow_gives_params_of_its_own(demo):
-    totals = []
-
-    class Totals(Keep):
-        def post(self, shared, prep_res, exec_res):
-            totals.append(shared["result"])
-
-    class Each(BatchFlow):
-        def prep(self, shared):
-            return [{"b": 1}, {"b": 2}]
-
-    add = nodes.McpDemoAddNode(a=10)
-    add >> Totals()
-    with nodes.session():
-        Each(start=add).run({})
-    assert totals == [11, 12]
 
 
 class Again(Node):

@@ -26,19 +26,15 @@ def prepared(pflow_home):
 @pytest.fixture
 def started(prepared):
     """Start the program with these arguments, on pipes; a few variables may be added."""
-
-    def started(*arguments, folder, **variables):
-        pipe = subprocess.PIPE
-        env = {**os.environ, **variables}
-        streams = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
-        return prepared.popen(arguments, env=env, cwd=folder, encoding="utf-8", **streams)
-
-    return started
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return lambda *arguments, folder, **variables: prepared.popen(
+        arguments, env={**os.environ, **variables}, cwd=folder, encoding="utf-8", **streams
+    )
 
 
-def finished(program, stdin="", seconds=60):
+def finished(program, stdin=""):
     """Return the exit code of a program, and what it writes."""
-    stdout, stderr = program.communicate(stdin, seconds)
+    stdout, stderr = program.communicate(stdin, 60)
     return program.returncode, stdout, stderr
 
 

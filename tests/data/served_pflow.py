@@ -29,8 +29,6 @@ TOOLS = {
     "workflow_save",
     "workflow_validate",
 }
-ERAS = ("legacy", "2026-07-28")
-"""The modes of the SDK's client."""
 _START_SECONDS = 40
 _END_SECONDS = 20
 _CALL_SECONDS = 60

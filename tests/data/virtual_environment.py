@@ -18,7 +18,7 @@ exec "{python}" -P -m {module} "$@"
 
 
 class VirtualEnvironment:
-    """A virtual environment with pip in which everything that the tests run with can be imported.
+    """A virtual environment in which everything that the tests run with can be imported.
 
     Args:
         folder: Where it is made.
@@ -29,13 +29,13 @@ class VirtualEnvironment:
     """
 
     def __init__(self, folder: Path) -> None:
-        venv.create(folder, with_pip=True, symlinks=True)
+        venv.create(folder, symlinks=True)  # pip is among what can be imported
         self.programs = folder / "bin"
         (packages,) = folder.glob("lib/python3*/site-packages")
         ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         lines = [f"import site; site.addsitedir({path!r})\n" for path in sorted(ours)]
         (packages / "ours.pth").write_text("".join(lines), encoding="utf-8")
-        for name, module in (("pflow", "pflow_mcp_plugin"), ("pytest", "pytest")):
+        for name, module in (("pflow", "pflow_mcp_plugin"), ("pytest", "pytest"), ("pip", "pip")):
             script = self.programs / name
             script.write_text(
                 _SCRIPT.format(python=self.programs / "python", module=module), encoding="utf-8"

@@ -1,13 +1,11 @@
 """A stdio server without the SDK whose tools and behaviour the environment sets.
 
-`TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
-it is `echo`) or `text`: the text in `TEXT`;
+`TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default) or `text`: the text in `TEXT`;
 `VERSION` is what it reports as its version; `LOG` is a file that gets a line for each thing that happens.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from pathlib import Path
@@ -21,21 +19,14 @@ def log(line: str) -> None:
             file.write(line + "\n")
 
 
-calls = itertools.count(1)
-
-
 def call(request: Message) -> None:
     log("call")
-    number = next(calls)
-    match os.environ.get("ANSWER", "echo"):
-        case "limited" if number <= 2:
-            text = "429 Too Many Requests"
-            send(id=request["id"], result={"content": [{"type": "text", "text": text}], "isError": True})
-        case "text":
-            send(id=request["id"], result={"content": [{"type": "text", "text": os.environ["TEXT"]}]})
-        case _:
-            seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
-            send(id=request["id"], result={"content": [], "structuredContent": seen})
+    if os.environ.get("ANSWER") == "text":
+        result: Message = {"content": [{"type": "text", "text": os.environ["TEXT"]}]}
+    else:
+        seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
+        result = {"content": [], "structuredContent": seen}
+    send(id=request["id"], result=result)
 
 
 if __name__ == "__main__":

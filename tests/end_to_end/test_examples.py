@@ -103,19 +103,15 @@ def servers_of(workflow: Path) -> set[str]:
     return set(re.findall(r'"type": "mcp-([a-z]+)-', workflow.read_text(encoding="utf-8")))
 
 
-def test_the_readme_names_every_example_and_its_servers():
+def test_the_readme_names_every_example_and_its_servers_and_each_runs_without_inputs():
     rows = re.findall(r"^.*\]\(.*$", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     configured = json.loads((EXAMPLES / "servers.json").read_text(encoding="utf-8"))["mcpServers"]
     for path in sorted(EXAMPLES.glob("[0-9]*.json")):
         (row,) = [line for line in rows if f"[{path.name}]" in line]
         assert set(row.split("|")[2].replace(" ", "").split(",")) == servers_of(path)
         assert servers_of(path) <= set(configured)
-
-
-def test_every_example_runs_without_inputs():
-    for path in EXAMPLES.glob("[0-9]*.json"):
         inputs = json.loads(path.read_text(encoding="utf-8")).get("inputs", {})
-        assert [name for name, declared in inputs.items() if "default" not in declared] == []
+        assert all("default" in declared for declared in inputs.values())
 
 
 def test_1_tells_the_time(example, no_leftovers):

@@ -1,13 +1,8 @@
-"""What somebody runs first: the demo, or the migration of an older pflow's servers."""
+"""What somebody runs first: the demo."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-from programs import script_server
-
-FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 
 
 def test_the_demo_may_run_again_and_prints_a_workflow_that_runs(pflow, tmp_path, no_leftovers):
@@ -33,33 +28,3 @@ def test_another_server_called_demo_is_left_alone(pflow, pflow_home):
     assert ran.envelope["error"]["type"] == "config"
     assert "pflow mcp remove demo" in ran.envelope["error"]["suggestions"][0]
     assert (pflow_home / "config" / "mcp-servers.toml").read_bytes() == before
-
-
-def test_servers_of_an_older_pflow_are_told_of_migrated_and_used(pflow, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def told(line):
-        ran = pflow(*line.split(), "--json")
-        assert ran.exit_code == 0, ran.stderr
-        return ran.envelope["data"], ran.stdout + ran.stderr
-
-    older = tmp_path / ".pflow" / "mcp-servers.json"
-    older.parent.mkdir()
-    table = script_server(FAULTY, "Plain")
-    server = {"transport": "stdio", "command": table["command"], "args": table["args"]}
-    older.write_text(json.dumps({"servers": {"odd": server}}), encoding="utf-8")
-
-    step = f"pflow registry migrate-mcp --from {older}"
-    listed, said = told("mcp list")
-    assert listed == []
-    assert step in said
-    assert step in told("config check")[1]
-    assert told(f"registry migrate-mcp --from {older} --backup")[0]["added"] == ["odd"]
-    assert step not in told("config check")[1]
-    for line in (
-        "registry refresh --mcp-server odd",
-        "registry validate --mcp-wrappers",
-        "registry test-mcp-connections",
-        "registry run mcp-odd-act value=1",
-    ):
-        told(line)

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
+from workflow_parts import edge
 
 FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
-WARNING = "Command not found: no-such-program (server typed)"
+WARNING = "Command not found: no-such-program (server odd)"
 
 
 @pytest.fixture
-def lacking(typed, pflow_home, workflow):
-    """A workflow whose second and third node need a server whose program is missing since its sync."""
+def lacking(scripted, pflow_home):
+    """A server whose program is missing since its sync."""
+    scripted("go", "stop", trust="auto")
     config = pflow_home / "config" / "mcp-servers.toml"
-    lines = config.read_text().splitlines()
-    changed = ['command = "no-such-program"' if line.startswith("command = ") else line for line in lines]
-    place = changed.index("[mcpServers.typed]") + 1
-    config.write_text("\n".join([*changed[:place], 'trust = "auto"', *changed[place:]]))
-    return workflow(
-        ("first", "shell", {"command": ["touch", "begun"]}),
-        ("a", "mcp-typed-count", {}),
-        ("b", "mcp-typed-structured", {}),
-    )
+    document = tomllib.loads(config.read_text())
+    document["mcpServers"]["odd"]["command"] = "no-such-program"
+    config.write_text(tomli_w.dumps(document))
 
 
-def test_checks_and_lists_warn_once_of_the_missing_program(lacking, pflow, tmp_path):
+@pytest.fixture
+def needing(lacking, workflow):
+    """A workflow whose second and third node need it."""
+    first = ("first", "shell", {"command": ["touch", "begun"]})
+    return workflow(first, ("a", "mcp-odd-go", {}), ("b", "mcp-odd-stop", {}))
+
+
+def test_checks_and_lists_warn_once_of_the_missing_program(needing, pflow, tmp_path):
     nodes = [{"id": "own", "type": "workflow", "params": {"workflow": "./wf.json"}}]
     (tmp_path / "outer.json").write_text(json.dumps({"nodes": nodes}))
     for line in ("validate outer.json", "run wf.json --dry-run", "config check", "mcp list"):
@@ -38,14 +43,14 @@ def test_checks_and_lists_warn_once_of_the_missing_program(lacking, pflow, tmp_p
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_run_that_needs_the_program_is_refused_also_that_of_a_single_node(lacking, pflow, tmp_path):
-    done = pflow("run", lacking)
+def test_a_run_that_needs_the_program_is_refused_also_that_of_a_single_node(needing, pflow, tmp_path):
+    done = pflow("run", needing)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: Workflow {lacking}: {WARNING}\n  -> Install it")
+    assert done.stderr.startswith(f"Error: Workflow {needing}: {WARNING}\n  -> Install it")
     assert not (tmp_path / "begun").exists()
-    done = pflow("mcp", "call", "typed.count")
+    done = pflow("mcp", "call", "odd.go")
     assert (done.exit_code, done.stderr.count(WARNING)) == (2, 1)
-    pflow("mcp", "disable", "typed")
+    pflow("mcp", "disable", "odd")
     assert WARNING not in pflow("mcp", "list").stdout
 
 
@@ -86,3 +91,17 @@ def test_the_program_that_the_sync_found_is_started_where_path_lacks_it(pflow, f
     failed = pflow("mcp", "sync", "acme", env=SHORT)
     assert failed.exit_code != 0
     assert "Command not found: acme-server" in failed.stderr
+
+
+ROUTES = ("error", "timeout", "rate_limited", "auth_failed", "resource_missing")
+
+
+def test_a_server_that_cannot_be_started_takes_the_action_error(lacking, pflow, workflow):
+    nodes = [("call", "mcp-odd-go", {}), *((route, "echo", {"message": route}) for route in ROUTES)]
+    done = pflow("run", workflow(*nodes, edges=[edge("call", route, route) for route in ROUTES]))
+    assert (done.exit_code, done.stdout) == (0, "error\n"), done.stderr
+    lines = pflow("trace", "show").stdout.splitlines()
+    assert any(line.startswith("!  call") and "handled: Command not found" in line for line in lines)
+    shown = pflow("trace", "show", "--step", "call").stdout
+    assert "handled" in shown.splitlines()[0]
+    assert shown.count("Command not found") == 1

@@ -1,4 +1,4 @@
-"""A whole workflow of the older shape: ids that are types, `mcp_wrapper` nodes, an `llm` node, mappings."""
+"""What an older pflow left: a workflow with `mcp_wrapper` nodes and mappings, a registry, servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from programs import script_server
 from workflow_parts import edge, step
+
+FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 
 
 def wrapper(id_, server, tool, version, **params):
@@ -66,3 +69,33 @@ def test_a_registry_of_the_older_shape_is_told_with_what_to_do(pflow, pflow_home
         assert done.exit_code == 0
         assert "as a plugin's nodes need no entry" in told
         assert "registry.json: " in told
+
+
+def test_servers_of_an_older_pflow_are_told_of_migrated_and_used(pflow, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def told(line):
+        ran = pflow(*line.split(), "--json")
+        assert ran.exit_code == 0, ran.stderr
+        return ran.envelope["data"], ran.stdout + ran.stderr
+
+    older = tmp_path / ".pflow" / "mcp-servers.json"
+    older.parent.mkdir()
+    table = script_server(FAULTY, "Plain")
+    server = {"transport": "stdio", "command": table["command"], "args": table["args"]}
+    older.write_text(json.dumps({"servers": {"odd": server}}), encoding="utf-8")
+
+    step = f"pflow registry migrate-mcp --from {older}"
+    listed, said = told("mcp list")
+    assert listed == []
+    assert step in said
+    assert step in told("config check")[1]
+    assert told(f"registry migrate-mcp --from {older} --backup")[0]["added"] == ["odd"]
+    assert step not in told("config check")[1]
+    for line in (
+        "registry refresh --mcp-server odd",
+        "registry validate --mcp-wrappers",
+        "registry test-mcp-connections",
+        "registry run mcp-odd-act value=1",
+    ):
+        told(line)

@@ -15,9 +15,9 @@ from workflow_parts import edge, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
-RESULTS = int(os.environ.get("PFLOW_LARGE_RESULTS", "150"))
+RESULTS = int(os.environ.get("PFLOW_LARGE_RESULTS", "60"))
 """How many results of two MB a batch returns."""
-MOST_MB = 300
+MOST_MB = 180
 """What pflow may take, however many they are."""
 
 MEASURED = """
@@ -89,4 +89,4 @@ def test_nor_does_one_of_many_that_end_at_the_same_time(started, workflow, tmp_p
     shown, said = run.communicate(timeout=110)
     assert run.returncode == 0, said
     assert "200" in shown
-    assert int(said.split()[-1]) / 1024 < MOST_MB / 2
+    assert int(said.split()[-1]) / 1024 < MOST_MB
