@@ -97,3 +97,28 @@ def test_what_a_field_hides_is_in_no_repr_and_in_no_traceback(name):
     assert PLANTED not in f"{instance!r} {instance} {holder} {told}"
     shown = [field.name for field in attrs.fields(kind) if field.name not in hidden(kind) and field.repr]
     assert not shown or kind.__repr__ is object.__repr__ or "shown" in repr(instance)
+
+
+BORDER = ("catalog.", "contract.", "exchange.", "server_preset.", "types.")
+MANY = 5
+"""Fields from which on a value is made by the names of its fields."""
+INSIDE = {
+    *("config.interchange.server_translation.FormatField", "host.direct.direct_run.DirectRun"),
+    *("host.planning.offline_plan.Step", "host.running.shared_store.NodeAwareSharedStore"),
+    *("host.running.trace_recorder.Preparation", "host.running.trace_recorder.Step"),
+    *("host.running.value_excerpt.Excerpt", "host.workflow.expressions.shapes.Reading"),
+}
+"""Classes with as many whose objects are made in one place."""
+
+
+def test_what_rooms_and_plugins_share_is_made_by_the_names_of_its_fields():
+    made = {name: [field for field in attrs.fields(kind) if field.init] for name, kind in CLASSES.items()}
+    shared = {
+        name
+        for name, fields in made.items()
+        if fields and name.startswith(BORDER) and "conformance" not in name
+    }
+    many = {name for name, fields in made.items() if len(fields) >= MANY and "._" not in name}
+    by_position = {name for name in shared | many if not all(field.kw_only for field in made[name])}
+    assert by_position - INSIDE == set()
+    assert len(shared) > 30

@@ -60,9 +60,6 @@ def test_secrets_in_arguments_and_urls_are_never_told():
     secrets = set(expand(server, VARIABLES.get).secrets)
     assert {"fr0m-url", "ghp_0123456", "0123456789", "in-env"} <= secrets
     assert not secrets & {"/srv/files", "basic", "4096", "root", VARIABLES["DBURL"]}
-
-
-def test_the_query_of_a_url_is_never_told():
     server = Server(name="a", transport="http", url="https://h/mcp?token=in-query&team=blue-team")
     assert expand(server, {}.get).secrets == ("in-query",)
 

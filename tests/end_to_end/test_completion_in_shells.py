@@ -51,7 +51,7 @@ def desk(pflow_home, tmp_path, monkeypatch):
         listing = Listing(info=info, tools=(box, Tool(name="evil\x1b]0;name\x07")))
         catalog(host).save("box", listing, server_store(host).fingerprint("box"))
         host.registry.refresh()
-    return SimpleNamespace(home=home, work=work, programs=programs)
+    return SimpleNamespace(work=work, programs=programs)
 
 
 def program(name):
@@ -101,15 +101,6 @@ def typed(desk, request):
 def test_a_line_is_completed_as_it_is_typed(desk, typed, line, given):
     assert typed.given(line) == given
     assert not (desk.work / "pwned").exists()
-
-
-@pytest.mark.parametrize("line", ["~/no", '"~/no'])
-def test_a_path_in_the_home_folder_exists_once_it_is_completed(desk, line):
-    (desk.home / "notes of mine.json").write_text("{}")
-    loaded = ("bind 'set enable-bracketed-paste off'", 'eval "$(pflow completion bash)"')
-    with terminal([program("bash"), "-i"], dict(os.environ), str(desk.work), *loaded) as opened:
-        words = opened.given(f"pflow validate {line}\t")
-    assert words == ["validate", str(desk.home / "notes of mine.json")]
 
 
 def test_both_names_of_the_program_and_its_path_are_completed(desk, typed):

@@ -12,7 +12,6 @@ from workflow_parts import step
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("no_leftovers")]
-HAPPENED = {True: "happened", False: "did not happen"}
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_a_file_that_was_written_is_not_written_again(files, killed, found_out, 
     path = tmp_path / "files" / "a.txt"
     killed(writing(path), happened=happened)
     assert path.exists() == happened
-    outputs = found_out(f"write {HAPPENED[happened]}, by mcp-fs-read-text-file")
+    outputs = found_out(f"write {'happened' if happened else 'did not happen'}, by mcp-fs-read-text-file")
     assert outputs["content"] == f"Successfully wrote to {path}"
     assert path.read_bytes() == b"one\r\ntwo"
 

@@ -36,39 +36,31 @@ class ShowCard(pocketflow.Node):
         return "default"
 
 
-def _entry(node: str, class_name: str, description: str, **interface: Any) -> Entry:
-    return Entry(
-        node=node,
-        class_name=class_name,
-        module=__name__,
-        file_path=__file__,
-        source="text",
-        description=description,
-        interface=Interface(**interface),
-    )
-
-
 class TextNodes(NodeSource):
     """The nodes of this plugin."""
 
     name = "text"
     prefixes = ("summarize-", "show-")
     known = (
-        _entry(
-            "summarize-text",
-            "SummarizeText",
-            "Summarize a text",
-            inputs=("text",),
-            params=(Field(key="text", type="str", required=True),),
-            outputs=(Field(key="summary", type="str"),),
+        Entry(
+            node="summarize-text",
+            class_name="SummarizeText",
+            module=__name__,
+            source="text",
+            interface=Interface(
+                inputs=("text",),
+                params=(Field(key="text", type="str", required=True),),
+                outputs=(Field(key="summary", type="str"),),
+            ),
         ),
-        _entry(
-            "show-card",
-            "ShowCard",
-            "Show a card",
-            inputs=("title", "body"),
-            params=CARD,
-            outputs=(Field(key="card", type="dict"),),
+        Entry(
+            node="show-card",
+            class_name="ShowCard",
+            module=__name__,
+            source="text",
+            interface=Interface(
+                inputs=("title", "body"), params=CARD, outputs=(Field(key="card", type="dict"),)
+            ),
         ),
     )
 
