@@ -13,6 +13,7 @@ connections too; outside, each opens one for its own call. Tools and their appro
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ class Session:
         self._runtime: Runtime | None = None
         self._threads = Threads(_AT_ONCE, "pflow-call")
         self._entered: list[Token[Session | None]] = []
+        self.outer: Session | None = None
+        self.thread: threading.Thread | None = None
         self._closed = False
         _all.add(self)
 
@@ -54,6 +57,7 @@ class Session:
         return Session, ()
 
     def __enter__(self) -> Self:
+        self.outer, self.thread = _entered_here(), threading.current_thread()
         self._entered.append(_own.set(self))
         _open.append(self)
         return self
@@ -165,6 +169,12 @@ def _in_child() -> None:
         each._begin_again()  # noqa: SLF001 - this module's own class
 
 
+@atexit.register
+def _close_all() -> None:
+    for each in list(_all):
+        each.close()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
@@ -172,7 +182,8 @@ if hasattr(os, "register_at_fork"):
 def session() -> Session:
     """Return a new session for calls from Python: inside its `with`, all calls use its connections.
 
-    That holds in every thread.
+    That holds in threads, too, unless several sessions are open in other threads: then the session's methods
+    say which one is meant.
     """
     return Session()
 
@@ -247,8 +258,13 @@ async def call_async(server: str, tool: str, /, **arguments: Any) -> JSON:
     shared = _current()
     if shared is not None:
         return await shared.call_async(server, tool, **arguments)
-    async with Session() as alone:
+    import asyncio
+
+    alone = Session()
+    try:
         return await alone.call_async(server, tool, **arguments)
+    finally:
+        await asyncio.to_thread(alone.close)
 
 
 @contextmanager
@@ -263,5 +279,20 @@ def current_runtime() -> Iterator[Runtime]:
 
 
 def _current() -> Session | None:
-    own = _own.get()
-    return own if own is not None else _open[-1] if _open else None
+    """Return the session in which this thread or task makes its calls; None if each opens a connection."""
+    own = _entered_here()
+    if own is not None or threading.current_thread() is threading.main_thread():
+        return own
+    innermost = [each for each in _open if all(each is not other.outer for other in _open)]
+    if len(innermost) > 1:
+        raise McpError(
+            "Several sessions are open, and this thread belongs to none of them",
+            where=Where(phase="call"),
+            next_step="Call a method of one of the sessions, or open one in this thread",
+        )
+    return innermost[0] if innermost else None
+
+
+def _entered_here() -> Session | None:
+    here = [each for each in _open if each.thread is threading.current_thread()]
+    return _own.get() or (here[-1] if here else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -107,6 +108,26 @@ def test_a_thread_with_a_session_of_its_own_uses_that(counting):
     assert _starts(counting) == 3
 
 
+def _in_thread(work):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(work).result()
+
+
+def test_the_sessions_of_other_threads_are_not_used_by_the_main_thread_and_not_guessed_by_others(counting):
+    with contextlib.ExitStack() as closing:
+        first, second = (closing.enter_context(contextlib.closing(session())) for _ in range(2))
+        _in_thread(first.__enter__)
+        assert first.call("counting", "double", number=1) == 2
+        assert _in_thread(lambda: call("counting", "double", number=2)) == 4
+        assert _starts(counting) == 1
+        assert call("counting", "double", number=3) == 6
+        assert _starts(counting) == 2
+        _in_thread(second.__enter__)
+        with pytest.raises(McpError, match="Several sessions are open"):
+            _in_thread(lambda: call("counting", "double", number=4))
+    assert _starts(counting) == 2
+
+
 def test_a_session_may_be_closed_by_another_thread_than_opened_it_and_then_makes_no_call(counting):
     opened = session()
     with ThreadPoolExecutor(1) as threads:
@@ -131,6 +152,15 @@ def test_calls_work_inside_a_running_event_loop_and_need_no_session(counting):
     assert asyncio.run(main()) == (2, 4)
     assert _starts(counting) == 1
     assert asyncio.run(both()) == (2, 4)
+
+
+def test_asynchronous_calls_without_a_session_have_a_server_each(counting):
+    async def main():
+        calls = [call_async("counting", "double", number=number) for number in range(3)]
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == [0, 2, 4]
+    assert _starts(counting) == 3
 
 
 def test_many_asynchronous_calls_run_at_once_over_one_connection(counting):
@@ -209,8 +239,9 @@ def test_processes_of_multiprocessing_make_calls_of_their_own(counting, python, 
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM.replace("METHOD", method), encoding="utf-8")
     done = python(program, timeout=120)
+    assert done.stderr == ""
     assert done.stdout.splitlines() == [
         *("2", "[0, 2, 4, 6]", "[0, 2, 4, 6]"),
         "CallFailed of double: Error executing tool double (server counting) (error, ran)",
         "6",
-    ], done.stderr
+    ]

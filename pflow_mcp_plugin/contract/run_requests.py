@@ -245,8 +245,8 @@ class Outcome:
             trace. Empty on success.
         warnings: What the run warned of, in order.
         shown: Returns a value of the run as people and models should see it: the same unless it is large;
-            else shortened, secrets redacted, with the files that hold what is left out. By default the
-            value itself.
+            else shortened, secrets redacted, with the files that hold what is left out. By default, and
+            in a pickled copy, the value itself.
     """
 
     success: bool = attrs.field(validator=flag)
@@ -259,3 +259,11 @@ class Outcome:
     checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
     warnings: tuple[Problem, ...] = attrs.field(default=(), converter=items, validator=each(Problem))
     shown: Callable[[Any], Any] = attrs.field(default=_itself, repr=False, eq=False)
+
+    def __reduce__(self) -> tuple[Callable[..., Outcome], tuple[dict[str, Any]]]:
+        # `shown` needs the run, which a copy in another process does not have.
+        return _outcome, ({each.name: getattr(self, each.name) for each in attrs.fields(Outcome)[:-1]},)
+
+
+def _outcome(fields: dict[str, Any]) -> Outcome:
+    return Outcome(**fields)

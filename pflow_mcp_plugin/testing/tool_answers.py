@@ -178,8 +178,9 @@ def _result(answer: object, arguments: JSONObject, *, wrapping: bool) -> CallRes
         return _text(answer)
     # Servers wrap values that are not objects like this, unless the output schema says otherwise.
     structured: Any = {"result": answer} if wrapping and not isinstance(answer, Mapping) else answer
-    text = _text(json.dumps(structured, ensure_ascii=False))
-    return attrs.evolve(text, structured=structured, has_structured=True)
+    text = json.dumps(structured, ensure_ascii=False)
+    # What the code under test does to an answer does not change the next one.
+    return attrs.evolve(_text(text), structured=json.loads(text), has_structured=True)
 
 
 def _text(text: str) -> CallResult:
