@@ -83,7 +83,6 @@ ALLOWED_SKIPS = (
     "elsewhere nobody can tell what a server has read",
     "there they work",
     "needs /dev/full",
-    "a program in the background of a shell ignores SIGQUIT",
     "no user has a private group",
     "this file system has no ",
     "this system lets nobody mount it",

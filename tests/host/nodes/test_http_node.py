@@ -187,6 +187,7 @@ def test_query_and_headers_reach_the_server(bench, echo):
     found = parse_qs(urlsplit(sent["target"]).query)
     assert found == {"old": ["1"], "q": ["a b&c"], "n": ["3"], "tags": ["x", "y"], "on": ["true"]}
     assert sent["headers"]["x-count"] == "5"
+    assert sent["headers"]["accept-encoding"] == "gzip, deflate"  # what can be read
 
 
 @pytest.mark.parametrize(
@@ -262,10 +263,9 @@ def test_a_token_may_come_from_a_variable_or_else_a_setting(bench, echo, monkeyp
 
 def test_a_variable_that_is_missing_is_named_with_both_ways_to_set_it(bench, echo):
     error = fails(bench, echo.url(), "HTTP_TOKEN", auth=OF_A_VARIABLE)
-    assert (error.kind, error.ran) == ("config", "not ran")
+    assert (error.kind, error.ran, echo.connections) == ("config", "not ran", 0)
     assert any("pflow settings set HTTP_TOKEN" in step for step in error.suggestions)
     assert any("environment" in step for step in error.suggestions)
-    assert echo.connections == 0
 
 
 @pytest.mark.parametrize(
@@ -313,30 +313,23 @@ def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench,
         ({"url": "https://ann:secret@example.com/"}, "url", "url contains credentials"),
         ({"url": "ftp://example.com/"}, "url", "not an http or https address"),
         ({"url": "https://"}, "url", "not an http or https address"),
-        ({"url": "https://[::1/"}, "url", "not an http or https address"),
         ({"url": "https://example.com:x/"}, "url", "not an http or https address"),
         ({"url": "https://example.com/\r\nX: y"}, "url", "url contains '\\r', which no address may"),
-        ({"url": "https://example.com/?q=a b"}, "url", "url contains ' ', which no address may"),
         ({"expect": ["6xx"]}, "expect[0]", "6xx is not a status"),
-        ({"expect": [99]}, "expect[0]", "99 is not a status"),
         ({"method": "POST", "next_page": "link"}, "next_page", "POST has no pages"),
         ({"next_page": "body..next"}, "next_page", "next_page: "),
         ({"next_page": "link", "download": "x"}, "next_page", "excludes next_page"),
-        ({"headers": {"X Y": "1"}}, 'headers["X Y"]', "characters that a header cannot have"),
         ({"headers": {"X": "a\r\nB: c"}}, "headers.X", "characters that a header cannot have"),
         ({"headers": {"Host": "other"}}, "headers.Host", "set by pflow itself"),
-        ({"headers": {"Content-Length": "1"}}, "headers.Content-Length", "set by pflow itself"),
         ({"headers": {"Authorization": "x"}, "auth": BEARER}, "headers.Authorization", "is set by auth"),
         ({"auth": {"type": "bearr"}}, "auth.type", "Unknown auth type bearr"),
         ({"auth": {"type": ["bearer"]}}, "auth.type", "Unknown auth type"),
         ({"tls_pins": [1]}, "tls_pins", "tls_pins must be strings"),
         ({"auth": {"type": "bearer"}}, "auth.token", "needs token"),
-        ({"auth": {"type": "bearer", "token": 5}}, "auth.token", "must be a string"),
         ({"auth": {**BEARER, "tokn": "t"}}, "auth.tokn", "Unknown key tokn"),
         ({"auth": {"type": "basic", "username": "a:b", "password": "c"}}, "auth.username", "a colon"),
         ({"files": {"f": 5}, "method": "POST"}, "files", "files must be strings"),
         ({"retries": -1}, "retries", "at least 0"),
-        ({"max_pages": 0}, "max_pages", "at least 1"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(bench, params, place, message):
@@ -382,9 +375,7 @@ def test_an_edge_takes_the_action_of_a_status_also_from_a_workflow_around_it(ben
     assert action in bench.host.registry.get("http").interface.actions
 
 
-@pytest.mark.parametrize(
-    ("code", "expect"), [(404, [404]), (404, ["404"]), (404, ["4xx"]), (404, ["2XX", "4XX"]), (302, [302])]
-)
+@pytest.mark.parametrize(("code", "expect"), [(404, ["404"]), (404, ["2XX", "4xx"]), (302, [302])])
 def test_a_status_may_be_expected_also_that_of_a_redirect(bench, serve, code, expect):
     outputs = got(bench, serve(answering(code, b"no", location="/there")).url(), expect=expect)
     assert (outputs["status"], outputs["headers"]["location"]) == (code, "/there")
@@ -404,7 +395,6 @@ def test_a_secret_that_the_server_repeats_is_redacted_in_the_message(bench, serv
         (204, "text/plain", b"", ""),
         (200, "application/json", b"", None),
         (200, "application/json", JSON, {"a": "ü"}),
-        (200, "application/problem+json; charset=utf-8", JSON, {"a": "ü"}),
         (200, "APPLICATION/JSON", JSON, {"a": "ü"}),
     ],
 )
@@ -418,7 +408,6 @@ def test_no_content_is_empty_text_or_null_and_json_is_parsed(bench, serve, code,
         (b'{"a": 1,\n "b" }', "line 2, column 6"),
         (b"[" * 100_000, "cannot be read"),
         (b"9" * 10_000, "cannot be read"),
-        (b"\x00", "not valid JSON"),
         (b"[1e999]", "1e999 is too large"),
         (b'{"a": 1, "a": 2}', "duplicate key a"),
     ],
@@ -435,15 +424,11 @@ def test_json_that_is_invalid_or_would_lose_something_is_an_error(bench, serve, 
     ("kind", "body", "text", "warns"),
     [
         ("text/plain; charset=iso-8859-1", b"na\xefve", "naïve", False),
-        ('text/plain; charset="UTF-8"', "naïve".encode(), "naïve", False),
         ("text/html", b"na\xefve", "na\ufffdve", True),
-        ("text/plain; charset=utf-8", b"na\xefve", "na\ufffdve", True),
         ("text/plain; charset=klingon", b"na\xc3\xafve", "naïve", True),
         ("text/plain; charset=hex", b"6e", "6e", True),
-        ("text/plain; charset=punycode", b"6e", "6e", True),
         ("text/plain; charset=\x00x", b"6e", "6e", True),
         ("text/plain", "naïve".encode("utf-16"), "naïve", False),
-        ("", b"plain", "plain", False),
         ("image/svg+xml", b"<svg/>", "<svg/>", False),
     ],
 )
@@ -491,7 +476,6 @@ def test_a_download_does_not_touch_what_belongs_to_pflow_nor_what_is_no_file(ben
     own = bench.host.paths.config / "pflow.toml"
     fails(bench, echo.url(), "pflow keeps its own files", download=str(own))
     assert echo.connections == 0
-    fails(bench, echo.url(), "Cannot write", download=str(tmp_path))
     fails(bench, echo.url(), "Cannot write", download="/dev/null")
     fails(bench, echo.url(), "is a folder", download=f"{tmp_path}/new/")
 
@@ -537,9 +521,7 @@ def test_a_compressed_body_is_read_to_its_end(bench, serve, coding, body, size):
 
 
 @pytest.mark.parametrize(("coding", "body"), WHOLE)
-@pytest.mark.parametrize(
-    "left", [lambda body: body[:1], lambda body: body[: len(body) // 2], lambda body: body[:-1]]
-)
+@pytest.mark.parametrize("left", [lambda body: body[: len(body) // 2], lambda body: body[:-1]])
 def test_a_compressed_body_that_ends_too_early_is_a_failure(bench, serve, tmp_path, coding, body, left):
     url = serve(compressed(coding, left(body), 1 << 16)).url()
     error = fails(bench, url, "cannot be decompressed: it is incomplete")
@@ -548,24 +530,17 @@ def test_a_compressed_body_that_ends_too_early_is_a_failure(bench, serve, tmp_pa
     assert list(tmp_path.glob("*file*")) == []
 
 
-@pytest.mark.parametrize("more", [b"\0" * 512, b"x", b"\x1fx\x1f\x8b"])
+@pytest.mark.parametrize("more", [b"\0" * 512, b"\x1fx\x1f\x8b"])
 @pytest.mark.parametrize("size", [1, 1 << 16])
-def test_what_follows_the_last_gzip_member_is_ignored(bench, serve, more, size):
+def test_what_follows_the_last_gzip_member_is_ignored_and_an_empty_body_is_empty(bench, serve, more, size):
     body = gzip.compress(b"well") + more
     assert got(bench, serve(compressed("gzip", body, size)).url())["body"] == "well"
-
-
-def test_an_empty_body_is_empty_in_every_coding(bench, serve):
-    assert got(bench, serve(compressed("gzip", b"", 1)).url())["body"] == ""
+    assert got(bench, serve(compressed("gzip", b"", size)).url())["body"] == ""
 
 
 def test_a_status_is_reported_even_if_its_body_is_incomplete(bench, serve):
     script = answering(500, gzip.compress(ROWS)[:500], content_encoding="gzip")
     fails(bench, serve(script).url(), "was answered with 500", retries=0)
-
-
-def test_only_codings_that_can_be_read_are_accepted(bench, echo):
-    assert got(bench, echo.url())["body"]["headers"]["accept-encoding"] == "gzip, deflate"
 
 
 # Limits
@@ -618,9 +593,7 @@ def test_endless_headers_end(bench, serve):
 # Retries
 
 
-@pytest.mark.parametrize(
-    "first", [[answering(503)], [answering(429, retry_after="0")], [answering(502)], [cut], [half, half]]
-)
+@pytest.mark.parametrize("first", [[answering(503)], [answering(429, retry_after="0")], [cut], [half, half]])
 def test_a_get_is_sent_again(bench, serve, first):
     server = serve(in_turn(*first, answering(body=b"well")))
     assert got(bench, server.url())["body"] == "well"
@@ -699,9 +672,7 @@ def test_a_redirect_keeps_the_method_or_becomes_a_get(bench, serve, code, method
 
 
 def test_redirects_in_a_circle_end(bench, serve):
-    server = serve(redirecting("/mcp"))
-    fails(bench, server.url(), "redirected more than 10 times")
-    assert len(server.requests) == 11
+    fails(bench, serve(redirecting("/mcp")).url(), "redirected more than 10 times")
 
 
 def test_another_origin_gets_no_credentials(bench, serve, echo):
@@ -725,12 +696,9 @@ def test_a_post_is_not_redirected_to_another_origin(bench, serve, echo):
     ("place", "match"),
     [
         ("https://169.254.169.254/latest/meta-data", "cloud metadata"),
-        ("https://169.254.7.7/", "link-local"),
         ("https://10.1.2.3/", "private"),
         ("http://10.1.2.3/", "plain http"),
-        ("https://[::ffff:169.254.169.254]/", "cloud metadata"),
         ("file:///etc/passwd", "not an http or https address"),
-        ("https://[::1", "GET"),
     ],
 )
 def test_no_redirect_leads_to_an_address_that_is_not_public(bench, serve, place, match):
@@ -744,7 +712,7 @@ def test_no_redirect_leads_to_an_address_that_is_not_public(bench, serve, place,
 
 def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
     workflow = flow(http("${url}"), inputs={"url": {"type": "str"}})
-    for there in (echo.url(), echo.url("localhost"), echo.url("127.0.0.1.")):
+    for there in (echo.url("localhost"), echo.url("127.0.0.1.")):
         error = bench.run(workflow, url=there).error
         assert "its url as written up to a /" in str(error)
         assert error.ran == "not ran"
@@ -772,21 +740,15 @@ def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
     ("url", "value", "fits"),
     [
         ("http://127.0.0.1:{port}${x}", "/a", True),
-        ("http://127.0.0.1:{port}${x}${x}", "", True),
+        ("http://127.0.0.1:{port}/${x}", "@169.254.169.254/", True),
         ("HTTP://127.0.0.1:{port}${x}", "?a", True),
-        ("http://127.0.0.1${x}/", ":{port}", True),
         ("http://127.0.0.1:${x}/", "{port}", True),
-        ("http://127.${x}.1:{port}/", "0.0", True),
-        ("http://${x}.0.0.1:{port}/", "127", True),
         ("http://${x}:{port}/", "127.0.0.1", True),
-        ("http://${x}", "127.0.0.1:{port}/a", True),
         ("${x}/a", "http://127.0.0.1:{port}", True),
         ("https://api.example.com${x}", ".evil.example/", False),
-        ("https://api.example.com${x}/", "-evil.example", False),
         ("https://api.example.com:4${x}", "43", False),
         ("https://${x}.example.com/", "evil.example/?", False),
         ("https://${x}.example.com/", "evil.example\\", False),
-        ("https://${x}.example.com:1/", "evil.example#", False),
         ("https://api.${x}.com/", "evil.example/", False),
         ("${x}://api.example.com/", "https://evil.example/", False),
         ("https://${x}:y@api.example.com/", "evil.example/", False),
@@ -801,12 +763,6 @@ def test_what_is_written_of_a_host_stays_whatever_a_value_is(bench, echo, rules,
     if error:
         assert f"a value changes the host that url names: {url}" in str(error)
         assert error.ran == "not ran"
-
-
-def test_a_path_of_a_template_leaves_the_host_the_authors(bench, echo):
-    workflow = flow(http(echo.url(path="/${path}")), inputs={"path": {"type": "str"}})
-    assert bench.run(workflow, path="a?b=c").outputs["body"]["target"] == "/a?b=c"
-    assert bench.run(workflow, path="@169.254.169.254/").outputs["body"]["target"].startswith("/@169")
 
 
 def test_it_runs_for_each_item_and_inside_other_workflows(bench, echo):
@@ -829,7 +785,7 @@ def test_plain_http_stays_on_this_machine_unless_the_author_allows_it(bench, ech
     assert bench.run(workflow, url=echo.url(NAME)).success
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1"])
 def test_a_name_with_an_address_that_is_not_public_gets_no_byte(bench, echo, names, address):
     names.answers[NAME] = [[address]]
     error = fails(bench, echo.url(NAME), "which the config does not name", insecure=True)

@@ -54,21 +54,16 @@ def test_inputs_come_in_by_name_and_result_and_text_go_out(ran):
         ("result = (1, (2,))", [1, [2]]),
         ("result = __name__ == '__main__'", True),
         ("import sys\nresult = sys.stdin.read()", ""),
-        ("def f():\n\treturn 1\nresult = f()", 1),
         ("if True:\r\n    result = 1\r\n", 1),
-        ("result = 1\n# \u00e4 \U0001f600", 1),
         ("result = ascii(chr(0xd83d)), chr(0xd83d) + chr(0xdc00)", ["'\\ud83d'", "\U0001f400"]),
         ("result = chr(0) + '\\u2028'", "\0\u2028"),
         ("import sys\nresult = 1\nsys.exit()", 1),
-        ("import sys\nresult = 1\nsys.exit(0)", 1),
         ("result = '$${HOME}' + \"$x {{x}}\"", "${HOME}$x {{x}}"),
-        ("import dataclasses as d\n@d.dataclass\nclass A:\n x: int\nresult = d.asdict(A(1))", {"x": 1}),
         ("import pickle\nclass A: pass\nresult = type(pickle.loads(pickle.dumps(A()))).__name__", "A"),
         ("import os\nresult = 'child'\nif os.fork():\n    os.wait()\n    result = 'parent'", "parent"),
         ("import sys\nresult = [sys.flags.isolated, sys.flags.utf8_mode, '' in sys.path]", [1, 1, False]),
-        ("import attrs\nresult = attrs.__name__", "attrs"),
     ],
-    ids=range(17),
+    ids=range(12),
 )
 def test_what_code_may_be(ran, code, result):
     assert ran(code)["result"] == result
@@ -90,33 +85,27 @@ def test_an_input_that_looks_like_code_is_a_value(bench, text):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("x = 1\nraise KeyError('x')", "line 2 of the code: KeyError: 'x'"),
         ("def f():\n    return 1 / 0\n\n\nf()", "line 2 of the code: ZeroDivisionError: division by zero"),
         ("import json\njson.loads('{')", "line 2 of the code: JSONDecodeError: Expecting property name"),
         ("\n\nexec('1 +')", "line 3 of the code: SyntaxError: invalid syntax"),
-        ("import sys\nsys.exit(3)", "line 2 of the code: sys.exit(3)"),
         ("import sys\nsys.exit('no rows')", "line 2 of the code: sys.exit('no rows')"),
         ("raise KeyboardInterrupt", "line 1 of the code: KeyboardInterrupt"),
         ("def f(): f()\nf()", "line 1 of the code: RecursionError: maximum recursion depth exceeded"),
         ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "line 3 of the code: E"),
-        ("import os\nos._exit(3)", "the code ended with exit code 3, before its result was there"),
         ("import os\nos._exit(0)", "the code ended with exit code 0, before its result was there"),
         ("import os\nos.kill(os.getpid(), 15)", "the code was ended by signal 15"),
         ("import atexit, os\nresult = 1\natexit.register(os._exit, 4)", "the code ended with exit code 4"),
         ("print('\\ud800')", "line 1 of the code: UnicodeEncodeError"),
         ("result = {'a': [1, {2}]}", "result['a'][1] is of type set, which JSON does not have"),
-        ("result = {'a': b''}", "result['a'] is of type bytes"),
-        ("result = 1e400", "result is inf, which JSON does not have"),
         ("result = [float('nan')]", "result[0] is nan"),
         ("result = {1: 2}", "result has the key 1; in JSON a key is a string"),
-        ("result = []\nfor _ in range(10**5): result = [result]", "is nested more than 100 levels deep"),
         ("result = []\nresult.append(result)", "is nested more than 100 levels deep"),
         (
             "result = 10**5000",
             "result cannot be written as JSON: ValueError: Exceeds the limit (4300 digits)",
         ),
     ],
-    ids=range(22),
+    ids=range(16),
 )
 def test_a_failure_names_its_line_and_cause(failed, code, message):
     error = failed(code)
@@ -156,24 +145,20 @@ def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(f
     ("params", "path", "message"),
     [
         ({"code": "x = 1\ny = '${item}'"}, "code", "(line 2): no value may become part of code"),
-        ({"code": "\n\nf'${a:.2f}'"}, "code", "${a:.2f} is in code (line 3)"),
         ({"code": "${text}"}, "code", "${text} is in code (line 1)"),
         ({"code": "x", "requirements": ["six", "${text}"]}, "requirements[1]", "${text} is in code (line 1)"),
         ({"code": "x = 1\ny = (\n"}, "code", "Line 2 of the code: '(' was never closed"),
         ({"code": "if True:\n    x\n   y"}, "code", "Line 3 of the code: unindent does not match"),
-        ({"code": "return 1"}, "code", "Line 1 of the code: 'return' outside function"),
         ({"code": "x = 1\0"}, "code", "null bytes"),
         ({"code": "x = '\ud800'"}, "code", "surrogates not allowed"),
         ({"code": "(" * 500}, "code", "too many nested parentheses"),
         ({"code": " \n"}, "code", "The code is empty"),
-        ({"code": "x", "inputs": {"a-b": 1}}, "inputs", "the input 'a-b' cannot be the name of a variable"),
         ({"code": "x", "inputs": {"class": 1}}, "inputs", "the input 'class' cannot be"),
         ({"code": "x", "inputs": {"__builtins__": {}}}, "inputs", "the input '__builtins__' cannot be"),
         ({"code": "x", "timeout": 0}, "timeout", "timeout of node py must be more than 0"),
-        ({"code": "x", "memory_mb": -1}, "memory_mb", "memory_mb of node py must be more than 0"),
         ({"code": "x", "env": {"B=": "1"}}, "env", "the name 'B=' in env cannot be that of a variable"),
     ],
-    ids=range(17),
+    ids=range(13),
 )
 def test_a_mistake_in_the_code_is_found_before_the_run(bench, params, path, message):
     workflow = {**node(**params), "inputs": {"text": {"type": "str"}}}
@@ -197,11 +182,6 @@ def test_no_way_makes_a_value_a_part_of_the_code(bench, tmp_path, how):
     with pytest.raises(PflowError, match="no value may become part of code"):
         bench.run(workflow, evil=evil)
     assert not owned.exists()
-
-
-def test_code_is_never_taken_from_the_shared_store(bench):
-    workflow = flow(step("py", "python", {}), inputs={"code": {"type": "str"}})
-    assert "code is empty" in bench.run(workflow, code="x = 1").error.message
 
 
 def test_code_is_never_piped_in(pflow, tmp_path):
@@ -237,12 +217,11 @@ def test_a_secret_is_redacted_in_the_message_and_the_trace(bench):
     ("code", "params"),
     [
         ("x = bytearray(8 << 30)", {}),
-        ("x = []\nwhile True: x.append('x' * 100_000)", {"memory_mb": 200}),
         ("x = []\nwhile True: x = [x, 1, {}]", {"memory_mb": 200}),
         ("result = 'x' * (150 << 20)", {"memory_mb": 200}),
-        ("x = len(a)", {"memory_mb": 60, "inputs": {"a": "x" * 60_000_000}}),
+        ("x = len(a)", {"memory_mb": 60, "inputs": {"a": "x" * 30_000_000}}),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_code_that_needs_too_much_memory_says_so(failed, code, params):
     error = failed(code, **params)
@@ -265,8 +244,8 @@ def test_a_flood_of_output_is_ended(failed, stream, into):
 @pytest.mark.slow
 def test_a_result_that_is_too_long_is_refused_and_a_long_output_is_whole(failed, ran):
     assert "as its result is longer than 1 MiB" in failed("result = 'x' * 3_000_000", max_output_mb=1).message
-    outputs = ran("print('x' * 100_000_000)\nresult = 'y' * 20_000_000", memory_mb=2000)
-    assert (len(outputs["stdout"]), len(outputs["result"])) == (100_000_001, 20_000_000)
+    outputs = ran("print('x' * 20_000_000)\nresult = 'y' * 5_000_000", memory_mb=2000)
+    assert (len(outputs["stdout"]), len(outputs["result"])) == (20_000_001, 5_000_000)
 
 
 def test_inputs_of_any_size_come_in_and_are_not_visible_to_others(bench):
@@ -306,7 +285,6 @@ def test_a_run_leaves_no_descriptor(bench):
     [
         ({"cwd": "/no/such/folder"}, "Python cannot be started: No such file or directory (/no/such/folder)"),
         ({"env": {"A": "\0"}}, "embedded null byte"),
-        ({"env": {"A": "x" * 200_000}}, "Python cannot be started: Argument list too long"),
     ],
 )
 def test_what_cannot_be_started_says_why(failed, params, message):
@@ -316,14 +294,14 @@ def test_what_cannot_be_started_says_why(failed, params, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seconds", "timeout", "error"), [(0, 30, "None"), (600, 5, "was ended after 5 s")])
+@pytest.mark.parametrize(("seconds", "timeout", "error"), [(0, 30, "None"), (600, 3, "was ended after 3 s")])
 def test_nothing_that_the_code_starts_outlives_it(bench, leaving, seconds, timeout, error):
     outcome = bench.run(node(leaving.code(seconds, bare=True), timeout=timeout))
     assert error in str(outcome.error)
     assert leaving.all_gone(6)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_that_the_code_starts_outlives_a_pflow_that_ends(end_run, leaving, number):
     end_run(node(leaving.code(600, bare=True), timeout=100), leaving.pids, number)
     assert leaving.all_gone(6)
@@ -369,7 +347,7 @@ def test_requirements_are_installed_by_uv(bench, ran, failed, wheel, tmp_path):
     code = "import pflowtrial, sys\nresult = [pflowtrial.answer, a, sys.version_info[1]]"
     assert ran(code, inputs={"a": 1}, **params)["result"] == [42, 1, sys.version_info[1]]
     assert failed("import sys\nsys.exit(3)", **params).details["exit_code"] == 3
-    assert "after 5 s" in failed("while True: pass", timeout=5, **params).message
+    assert "after 1 s" in failed("while True: pass", timeout=1, **params).message
     assert "memory_mb" in failed("x = bytearray(8 << 30)", **params).message
     error = failed("import pflowtrial", **{**params, "requirements": ["no-such-package-of-pflow"]})
     assert ("uv cannot run the code: " in error.message, error.ran) == (True, "not ran")

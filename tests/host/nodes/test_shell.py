@@ -93,15 +93,13 @@ TOO_MUCH = "x" * 200_000
     ("params", "named"),
     [
         ({"command": "true", "env": {"BIG": "${text}"}}, "parameter env.BIG (${text}) is 200,004 bytes"),
-        ({"command": "true", "env": {"BIG": TOO_MUCH}}, "parameter env.BIG is 200,004 bytes"),
         ({"command": ["true", "-v", "${text}"]}, "parameter command[2] (${text}) is 200,000 bytes"),
-        ({"command": ["true", TOO_MUCH]}, "parameter command[1] is 200,000 bytes"),
         ({"command": "${words}"}, "parameter command[1] (${words}) is 200,000 bytes"),
         ({"command": f"true {TOO_MUCH}"}, "parameter command is 200,005 bytes"),
         ({"command": "true ${a} ${text}"}, "the value of ${text} in parameter command is 200,008 bytes"),
         ({"command": ["true", *["y" * 100_000] * 70]}, "parameter command is 7,000,643 bytes"),
     ],
-    ids=range(8),
+    ids=range(6),
 )
 def test_what_is_too_long_for_the_system_is_named(bench, params, named):
     workflow = {**shell(**params), "inputs": {"a": {}, "text": {}, "words": {}}}
@@ -137,7 +135,7 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "error"),
-    [("", "", "None"), ("trap '' TERM; ", "", "None"), ("", "; echo why >&2; exit 3", "exit code 3: why")],
+    [("trap '' TERM; ", "", "None"), ("", "; echo why >&2; exit 3", "exit code 3: why")],
 )
 def test_a_background_process_that_keeps_stdout_open_ends_with_the_command(
     bench, tmp_path, before, after, error
@@ -185,15 +183,15 @@ def test_a_long_output_is_passed_on_whole(bench, pflow_home, stream, into):
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
 
 
-@pytest.mark.parametrize(
-    ("condition", "read"), [("sh.lines", "lines"), ("sh.json && sh.lines[0]", "json and lines")]
-)
-def test_a_step_that_reads_the_lines_of_a_longer_output_is_not_misled(bench, condition, read):
-    workflow = shell("yes | head -c 8388609", timeout=60)
-    workflow["nodes"].append(step("then", "echo", {"message": "x"}) | {"when": condition})
-    workflow["edges"] = [{"from": "sh", "to": "then"}]
-    message = f"its stdout is longer than 8 MiB, so a later step cannot read its {read}"
-    assert message in bench.run(workflow).error.message
+def test_lines_are_given_of_up_to_8_mib_and_a_step_that_reads_more_is_not_misled(bench):
+    line = "printf '%08388607d\\n' 0"
+    assert [len(it) for it in bench.run(shell(line, timeout=60)).outputs["lines"]] == [8_388_607]
+    workflow = shell(f"{line}; echo", timeout=60)
+    workflow["nodes"].append(step("then", "echo", {"message": "x"}))
+    for condition, read in (("sh.lines", "lines"), ("sh.json && sh.lines[0]", "json and lines")):
+        workflow["nodes"][1]["when"] = condition
+        message = f"its stdout is longer than 8 MiB, so a later step cannot read its {read}"
+        assert message in bench.run(workflow).error.message
     workflow["nodes"][1]["when"] = "length(sh.stdout) > 9"
     assert bench.run(workflow).success
 
@@ -203,13 +201,6 @@ def test_output_that_is_not_utf8_is_warned_of(bench, stream, into):
     assert bench.run(shell(rf"printf 'caf\351'{into}")).outputs[stream] == "caf\ufffd"
     [warning] = bench.warnings
     assert warning.message == f"Node sh: bytes of its {stream} are not UTF-8, and became U+FFFD"
-
-
-@pytest.mark.slow
-def test_lines_are_given_of_up_to_8_mib(bench):
-    outputs = bench.run(shell("yes | head -c 8388608", timeout=60)).outputs
-    assert (len(outputs["stdout"]), len(outputs["lines"])) == (8 << 20, 4 << 20)
-    assert "lines" not in bench.run(shell("yes | head -c 8388609", timeout=60)).outputs
 
 
 @pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])
@@ -230,25 +221,24 @@ print(code, re.search(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1
 
 
 @pytest.mark.slow
-def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(python, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps(shell("exec yes")))
+def test_a_flood_ends_in_bounded_memory(bench, python, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(shell("exec yes", max_output_mb=64)))
     done = python("-c", MEASURED, "run", "wf.json")
-    assert "it was ended, as its stdout is longer than 256 MiB" in done.stderr
+    assert "it was ended, as its stdout is longer than 64 MiB" in done.stderr
     code, kibibytes = map(int, done.stdout.split())
-    assert (code, kibibytes < 3 * 256 * 1_024) == (1, True)
+    assert (code, kibibytes < 4 * 64 * 1_024) == (1, True)
+    (most,) = (it for it in bench.host.registry.get("shell").interface.params if it.key == "max_output_mb")
+    assert "256 by default" in most.description
 
 
 @pytest.mark.parametrize(
     ("key", "value", "told", "unit"),
     [
         ("timeout", 0, "must be more than 0", " seconds, got"),
-        ("timeout", "-0.5", "must be more than 0", " seconds, got"),
         ("max_output_mb", 0, "must be more than 0", " MiB, got 0"),
-        ("max_output_mb", -1, "must be more than 0", " MiB, got -1"),
         ("memory_mb", -1, "must be more than 0", " MiB, got -1"),
         ("command", [], "command is empty", ""),
         ("env", {"B=": "x"}, "the name 'B=' in env cannot be that of a variable", ""),
-        ("env", {"": "x"}, "the name '' in env cannot be that of a variable", ""),
     ],
 )
 def test_a_command_that_cannot_run_is_not_started_and_refused_before_where_its_params_are_known(
@@ -275,8 +265,14 @@ def sleeping(tmp_path, batch=None):
     return pipe
 
 
-@pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "batch"),
+    [
+        (signal.SIGINT, None),
+        (signal.SIGTERM, {"items": [1, 2], "parallel": True}),
+        (signal.SIGHUP, None),
+    ],
+)
 def test_a_signal_that_ends_the_run_ends_the_command(started, tmp_path, batch, number, signalled):
     pipe = sleeping(tmp_path, batch)
     program = started("run", "wf.json", "--json")
@@ -311,11 +307,9 @@ def test_after_a_run_signals_are_what_they_were(bench):
         ("a\\r\\nb\\n\\nc", ["a", "b", "", "c"], ...),
         ("", [], ...),
         ('{"n": [1]}\\n', ['{"n": [1]}'], {"n": [1]}),
-        ("12\\n", ["12"], 12),
         ("null\n", ["null"], None),
         (f'"{"x" * 5_000}"', [f'"{"x" * 5_000}"'], "x" * 5_000),
         ("NaN", ["NaN"], ...),
-        ('{"n": ', ['{"n": '], ...),
         ('{"n": 1, "n": 2}', ['{"n": 1, "n": 2}'], ...),
     ],
 )
@@ -351,10 +345,8 @@ def test_the_memory_of_each_process_is_limited_if_that_is_asked_for(bench, is_li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGABRT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(leaving, end_run, number):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip("a program in the background of a shell ignores SIGQUIT, and so do those that it starts")
     end_run(shell([sys.executable, "-c", leaving.code(600)]), leaving.pids, number)
     assert leaving.all_gone()
 
