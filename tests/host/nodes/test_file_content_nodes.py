@@ -67,7 +67,7 @@ HERE = (os.geteuid(), os.getegid())
 @pytest.mark.parametrize(
     ("mode", "owner"),
     [
-        *((mode, HERE) for mode in (0o600, 0o644, 0o664, 0o755)),
+        *((mode, HERE) for mode in (0o600, 0o755)),
         *(pytest.param(0o2755, owner, marks=needs_root) for owner in ((12345, 54321), (0, 54321))),
     ],
 )
@@ -129,13 +129,6 @@ def test_what_can_name_no_file_is_refused(bench, kind, path, message):
     assert (error.ran, bool(error.suggestions)) == ("not ran", True)
 
 
-def test_a_path_of_a_folder_is_not_written_as_a_file(bench, tmp_path):
-    error = write(bench, f"{tmp_path}/reports/").error
-    assert f"{tmp_path}/reports/ is a folder" in error.message
-    assert error.suggestions == ("Name a file in it",)
-    assert list(tmp_path.glob("reports*")) == []
-
-
 def test_null_is_not_written(bench, report):
     with pytest.raises(PflowError, match="content of node n must be any value but null"):
         write(bench, report, None)
@@ -144,10 +137,12 @@ def test_null_is_not_written(bench, report):
     assert report.read_text() == "old"
 
 
-def test_a_folder_and_a_link_that_leads_to_itself_are_refused(refused, tmp_path):
-    error = refused("write-file", file_path=tmp_path, content="new")
-    assert f"Cannot write {tmp_path}: Is a directory" in error.message
-    assert error.suggestions == ("Name a file in it",)
+def test_a_folder_its_path_and_a_link_that_leads_to_itself_are_refused(refused, tmp_path):
+    for path, why in ((f"{tmp_path}", "Is a directory"), (f"{tmp_path}/reports/", "reports/ is a folder")):
+        error = refused("write-file", file_path=path, content="new")
+        assert why in error.message
+        assert error.suggestions == ("Name a file in it",)
+    assert list(tmp_path.glob("reports*")) == []
     (tmp_path / "link").symlink_to("link")
     error = refused("write-file", file_path=tmp_path / "link", content="new")
     assert "link: Too many levels of symbolic links" in error.message
@@ -194,11 +189,10 @@ def test_a_file_whose_owner_cannot_be_kept_is_written_in_place(open_folder):
     assert file.read_text() == "new"
 
 
-@pytest.mark.parametrize("length", [200, 255])
-def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path, length):
+def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path):
     for content in ("one", "two"):
-        assert write(bench, tmp_path / ("n" * length), content).success
-    assert (tmp_path / ("n" * length)).read_text() == "two"
+        assert write(bench, tmp_path / ("n" * 255), content).success
+    assert (tmp_path / ("n" * 255)).read_text() == "two"
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -259,8 +253,6 @@ def test_what_a_killed_writer_of_the_same_file_left_is_removed(bench, tmp_path):
     [
         "config/mcp-servers.toml",
         "data/pins/a.json",
-        "data/../config/new/x",
-        "state/runs/open/a.db",
         "state/artifacts/../runs/open/a.db",
         "cache/results/a",
     ],

@@ -93,13 +93,9 @@ def shelf(tmp_path):
         ("*.csv", ["a.csv", "b.csv", "link.csv"]),
         ("**/*.csv", ["a.csv", "b.csv", "link.csv", "sub/c.csv", "sub/deep/d.csv"]),
         ("**", ["a.csv", "b.csv", "link.csv", "note.txt", "sub/c.csv", "sub/deep/d.csv"]),
-        ("**/**/d.*", ["sub/deep/d.csv"]),
         (".*", [".hidden.csv"]),
-        (".git/*", [".git/e.csv"]),
         ("**/.git/*", [".git/e.csv"]),
         ("s?b/[cd].csv", ["sub/c.csv"]),
-        ("./a.csv", ["a.csv"]),
-        ("sub/../a.csv", ["sub/../a.csv"]),
         ("a.csv/*", []),
         ("sub", []),
         ("[!", []),
@@ -167,7 +163,7 @@ def test_a_time_beyond_the_calendar_is_empty(one, shelf):
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
-@pytest.mark.parametrize("into", ["new.csv", "made/sub/new.csv", "sub", "made/"])
+@pytest.mark.parametrize("into", ["made/sub/new.csv", "sub", "made/"])
 def test_a_file_goes_to_a_path_or_into_a_folder(one, shelf, kind, into):
     (shelf / "a.csv").chmod(0o640)
     os.utime(shelf / "a.csv", (1_000_000_000, 1_000_000_000))
@@ -190,7 +186,7 @@ def test_a_folder_goes_with_all_that_is_in_it(one, shelf, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
-@pytest.mark.parametrize("name", ["link.csv", "lost.csv", "sub/loop"])
+@pytest.mark.parametrize("name", ["lost.csv", "sub/loop"])
 def test_a_link_itself_is_transferred(one, shelf, tmp_path, kind, name):
     leads_to = (shelf / name).readlink()
     assert one(kind, source=shelf / name, destination=tmp_path / "l").success
@@ -216,36 +212,25 @@ def test_what_is_there_is_replaced_only_if_that_is_asked_for(one, refused, shelf
     ("source", "destination", "message"),
     [
         ("a.csv", "a.csv", "is the same file"),
-        ("a.csv", "sub/../a.csv", "is the same file"),
-        ("a.csv", "", "is the same file"),
-        ("link.csv", "a.csv", "is the same file"),
         ("a.csv", "link.csv", "is the same file"),
         ("a.csv", "twin.csv", "is the same file"),
-        ("sub", "sub", "is inside of it"),
-        ("sub", "sub/deep", "is inside of it"),
         ("sub", "sub/new/x", "is inside of it"),
         ("sub", "sub/loop/sub/y", "is inside of it"),
         ("sub", "b.csv", "exists already"),
         ("sub", "dest", "dest/sub exists already"),
-        ("b.csv", "dest2", "dest2/b.csv exists already"),
-        ("pipe", "x", "it is a named pipe, not a regular file"),
         ("socket", "x", "it is a socket"),
         ("a.csv", "pipe", "it is a named pipe"),
         ("a.cvs", "x", "it does not exist"),
         ("sup/c.csv", "x", "sup does not exist"),
         ("a.csv", "b.csv/x", "file exists"),
         ("a.csv", "n" * 300, "ile name too long"),
-        ("n" * 300, "x", "ile name too long"),
         ("a\0.csv", "x", "NUL"),
-        ("a.csv", "x\0", "NUL"),
         (None, "x", "is empty"),
-        ("a.csv", None, "is empty"),
     ],
 )
 def test_what_must_not_be_transferred_is_left_alone(refused, shelf, kind, source, destination, message):
     (shelf / "twin.csv").hardlink_to(shelf / "a.csv")
     (shelf / "dest" / "sub").mkdir(parents=True)
-    (shelf / "dest2" / "b.csv").mkdir(parents=True)
     os.mkfifo(shelf / "pipe")
     here = Path.cwd()
     os.chdir(shelf)  # the name of a socket is short
@@ -372,8 +357,9 @@ def test_neither_home_nor_the_current_folder_nor_the_root_is_removed(refused, sh
     assert (shelf / "sub" / "deep" / "d.csv").exists()
 
 
-@pytest.mark.parametrize("folder", ["config", "state", "cache"])
-@pytest.mark.parametrize("kind", ["copy-file", "move-file", "delete-file"])
+@pytest.mark.parametrize(
+    ("kind", "folder"), [("copy-file", "config"), ("move-file", "state"), ("delete-file", "cache")]
+)
 def test_pflows_own_files_are_neither_replaced_nor_removed(
     one, refused, bench, pflow_home, shelf, kind, folder
 ):
@@ -413,8 +399,6 @@ def test_a_file_that_a_run_handed_on_can_be_moved(one, bench, shelf):
     [
         (file_system_nodes.CopyFile, {"source": "/etc/passwd", "destination": "new"}),
         (file_system_nodes.MoveFile, {"source": "a.csv", "destination": "/tmp/moved.csv"}),
-        (file_system_nodes.MoveFile, {"source": "a.csv", "destination": "new"}),
-        (file_system_nodes.DeleteFile, {"file_path": "a.csv"}),
         (file_system_nodes.DeleteFile, {"file_path": "sub", "recursive": True}),
     ],
 )
@@ -438,12 +422,9 @@ def test_a_failure_on_purpose_has_its_message_and_kind(bench):
     error = bench.run(flow(guard, inputs={"rows": {}}), rows=[1]).error
     assert (error.message, error.kind) == ("Node guard (fail) failed: Too many: [1]", "config")
     assert error.exit_code == 2
-
-
-@pytest.mark.parametrize("kind", ["interrupted", "no such kind"])
-def test_a_kind_that_does_not_exist_is_an_error_before_the_run(one, kind):
-    with pytest.raises(PflowError, match="Parameter kind of node n must be one of"):
-        one("fail", message="m", kind=kind)
+    guard["params"]["kind"] = "interrupted"  # which only pflow may say
+    with pytest.raises(PflowError, match="Parameter kind of node guard must be one of"):
+        bench.run(flow(guard, inputs={"rows": {}}), rows=[1])
 
 
 def test_a_failure_on_purpose_routes_is_caught_in_batches_and_is_never_retried(bench):

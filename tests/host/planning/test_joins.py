@@ -31,13 +31,10 @@ def entry(*outputs, **interface):
     [
         ("issue_number:int", field("issueNumber:int"), True),
         ("result", field("text:str"), True),  # a synonym
-        ("body:str", field("message:str"), True),
-        ("rows:list", field("data:list"), True),
         ("count:int", field("count:str"), True),
         ("result", field("city:str"), False),  # another name
         ("result", field("rows:list"), False),  # a synonym says nothing about the type of any value
         ("text:str", field("text:int"), False),  # only some strings are numbers
-        ("text:dict", field("text:str"), False),
         ("result", field("commit_message:str"), False),
         # Neither a choice nor a command line is taken from a node.
         ("text:str", field("text:str", schema={"enum": ["a"]}), False),

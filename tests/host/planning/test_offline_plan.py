@@ -71,7 +71,7 @@ TASKS = st.builds(lambda by, parts: by.join(parts), JOINED, st.lists(CLAUSES, ma
 def test_the_plan_of_any_task_with_any_nodes_validates(bench):
     number = count()
 
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(known=st.lists(ENTRIES, max_size=8), task=TASKS)
     def validates(known, task):
         bench.known = {entry.node: entry for entry in known}

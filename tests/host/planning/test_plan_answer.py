@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from node_types import entry_of, fields
 
 from pflow_mcp_plugin.contract import Interface
-from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, json_object, seen
+from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow, json_object
 
 ENTRY = entry_of(
     "t-do",
@@ -48,13 +48,10 @@ def test_the_object_is_found_wherever_it_stands(text):
     ("text", "message"),
     [
         ("", "is empty"),
-        (" \n", "is empty"),
         ("No.", "is not JSON: No."),
         ('{"nodes": [{"id": "a"}', "no complete JSON object with nodes"),
-        ('{"steps": []}', "no complete JSON object with nodes"),
         ('{"nodes": NaN}', "no complete JSON object with nodes"),
         ("{" * 100_000, "no complete JSON"),
-        ('{"a":' * 5_000, "no complete JSON"),
         ('{"nodes":' + "[" * 120 + "]" * 120 + "}", "nested too deeply"),
     ],
 )
@@ -63,19 +60,13 @@ def test_what_is_not_there_is_said(text, message):
         json_object(text, "nodes")
 
 
-def test_hidden_characters_of_an_answer_are_dropped():
-    assert json_object('{"nodes": ["a\U000e0041b\\u202ec"]}', "nodes") == {"nodes": ["abc"]}
-
-
 @pytest.mark.parametrize(
     ("key", "value", "read"),
     [
         ("count", "5", 5),
-        ("count", 5, 5),
         ("count", "many", "many"),
         ("count", "${a.count}", "${a.count}"),
         ("names", '["a", "${b.c}"]', ["a", "${b.c}"]),
-        ("names", "a", "a"),
         ("any", "true", "true"),
         ("command", '["ls", "-l"]', ["ls", "-l"]),
         ("unknown", "5", "5"),
@@ -118,21 +109,8 @@ def test_lists_of_rows_become_tables():
     }
 
 
-ROW_KEYS = [
-    "id",
-    "type",
-    "params",
-    "name",
-    "value",
-    "from",
-    "to",
-    "node",
-    "key",
-    "source",
-    "for_each",
-    "batch",
-]
-ROWS = st.lists(st.dictionaries(st.sampled_from(ROW_KEYS), JSON))
+ROW_KEYS = st.sampled_from(["id", "type", "params", "name", "value", "from", "to", "node", "key", "batch"])
+ROWS = st.lists(st.dictionaries(ROW_KEYS, JSON))
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON | ROWS))
@@ -151,4 +129,5 @@ def test_any_text_holds_an_object_or_none(text):
 def test_what_a_model_writes_loses_only_what_nobody_sees():
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey me")
     written = {f"a{hidden}": ["x\ny", f"1{hidden}2", "\u0645\u06cc\u200c\u062e 👩\u200d👧", 3, None]}
-    assert seen(written) == {"a": ["x\ny", "12", "\u0645\u06cc\u200c\u062e 👩\u200d👧", 3, None]}
+    read = json_object(json.dumps({"nodes": written}), "nodes")["nodes"]
+    assert read == {"a": ["x\ny", "12", "\u0645\u06cc\u200c\u062e 👩\u200d👧", 3, None]}

@@ -89,7 +89,7 @@ def test_what_is_left_open_is_asked_for_in_the_last_round_only(dialogue):
 
 def test_a_workflow_with_warnings_stands_if_the_model_makes_no_better_one(dialogue):
     unsure = plan_of(FIND, SAY, outputs={"o": "${say.sent}"})
-    for answers in ((unsure, UnreadableAnswer("no")), (unsure, plan_of(("x", "t-none", {}))), (unsure,)):
+    for answers in ((unsure, UnreadableAnswer("no")), (unsure, plan_of(("x", "t-none", {})))):
         _, compose = dialogue(*answers)
         plan = compose()
         assert plan.errors == []
@@ -128,20 +128,15 @@ def many(count):
     [
         (many(101), "than the 100 nodes"),
         (plan_of(("a", "shell", {"command": "ls"})), "shell is not among the nodes to choose from"),
-        (plan_of(("a", "echo", {"message": "x"})), "echo is not among the nodes to choose from"),
+        (plan_of(("a", "t-say", {"tags": "[" * 300 + "]" * 300})), "nested too deeply"),
     ],
 )
-def test_a_plan_is_bounded_by_what_was_offered(dialogue, answer, message):
+def test_a_plan_is_bounded(bench, dialogue, answer, message):
+    bench.declare("t-say", ["tags: list!"])
     _, compose = dialogue(answer)
     assert any(message in problem.message for problem in compose(1).errors)
     _, compose = dialogue(many(100))
     assert not any("than the 100 nodes" in problem.message for problem in compose(1).problems)
-
-
-def test_json_in_a_parameter_may_not_be_nested_too_deep(bench, dialogue):
-    bench.declare("t-say", ["text: list!"], [])
-    _, compose = dialogue(plan_of(("say", "t-say", {"text": "[" * 300 + "]" * 300})))
-    assert "nested too deeply" in compose(1).errors[0].message
 
 
 def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):
@@ -173,8 +168,7 @@ def _mutated(value, chance):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue, seed):
+def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue):
     whole = plan_of(
         FIND,
         SAY,
@@ -185,8 +179,8 @@ def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue, s
         outputs=[{"name": "o", "value": "${say.posted}"}],
     )
     whole["nodes"][0]["for_each"] = "${topic}"
-    chance = Random(seed)
-    for _ in range(60):
+    chance = Random(0)
+    for _ in range(80):
         answer = _mutated(whole, chance)
         _, compose = dialogue(answer if isinstance(answer, dict) else {"nodes": answer})
         plan = compose()

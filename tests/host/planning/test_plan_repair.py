@@ -110,23 +110,3 @@ def test_inputs_without_a_description_get_that_of_the_parameter(repairing):
     repair = repairing(node("find", "t-find", topic="${a}"), inputs={"a": {"type": "str"}})
     repair.describe_inputs()
     assert repair.workflow["inputs"]["a"]["description"] == "What"
-
-
-@pytest.mark.parametrize(
-    "workflow",
-    [
-        *({}, {"nodes": []}),
-        flow(None, 3, {"id": 1}, {"id": "a"}, {"id": "a", "type": 2, "params": {}}),
-        flow(node("a", "t-find", topic="${b.c.d[0]}"), edges=[None, edge("a", "z")]),
-        flow(node("a", "t-say"), edges=[edge("a", "a")], inputs={}),
-        flow(node("a", "t-none", x="${y}"), mappings={"z": {"input_mappings": {"a": "b"}}}),
-    ],
-)
-def test_any_workflow_can_be_repaired(host, workflow):
-    repair = PlanRepair(workflow, host.registry, ORIGIN)
-    repair.join()
-    repair.map_lacking()
-    repair.ask_for_lacking()
-    repair.drop_dead_edges()
-    repair.describe_inputs()
-    host.runner.validate(repair.workflow)

@@ -87,16 +87,10 @@ def nodes(made):
 @pytest.mark.parametrize(
     "task",
     [
-        "Read the git log, count commits per author and write a table",
         "Get the commits of the repository, count them by author and save a table to authors.md",
-        "Show the git log, tally the commits of each author, write a table",
         "Take the commit log, group it by author and write the table to a file",
-        "Count commits per author and write a table",
         "How many commits has each author made? Write a table of it",
-        "Fetch the commit logs, work out the number of commits per author, then write a table",
-        "From the git log, write a table with the number of commits for every author",
         "Look at the git log, rank the authors by commits and store the table in authors.csv",
-        "Get the git log, aggregate the commits per author, put the table in a file",
         "List the commits, sum them up per author, and keep the result as a table in authors.txt",
     ],
 )
@@ -113,14 +107,10 @@ def test_counting_by_author_is_no_part_that_a_plan_claims_silently(plan, task):
 @pytest.mark.parametrize(
     "task",
     [
-        "Query the database and if there are rows, post them to Slack",
         "Query the database, and post the rows to the Slack channel if there are any",
-        "Run a SELECT query on the database. If it returns rows, send them to Slack",
         "Read the rows with a query, and only if there are rows post a message to Slack",
-        "Query the database; when there are rows, post them to the Slack channel",
         "Query the database and post the rows to Slack unless there are none",
         "Query the database and, provided there are rows, post them to Slack",
-        "Query the database and post the result to Slack as long as it has rows",
         "Query the database, then post to Slack in case there are rows",
         "Query the database; should there be rows, post them to Slack",
         "Query the database, assuming there are rows post them to Slack",
@@ -139,14 +129,9 @@ def test_a_condition_is_named_as_missing(plan, task):
 @pytest.mark.parametrize(
     "task",
     [
-        "List the files and save the list to out.txt",
         "List the files in docs/ and write the list to out.txt",
-        "List all files, then store the listing in out.txt",
-        "Get a listing of the files and save it to out.txt",
-        "Show the files of a folder and write them to out.txt",
         "Save a list of the files to out.txt",
         "Write the list of all files in a directory to out.txt",
-        "Get the list of files. Save the result as out.txt",
         "Store the names of the files in a directory in out.txt",
         "List the directory and dump the list into out.txt",
     ],
@@ -206,28 +191,16 @@ PLANNED = {
     # Words for reading choose a tool that reads.
     ("github-search-code",): [
         "Find code about logins on GitHub",
-        "Find where logins are handled on GitHub",
-        "Search GitHub for code that handles logins",
-        "Look for login code on GitHub",
         "Which code on GitHub handles logins?",
-        "Show me GitHub code for logins",
-        "Get the code that handles logins from GitHub",
-        "Locate code for new logins on GitHub",
         "Where on GitHub is the code that creates logins?",
         "Look up code on GitHub in which a login is created",
         "I would like to find the code of the login page on GitHub",
     ],
     ("markitdown-convert-to-markdown", "write-file"): [
-        "Convert the page p.html to markdown and save it",
         "Convert p.html to markdown, then save it to p.md",
         "Turn the page p.html into markdown and write it to a file",
-        "Save the page p.html as markdown",
-        "Get the page p.html as markdown and store the result",
-        "Convert the page p.html to markdown and keep it in p.md",
-        "Transform p.html to markdown and write the markdown to p.md",
         "Make a markdown version of p.html and save that to p.md",
         "Convert the page p.html into markdown. Save the markdown on disk",
-        "Write the page p.html as markdown to p.md",
     ],
     ("markitdown-convert-to-markdown",): ["Convert https://example.org/p to markdown"],
     # A task may ask for removing.

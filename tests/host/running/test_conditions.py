@@ -51,8 +51,6 @@ def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
     ("node", "user"),
     [
         (echo("then", "say ${first.message}"), "parameter message"),
-        (step("then", "read-file", {"file_path": "${first.message}"}), "parameter file_path"),
-        (step("then", "write-file", {"file_path": ".", "content": "${first.message}"}), "parameter content"),
         (step("then", "shell", {"command": "rm -r ${first.message}/x"}), "parameter command"),
         (step("then", "shell", {"command": "${first.message}"}), "parameter command"),
     ],
@@ -122,18 +120,16 @@ def test_what_may_be_missing_on_the_way_to_a_node_is_warned_of_before(bench, giv
         flow(step("then", "transform", {"expression": "not_null(b, 'x')"}), inputs=BEFORE),
         flow(step("a", "workflow", {"workflow": flow(echo("then", "${b}"), inputs=BEFORE), "b": "x"})),
         flow(echo("a", "1"), echo("then", "${b}"), edges=[edge("a", "then", when="b")], inputs=BEFORE),
+        flow(
+            echo("a", "1", when="b"),
+            echo("then", "say ${a.message}", when="a.message"),
+            inputs=BEFORE,
+        ),
     ],
 )
-def test_an_input_that_is_not_needed_is_not_warned_of(bench, given):
+def test_what_may_be_missing_and_is_not_needed_is_not_warned_of(bench, given):
     assert bench.host.runner.validate(given) == ()
     assert bench.run(given).success
-
-
-def test_a_node_with_a_condition_of_its_own_is_not_warned_of(bench):
-    given = maybe(echo("then", "say ${first.message}", when="first.message"))
-    assert bench.host.runner.validate(given) == ()
-    assert bench.run(given, n=1).success
-    assert bench.run(given, n=3).outputs == {"message": "say 3"}
 
 
 def test_the_outputs_of_a_run_are_those_of_the_last_node_that_was_not_skipped(bench):
@@ -209,13 +205,10 @@ def test_the_first_edge_whose_condition_holds_is_taken_and_else_the_one_without(
     assert first["details"].get("edge", {}).get("to") == (None if way == "none" else way)
 
 
-def test_a_run_ends_where_no_condition_holds(bench):
+def test_a_run_ends_where_no_condition_holds_and_a_failure_is_handled_only_where_one_does(bench):
     given = ways({"to": "many", "when": "n > 5"})
     given["nodes"] = given["nodes"][:2]
     assert bench.run(given, n=1).outputs == {"message": 1}
-
-
-def test_a_failure_is_handled_by_an_edge_only_where_its_condition_holds(bench):
     given = ways({"to": "some"}, {"to": "none", "action": "error", "when": "n > 5"})
     given["nodes"][0] = step("ask", "read-file", {"file_path": "/nowhere/${n}"})
     assert bench.run(given, n=6).outputs == {"message": "none"}
@@ -234,8 +227,6 @@ def test_a_condition_of_an_edge_that_fails_fails_the_run(bench):
     [
         ({"to": "many", "when": "ask.mesage > 5"}, "has no output mesage"),
         ({"to": "many", "when": "many.message > 5"}, "node many, which does not run before"),
-        ({"to": "many", "when": "m >"}, "it ends too early"),
-        ({"to": "many", "when": "n == 'x'"}, "a number is compared with a string"),
     ],
 )
 def test_a_condition_of_an_edge_is_checked_before_a_run(bench, edge, problem):

@@ -102,7 +102,7 @@ def test_a_record_of_another_user_is_not_used(path, resumed, monkeypatch):
         resumed(path.stem)
 
 
-@pytest.mark.parametrize("size", [0, 1, 50, 99, 100, 512, 4095, 4096, 4097, 9000, 12287, 12288])
+@pytest.mark.parametrize("size", [0, 99, 512, 4096, 9000, 12287])
 def test_a_truncated_record_never_runs_a_step_again(path, sent, resumed, size):
     whole = path.read_bytes()
     assert len(whole) > size
@@ -119,7 +119,7 @@ HEAD = ["name", "workflow", "file", "folder", "inputs", "options", "owner"]
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [*product(HEAD, ["7", "null", "[1]", "not json", None]), ("options", '{"unknown": true}'), DEEP],
+    [*product(HEAD, ["7", "not json", None]), ("options", '{"unknown": true}'), DEEP],
 )
 def test_a_head_that_pflow_did_not_write_is_refused(path, sent, resumed, name, value):
     if value is None:
@@ -133,7 +133,7 @@ def test_a_head_that_pflow_did_not_write_is_refused(path, sent, resumed, name, v
 
 @pytest.mark.parametrize(
     "values",
-    ["state = 'perhaps'", "place = x'00'", "identity = x'ff'", "shown = 'no json'", "key = x'00'"],
+    ["state = 'perhaps'", "place = x'00'", "shown = 'no json'"],
 )
 def test_a_step_that_pflow_did_not_write_is_refused(path, sent, resumed, values):
     change(path, (f"UPDATE step SET {values} WHERE place = 'a'",))
@@ -152,7 +152,7 @@ def test_a_damaged_summary_is_made_anew(path, resumed, spoil):
     assert json.loads(summary.read_bytes())["state"] == "failed"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", os.mkfifo, None])
+@pytest.mark.parametrize("content", [b"{", b"[]", os.mkfifo, None])
 def test_a_lost_result_ends_the_run_before_anything_is_sent(path, sent, resumed, content):
     change(path, ("UPDATE step SET outputs = NULL, number = 77 WHERE place = 'a'",))
     if content is not None:

@@ -16,6 +16,7 @@ from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
+from pflow_mcp_plugin.host.running import result_key
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json
 from pflow_mcp_plugin.storage import StoreError
@@ -93,7 +94,7 @@ def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, 
     assert 0 <= noted(second)["age"] < 60
 
 
-@pytest.mark.parametrize("other", [2, 1.0, True, "1", None, [1], {"n": 1}, [[1]], -1])
+@pytest.mark.parametrize("other", [1.0, True, "1", None, [1]])
 def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, calls, other):
     run(bench)
     run(bench, node(params={"n": other}))
@@ -117,14 +118,6 @@ def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, calls, monkey
     assert noted(run(bench, node(cache=asked))) is noted(run(bench, node(cache=asked))) is None
     assert calls == [1, 1]
     assert not folder(bench).exists()
-
-
-def test_read_file_is_never_cached(bench, tmp_path):
-    file = tmp_path / "a.txt"
-    for text in ("one", "two"):
-        file.write_text(text)
-        reads = step("f", "read-file", {"file_path": str(file)}, cache=True)
-        assert run(bench, reads).outputs["content"] == text
 
 
 def test_a_fingerprint_stands_for_the_entry(bench, calls):
@@ -189,27 +182,14 @@ def test_two_nodes_with_the_same_values_share_a_result(bench, calls):
 
 def test_a_result_is_used_for_its_time_and_no_longer(bench, calls, monkeypatch):
     now = time.time()
-    for later in (0, 9.9, 10.1, 10.2):
+    for later, count in ((0, 1), (9.9, 1), (10.1, 2), (10.2, 2), (5, 3)):  # at last the clock is set back
         with monkeypatch.context() as patch:
             patch.setattr(time, "time", lambda later=later: now + later)
             run(bench, node(cache={"ttl": 10}))
-    assert len(calls) == 2
-
-
-def test_results_from_the_future_are_not_used(cache, monkeypatch):
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
-    cache.put(KEY, "default", b"{}")
-    assert cache.get(KEY, 10)
-    monkeypatch.setattr(time, "time", lambda: now - 5)  # the clock was set back
-    assert cache.get(KEY, 10) is None
-
-
-def test_with_no_seconds_a_node_runs_and_its_new_result_is_kept(bench, calls):
-    run(bench)
-    run(bench, node(cache={"ttl": 0}))
-    assert run(bench).outputs["value"][2] == 2
-    assert len(calls) == 2
+        assert len(calls) == count
+    run(bench, node(cache={"ttl": 0}))  # the node runs, and its new result is kept
+    assert run(bench).outputs["value"][2] == 4
+    assert len(calls) == 4
 
 
 def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, calls):
@@ -281,11 +261,12 @@ ring.append(ring)
     [
         *(Odd(), (1, 2), {1: "a"}, {Text("a"): 1}, Text("a"), b"a", {1, 2}, OrderedDict(a=1)),
         *(float("nan"), float("inf"), "\ud800", 10**5000),
-        *(deep, deep_object, [deep_object], ring, [0] * 1_100_000, "x" * (17 << 20)),
+        *(deep, deep_object, [deep_object], ring, [0] * 11_000, "x" * (17 << 20)),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, calls, more, value):
+def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, calls, more, monkeypatch, value):
+    monkeypatch.setattr(result_key, "MOST_VALUES", 10_000)
     more["extra"] = value
     for _ in range(2):
         outcome = run(bench)
@@ -295,14 +276,8 @@ def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, cal
     assert entries(folder(bench)) == 0
     with pytest.raises(NotKept):
         exact_json({"a": [value]}, "it")
-
-
-def test_an_input_that_is_an_object_makes_a_miss(bench, calls):
-    workflow = flow(node(), inputs={"name": {"type": "any"}})
-    for _ in range(2):
-        outcome = bench.run(workflow, name=Odd())
-        assert "an input contains a Odd" in noted(outcome)["why"]
-    assert len(calls) == 2
+    outcome = bench.run(flow(node(), inputs={"name": {"type": "any"}}), name=Odd())
+    assert "an input contains a Odd" in noted(outcome)["why"]
 
 
 @pytest.mark.parametrize(
@@ -393,11 +368,7 @@ def test_the_file_and_its_folder_are_private_under_any_umask(bench, calls):
     [
         lambda content: b"",
         lambda content: content[: len(content) // 2],
-        lambda content: content[:70],
         lambda content: content.replace(b"value", b"Value"),
-        lambda content: content.replace(b"default", b"Default"),
-        lambda content: b"\x80\x04K\x01.",  # a pickle
-        lambda content: b"[" * 200_000,
         lambda content: content[:100] + os.urandom(len(content) - 100),
     ],
 )
