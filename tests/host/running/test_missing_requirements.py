@@ -49,7 +49,7 @@ def test_the_program_of_a_list_that_is_not_there_is_named_and_nothing_runs(bench
 
 
 @pytest.mark.skipif(HAS_LLM, reason="the extra [llm] is installed")
-@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("depth", [0, 2])
 def test_without_the_library_llm_nothing_runs_however_deep_its_node_is(bench, began, depth):
     node = ASK
     for _ in range(depth):
@@ -61,10 +61,11 @@ def test_without_the_library_llm_nothing_runs_however_deep_its_node_is(bench, be
 
 
 def test_everything_that_is_missing_is_named_at_once(bench, began):
-    other = step("other", "shell", {"command": ["no-such-other"]})
+    other = step("other", "shell", {"command": ["x" * 200]})
     error = refused(bench, workflow(COMMAND, other, edges=[edge("last", "other")]))
-    messages = [problem.message for problem in error.problems]
-    assert messages == [f"Command not found: {name}" for name in (MISSING, "no-such-other")]
+    first, second = (problem.message for problem in error.problems)
+    assert (first, second[:27]) == (f"Command not found: {MISSING}", f"Command not found: {'x' * 8}")
+    assert len(second) < 150
 
 
 @pytest.mark.parametrize(
@@ -98,21 +99,9 @@ def test_a_program_is_looked_for_where_the_node_does(bench, began, tmp_path):
         assert bench.run(workflow({"type": "shell", "params": params})).outputs["stdout"] == "found\n"
 
 
-def test_a_long_name_is_cut(bench):
-    node = step("a", "shell", {"command": ["x" * 200]})
-    assert len(refused(bench, flow(node)).message) < 150
-
-
 def test_what_only_the_run_knows_and_what_a_step_may_make_is_left_to_the_run(bench, began, tmp_path):
     path = tmp_path / "made-by-a-step"
     bench.acts("t-begin", outputs=["name: str"])(lambda shared, params: shared.update(name=MISSING))
     for command in (["${first.name}"], [str(path)]):
         failed = bench.run(workflow({"type": "shell", "params": {"command": command}}))
         assert "Command not found" in failed.error.message
-
-
-def test_a_chain_is_refused_too(pflow, tmp_path):
-    words = ["write-file", "--file-path", "begun", "--content", "a", "then", "shell", "--command"]
-    refused = pflow(*words, f'["{MISSING}"]')
-    assert (refused.exit_code, refused.stdout, refused.stderr.count(MISSING)) == (2, "", 1)
-    assert not (tmp_path / "begun").exists()

@@ -392,14 +392,6 @@ def test_a_result_that_was_changed_is_removed(cache, change):
     assert cache.usage().entries == 0
 
 
-def test_a_file_of_other_tables_is_no_cache(cache):
-    cache.put(KEY, "default", b"{}")
-    execute(cache.folder, "DROP TABLE result")
-    assert cache.get(KEY, 10) is None
-    with pytest.raises(StoreError, match="no such table"):
-        cache.put(KEY, "default", b"{}")
-
-
 def test_a_link_is_not_followed(cache, tmp_path):
     elsewhere = ResultCache(tmp_path / "elsewhere", MB)
     elsewhere.put(KEY, "default", b"{}")

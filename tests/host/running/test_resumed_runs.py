@@ -1,6 +1,5 @@
 """A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
 
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -47,16 +46,6 @@ def test_what_was_done_is_kept_and_the_rest_is_run(bench, sent, resumed, failure
     assert (sent, records(bench)) == (["a", "b", "c"], [])
     assert bench.run(sending("d")).success
     assert records(bench) == []
-
-
-def test_a_host_resumes_a_run_with_a_saved_workflow_inside(bench, sent):
-    inner = flow(step("one", "t-send", {"value": "${item}"}), inputs={"item": {"type": "any"}})
-    bench.host.library.save("inner", inner)
-    outer = step("all", "workflow", {"workflow": "inner", "item": "${item}"}, batch={"items": ["a", "b"]})
-    failed = bench.run_failing({"b": NO}, flow(outer))
-    assert (failed.exit_code, sent) == (1, ["a"])
-    assert bench.host.runner.resume(failed.run_id, {}).success
-    assert sent == ["a", "b"]
 
 
 def test_a_step_of_unknown_outcome_is_not_repeated_before_somebody_has_decided(bench, sent, resumed):
@@ -120,17 +109,6 @@ def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
     assert sent == ["b", "c"]
 
 
-def test_a_step_that_may_be_a_changed_one_is_not_begun(bench, sent, resumed, mended):
-    failed = bench.run_failing({"b": NO}, sending("a", "b"))
-    changed = sending("a", "b")
-    changed["nodes"][0]["params"]["value"] = "changed"
-    report = resumed(*mended(changed))
-    assert (sent, [it["step"] for it in report.error.details["unmatched"]]) == (["a"], ["s-a"])
-    assert f"pflow resume {failed.run_id} --forget s-a" in report.error.suggestions[0]
-    assert resumed("--forget", "s-a", *mended(changed)).error is None
-    assert sent == ["a", "changed", "b"]
-
-
 @pytest.mark.parametrize("parallel", [True, False])
 def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resumed, mended, parallel):
     bench.run_failing({"d": NO}, in_batch(["a", "b", "c", "d"], error_handling="fail_fast"))
@@ -140,15 +118,6 @@ def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resum
     assert report.error.suggestions[0].endswith("--forget 'all[0]'")  # which zsh would take for a pattern
     assert resumed(*shorter, "--forget", "all[0]").error is None
     assert sent == ["a", "b", "c", "d"]
-
-
-def test_a_forgotten_step_that_comes_after_all_takes_its_old_result(bench, sent, resumed, mended):
-    bench.run_failing({"b": NO}, sending("a", "b"))
-    later = sending("new", "b")
-    later["nodes"].append(step("last", "t-send", {"value": "a"}))
-    report = resumed(*mended(later), "--forget", "s-a")
-    assert (report.error, report.data["outputs"]["value"]) == (None, "a")
-    assert sent == ["a", "new", "b"]
 
 
 def test_what_follows_a_step_that_is_repeated_follows_again_where_it_gets_something_else(
@@ -237,23 +206,6 @@ def test_a_run_whose_record_cannot_be_created_says_so_goes_on_and_leaves_no_file
     assert (sent, records(bench)) == (["a", "b"], [])
     (warning,) = bench.warnings
     assert "cannot be resumed" in warning.message
-
-
-def test_a_record_whose_run_was_killed_as_it_created_it_is_no_record(bench, sent, resumed, monkeypatch):
-    folder, then = runs(bench), bench.host.paths.state / "then"
-
-    def killed(self, values):
-        shutil.copytree(folder, then)
-        usual(self, values)
-
-    usual = RunRecord.note
-    monkeypatch.setattr(RunRecord, "note", killed)
-    monkeypatch.setattr(RunRecord, "end", lambda self, error: (self.close(), [])[1])
-    bench.run_failing({"a": NO}, sending("a"))
-    shutil.rmtree(folder)
-    then.rename(folder)
-    (listed,) = resumed("--list").data
-    assert "not the record of a run" in listed["state"]
 
 
 def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):

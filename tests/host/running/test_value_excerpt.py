@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.host.running.value_excerpt import LONGEST_TEXT, Excerpt, ValueFiles, is_larger, sampled
 from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
@@ -67,23 +66,6 @@ def test_without_room_on_the_disk_the_value_is_shown_all_the_same(tmp_path):
     redactor = Redactor()
     shown = Excerpt(redactor, 10_000, ValueFiles(tmp_path / "files", redactor)).of("x" * 5000)
     assert shown == "x" * LONGEST_TEXT + "... (5,000 characters)"
-
-
-def test_the_trace_of_a_run_names_files_for_what_it_leaves_out(bench):
-    @bench.acts("t-much", ["text"], ["text", "rows", "thing"])
-    def much(shared, params):
-        shared.update(text=params["text"] * 5000, rows=list(range(100_000)), thing={1, 2})
-
-    node = step("a", "t-much", {"text": "é"})
-    outcome = bench.run(flow(node))
-    (traced,) = trace_of(outcome)["steps"]
-    text, rows = (FILE.search(str(traced["outputs"][key]))[1] for key in ("text", "rows"))
-    assert Path(text).read_text(encoding="utf-8") == "é" * 5000
-    assert json.loads(Path(rows).read_text()) == list(range(100_000))
-    assert Path(text).parent.name == outcome.run_id
-    assert outcome.outputs["text"] == "é" * 5000
-    bench.host.runner.run(flow(node), {}, trace=False)
-    assert len(list(Path(text).parent.parent.iterdir())) == 1
 
 
 @given(
