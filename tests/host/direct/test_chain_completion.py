@@ -70,12 +70,8 @@ def test_an_option_of_pflow_wins_over_a_flag_of_its_name(completed):
     assert completed("t-make", "--param", "sa") == [("stem", "save=")]
 
 
-@pytest.mark.parametrize("words", [("t-make", "--color", ""), ("t-make", "--title", "x", "--color", "")])
-def test_the_values_of_an_enumeration_are_completed(completed, words):
-    assert completed(*words) == ["red", "dark red"]
-
-
-def test_values_follow_an_equals_sign_too(completed):
+def test_the_values_of_an_enumeration_are_completed_also_after_an_equals_sign(completed):
+    assert completed("t-make", "--title", "x", "--color", "") == ["red", "dark red"]
     assert completed("t-make", "--color=d") == ["--color=dark red"]
     assert completed("t-make", "--dry_run=") == ["--dry_run=true", "--dry_run=false"]
     assert completed("t-make", "--size", "") == ["big", "1", "true"]

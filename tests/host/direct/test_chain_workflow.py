@@ -74,13 +74,6 @@ def test_a_flag_that_overrides_a_default_of_its_node_is_a_param_and_an_input_kee
     assert built.workflow["inputs"] == {"words": {**TEXT, "description": "For", "default": "x"}}
 
 
-def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
-    built = chain((SEARCH, "--query bugs"), (SUMMARIZE, ""), (SEND, "--channel dev"))
-    assert params_of(built, 1) == {"text": "${result}"}
-    assert params_of(built, 2) == {"channel": "dev", "message": "${result}"}
-    assert not built.problems
-
-
 @pytest.mark.parametrize(
     ("outputs", "wanted", "source"),
     [

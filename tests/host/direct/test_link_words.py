@@ -15,19 +15,13 @@ def test_a_param_stays_with_its_node_whatever_it_is_called():
     assert not chain.is_shown
 
 
-def test_help_is_that_of_the_node_it_stands_with():
-    assert read_chain(["echo", "then", "llm", "--help"]).help_of == 1
+def test_help_is_that_of_the_node_it_stands_with_unless_a_flag_takes_the_word_as_its_value():
     assert read_chain(["--help"]).help_of == 0
-    assert read_chain(["echo", "--message=--help"]).help_of is None
-
-
-def test_the_short_form_asks_for_help_unless_a_flag_takes_it_as_its_value():
-    assert read_chain(["-h"]).help_of == 0
     assert read_chain(["echo", "--json", "-h"]).help_of == 0
     assert read_chain(["echo", "--message", "hi", "then", "llm", "-h"]).help_of == 1
+    assert read_chain(["echo", "--message=--help"]).help_of is None
     valued = read_chain(["echo", "--message", "-h"])
-    assert valued.help_of is None
-    assert valued.links == (Link("echo", ("--message", "-h")),)
+    assert (valued.help_of, valued.links) == (None, (Link("echo", ("--message", "-h")),))
 
 
 @pytest.mark.parametrize(
@@ -40,13 +34,9 @@ def test_the_short_form_asks_for_help_unless_a_flag_takes_it_as_its_value():
         (["--message", "hi"], "--message stands where a node is expected"),
         (["echo", "--", "hi"], "-- is not needed: a flag takes the word that follows it"),
         (["echo", "--save"], "--save needs a value"),
-        (["echo", "--save", "then", "llm"], "--save needs a value"),
         (["echo", "--save", "--print"], "--save needs a value"),
-        (["echo", "--save", ""], "--save needs a value"),
-        (["echo", "--save="], "--save needs a value"),
         (["echo", "--save", "a", "--save", "b"], "--save is given twice"),
         (["echo", "--print=yes"], "--print takes no value"),
-        (["echo", "--param"], "--param needs a value"),
     ],
 )
 def test_words_that_make_no_chain_are_named(words, message):
@@ -60,13 +50,10 @@ def test_every_word_is_read_or_reported(words):
     assert all(link.node for link in chain.links) or chain.problems
 
 
-def test_a_tilde_is_the_home_of_the_user(tmp_path, monkeypatch):
+def test_a_file_at_home_and_a_descriptor_that_the_shell_opened_are_read(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a.txt").write_text("at home")
     assert file_text(Path("~/a.txt"), "@~/a.txt") == "at home"
-
-
-def test_a_descriptor_that_the_shell_opened_is_read():
     reading, writing = os.pipe()
     os.write(writing, b"from a command")
     os.close(writing)
@@ -78,13 +65,11 @@ def test_a_descriptor_that_the_shell_opened_is_read():
     ("name", "reason"),
     [
         ("nobody", "no such file: "),
-        ("folder", " cannot be read: "),
         ("pipe", " cannot be read: "),
         ("bytes", " is not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_the_way_to_write_the_text(tmp_path, name, reason):
-    (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(PflowError) as failure:

@@ -1,7 +1,5 @@
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
 from workflow_parts import flow, step
@@ -126,13 +124,3 @@ def test_without_the_library_a_model_of_the_settings_is_passed_over_with_a_note(
     assert finished.exit_code == 0
     assert json.loads(finished.stdout)["nodes"]
     assert "Note: The model sage was not asked: The library llm is not installed" in finished.stderr
-
-
-def test_the_help_of_the_program_loads_nothing_of_it(pflow):
-    code = (
-        "import sys; from pflow_mcp_plugin.host.cli.main import main; main(['--help']);"
-        "print([name for name in sys.modules if 'planning' in name or name == 'llm'], file=sys.stderr)"
-    )
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "plan " in finished.stdout
-    assert finished.stderr.strip() == "[]"
