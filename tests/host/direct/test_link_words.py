@@ -2,8 +2,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.direct.link_words import Link, file_text, read_chain
@@ -41,13 +39,6 @@ def test_help_is_that_of_the_node_it_stands_with_unless_a_flag_takes_the_word_as
 )
 def test_words_that_make_no_chain_are_named(words, message):
     assert [problem.message for problem in read_chain(words).problems] == [message]
-
-
-@given(st.lists(st.sampled_from(["then", ">>", "--", "--save", "--print", "a", "-", "--param", "--x=1", ""])))
-def test_every_word_is_read_or_reported(words):
-    chain = read_chain(words)
-    assert len(chain.links) == sum(word in ("then", ">>") for word in words) + 1
-    assert all(link.node for link in chain.links) or chain.problems
 
 
 def test_a_file_at_home_and_a_descriptor_that_the_shell_opened_are_read(tmp_path, monkeypatch):

@@ -170,10 +170,13 @@ def test_a_result_that_is_no_answer_is_refused_too(bench, sent, resumed, questio
     assert sent == ["yes"]
 
 
-def test_a_command_that_is_refused_later_has_recorded_no_answer(bench, sent, resumed):
+def test_a_secret_is_shown_nowhere_and_a_command_that_is_refused_later_has_recorded_no_answer(
+    bench, sent, resumed
+):
     workflow = if_approved()
     workflow["inputs"]["value"] = {"type": "str", "secret": True, "required": True}
     stopped, yes = bench.run(workflow, value="planted-4711"), ("--answer", "approve=yes")
+    assert "planted-4711" not in json.dumps([stopped.error.to_dict(), trace_of(stopped)])
     with pytest.raises(PflowError, match="value"):
         resumed(*yes)
     with pytest.raises(PflowError, match="value"):
@@ -231,16 +234,6 @@ def test_a_run_that_leaves_no_record_says_why_nobody_can_answer(bench, sent):
     failed = bench.host.runner.run(approved(), {}, trace=False)
     assert (failed.exit_code, sent) == (1, [])
     assert "without --no-trace" in failed.error.suggestions[0]
-
-
-def test_a_secret_is_shown_nowhere(bench, sent, resumed):
-    workflow = approved()
-    workflow["inputs"]["value"] = {"type": "str", "secret": True, "required": True}
-    stopped = bench.run(workflow, value="planted-4711")
-    told = json.dumps(stopped.error.to_dict()) + json.dumps(trace_of(stopped))
-    assert "planted-4711" not in told
-    assert resumed("--answer", "approve=yes", "value=planted-4711").error is None
-    assert sent == ["planted-4711"]
 
 
 def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys):
