@@ -146,12 +146,6 @@ def test_a_flag_that_takes_what_is_piped_in_leaves_nothing_for_another():
     assert [problem.message for problem in built.problems] == ["send needs --message"]
 
 
-def test_a_later_value_may_refer_to_what_is_piped_in():
-    built = chain((SEARCH, "--query x"), (SEND, "--channel ${stdin}"), stdin=True)
-    assert built.workflow["inputs"]["stdin"]["stdin"] is True
-    assert built.piped == ("--channel of send",)
-
-
 @pytest.mark.parametrize(
     ("asked", "words", "inputs"),
     [

@@ -109,19 +109,6 @@ def test_a_chain_that_is_printed_is_valid_and_runs_unchanged(pflow, tmp_path):
     assert (tmp_path / "out.txt").read_text() == content == "a ${x}a ${x}\n"
 
 
-def test_an_input_of_a_later_node_is_not_replaced_by_what_an_earlier_one_writes(run, bench, seen):
-    @bench.acts("t-open", [], ["result: str"], open_outputs=True)
-    def write_text(shared, params):
-        shared["result"] = shared["text"] = "from a tool"
-
-    printed = run("t-open", "then", "t-note", "--text", "typed", "--input", "text", "--print").data
-    assert not bench.host.runner.validate(printed)
-    bench.run(printed)
-    bench.run(printed, text="given")
-    run("t-open", "then", "t-note", "--text", "typed")
-    assert seen == ["typed", "given", "typed"]
-
-
 def test_printing_runs_nothing_and_reads_nothing(pflow, python, tmp_path):
     leader, follower = pty.openpty()
     done = python(*PROGRAM, "shell", "--command", "touch made", "--print", stdin=follower)

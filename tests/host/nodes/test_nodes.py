@@ -25,15 +25,10 @@ def test_a_file_is_written_and_read_back_byte_for_byte(bench, one, tmp_path):
     assert one("read-file", file_path=path).outputs == {"content": text, "file_path": str(path)}
 
 
-def test_a_file_can_be_appended_to(one, tmp_path):
-    for line in ("a\n", "b\n"):
-        assert one("write-file", file_path=tmp_path / "a.txt", content=line, append=True).success
-    assert (tmp_path / "a.txt").read_text() == "a\nb\n"
-
-
-def test_values_are_written_as_json(one, tmp_path):
-    assert one("write-file", file_path=tmp_path / "a.json", content={"a": [1]}).success
-    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    1\n  ]\n}\n'
+def test_values_are_written_as_json_and_a_file_can_be_appended_to(one, tmp_path):
+    for content in ({"a": [1]}, "b\n"):
+        assert one("write-file", file_path=tmp_path / "a.json", content=content, append=True).success
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    1\n  ]\n}\nb\n'
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,6 @@ def test_data_is_what_names_are_looked_up_in(bench):
     assert bench.run(given, files=FILES).outputs == {"result": 1}
 
 
-def test_a_transform_runs_for_each_item(bench):
-    given = shaped(expression="item.name")
-    given["nodes"][0]["batch"] = {"items": "${files}"}
-    assert errors(bench, given) == []
-    assert bench.run(given, files=FILES).outputs["results"] == [{"result": "b"}, {"result": "a"}]
-
-
 def test_a_transform_works_in_a_plain_program_and_on_the_command_line(bench):
     node, shared = Transform(), {"list": [1, 2]}
     node.set_params({"expression": "sum(list)"})

@@ -8,7 +8,6 @@ from node_types import entry_of
 
 from pflow_mcp_plugin.contract import Field, Interface, Match, Problem, SavedWorkflow
 from pflow_mcp_plugin.host.planning.plan_prompt import (
-    is_plain,
     quoted_node,
     selection_prompt,
     selection_schema,
@@ -67,11 +66,6 @@ def test_a_node_is_quoted_with_what_is_needed_to_use_it():
         "outputs": [{"name": "place", "type": "dict", "members": ["name"]}],
         "actions": ["default", "error"],
     }
-
-
-def test_a_name_may_be_as_long_as_those_of_nodes():
-    assert is_plain("mcp-github-search")
-    assert not is_plain("x" * 500)
 
 
 @given(st.text(), st.text())

@@ -5,7 +5,6 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.planning.plan import Plan, Selection
 from pflow_mcp_plugin.host.planning.planner import EXISTING, Planner, PlanOptions
 
 TASK = "read the text of a file"
@@ -80,13 +79,6 @@ def test_a_task_must_say_something_and_not_too_much(planner, task):
     with pytest.raises(PflowError, match="The task ") as failed:
         planner.plan(task, OFFLINE)
     assert failed.value.kind == "usage"
-
-
-def test_a_selection_is_shown_in_json():
-    selection = Selection(selection_type="new_composition", chosen_nodes=("a", "b"), confidence=0.12345)
-    shown = {"selection_type": "new_composition", "chosen_nodes": ["a", "b"], "confidence": 0.12}
-    assert selection.to_dict() == {**shown, "reasoning": "", "flow_structure": ""}
-    assert Plan(task="t", workflow={}, selection=selection).errors == []
 
 
 def test_the_command_prints_a_workflow_that_can_be_kept_and_run(pflow, tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
 
@@ -99,20 +98,6 @@ def test_retries_send_the_same_key_also_if_nobody_knows_what_happened(bench, sen
     assert not bench.run(workflow).success
     assert len(sent) == 3
     assert len(set(sent)) == 1
-
-
-def test_the_key_is_written_with_what_is_sent(bench, sent, monkeypatch):
-    recorded = []
-    usual = RunRecord.sent
-
-    def noting(self, steps):
-        steps = list(steps)
-        usual(self, steps)
-        recorded.extend(step.key for step in self.steps())
-
-    monkeypatch.setattr(RunRecord, "sent", noting)
-    assert bench.run(paying("a")).success
-    assert recorded == [sent[0][1]]
 
 
 def test_a_run_without_a_record_has_no_key_of_its_own(bench, sent):

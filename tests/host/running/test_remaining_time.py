@@ -12,16 +12,6 @@ def test_nothing_is_estimated_at_once_or_without_a_finished_item():
     assert remaining.text(1.0) == ""
 
 
-def test_steady_items_are_estimated_and_counted_down():
-    remaining = RemainingTime(0.0)
-    for second in range(1, 11):
-        remaining.update(second, 100, float(second))
-    assert remaining.text(10.0) == "1 min 30 s left"
-    assert remaining.text(90.0) == "10 s left"
-    assert remaining.text(97.0) == "3 s left"
-    assert remaining.text(101.0) == "1 s left"
-
-
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
