@@ -73,20 +73,6 @@ def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
     assert not ran
 
 
-def test_a_plugin_that_turns_it_into_an_error_while_it_cleans_up_has_not_failed(bench):
-    bench.node("t-nothing", [])(pocketflow.Node)
-
-    @contextmanager
-    def cleaning():
-        yield
-        wrapped()
-
-    bench.plug(pflow_run_context=lambda run: cleaning())
-    outcome = bench.run(flow(step("a", "t-nothing")))
-    assert (outcome.error.kind, outcome.exit_code) == ("interrupted", 130)
-    assert not bench.warnings
-
-
 def test_a_chain_of_exceptions_that_leads_back_to_itself_ends():
     first, second = ValueError(), ValueError()
     first.__cause__, second.__context__ = second, first

@@ -227,11 +227,8 @@ def test_failures_are_not_kept(bench):
         calls.append(1)
         if len(calls) == 1:
             raise PflowError("no")
-        if len(calls) == 2:
-            shared["error"] = "no"
-            return "error"
-        shared["n"] = len(calls)
-        return None
+        shared["n"], shared["error"] = len(calls), "no" if len(calls) == 2 else None
+        return "error" if len(calls) == 2 else "default"
 
     safe(bench, "t-fails")
     fails = step("f", "t-fails", cache=True)
@@ -308,18 +305,14 @@ def test_a_node_that_does_more_than_it_declares_is_found_out(bench, act, why):
 
 
 def test_a_result_that_refers_to_a_file_of_the_run_is_not_kept(bench):
-    calls = []
-
     @bench.acts("t-file", [], ["image"])
     def file_node(shared, params):
-        calls.append(1)
         shared["image"] = {"path": str(shared["__run__"].artifacts_dir / "a.png"), "size": 1}
 
     safe(bench, "t-file")
     for _ in range(2):
-        outcome = run(bench, step("f", "t-file", cache=True))
-        assert noted(outcome)["why"] == "it refers to a file of this run"
-    assert len(calls) == 2
+        why = noted(run(bench, step("f", "t-file", cache=True)))["why"]
+        assert why == "it refers to a file of this run"
 
 
 # Secrets

@@ -98,36 +98,24 @@ def test_the_wait_before_a_retry_ends(bench, cancelled):
     assert cancelled(flow(node), begun.is_set).steps == 1
 
 
-def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):
-    entered = []
+def test_a_run_that_is_cancelled_before_it_begins_runs_nothing_and_one_that_is_over_cannot_be(bench):
+    told, workflow = [], flow(step("a", "echo", {"message": "x"}))
 
     @contextmanager
     def context(run):
-        entered.append(run)
+        told.append("entered")
+        run.on_cancel(lambda: told.append("stopped"))
         yield
 
     bench.plug(pflow_run_context=context)
-    control = RunControl()
-    control.cancel()
-    outcome = bench.host.runner.run(flow(step("a", "t-wait")), {}, control=control)
-    assert (outcome.exit_code, outcome.steps, entered) == (130, 0, [])
+    control, early = RunControl(), RunControl()
+    early.cancel()
+    outcome = bench.host.runner.run(workflow, {}, control=early)
+    assert (outcome.exit_code, outcome.steps, told) == (130, 0, [])
     assert "before its first node" in outcome.error.message
-
-
-def test_a_run_that_is_over_cannot_be_cancelled(bench):
-    stopped = []
-
-    @contextmanager
-    def context(run):
-        run.on_cancel(lambda: stopped.append(run))
-        yield
-
-    bench.plug(pflow_run_context=context)
-    control = RunControl()
-    workflow = flow(step("a", "echo", {"message": "x"}))
     assert bench.host.runner.run(workflow, {}, control=control).success
     control.cancel()
-    assert not stopped
+    assert told == ["entered"]
 
 
 def test_a_listener_that_fails_does_not_fail_the_run(bench):

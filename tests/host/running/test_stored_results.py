@@ -6,7 +6,6 @@ import pytest
 from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.host.running import run_record
-from pflow_mcp_plugin.host.running.shared_store import BatchOutputs, StoredValue
 
 READS = {
     "all": "${many.results}",
@@ -70,32 +69,16 @@ def test_what_a_step_reads_is_what_it_would_read_in_memory(bench, batch, monkeyp
     assert "StoredValue" not in str(stored)
 
 
-def test_outputs_of_a_run_that_ends_with_a_batch_are_whole(bench, batch, monkeypatch):
-    monkeypatch.setattr(run_record, "LARGE", 0)
-    outcome = bench.run(flow(batch))
-    assert outcome.outputs["results"][3] == {"value": {"n": 3, "long": "x" * 5_000}}
-    assert json.loads(json.dumps(outcome.outputs)) == outcome.outputs
-
-
-def test_what_the_trace_leaves_out_is_whole_in_its_file(bench, monkeypatch):
+def test_what_the_trace_leaves_out_is_whole_in_its_file_and_in_the_outputs(bench, monkeypatch):
     monkeypatch.setattr(run_record, "LARGE", 0)
     bench.acts("t-long", ["n"], ["value"])(lambda shared, params: shared.update(value=[params["n"]] * 3_000))
-    long = step("many", "t-long", {"n": "${item}"}, batch={"items": [5, 6, 7, 8, 9]})
-    outcome = bench.run(flow(long, outputs={"n": "${many.succeeded}"}))
+    outcome = bench.run(flow(step("many", "t-long", {"n": "${item}"}, batch={"items": [5, 6, 7, 8, 9]})))
     whole = [{"value": [n] * 3_000} for n in (5, 6, 7, 8, 9)]
+    assert json.loads(json.dumps(outcome.outputs))["results"] == whole
     files = (bench.host.paths.state / "artifacts").rglob("*.json")
-    (file,) = (it for it in files if json.loads(it.read_text()) == whole)
-    assert str(file) in outcome.trace_path.read_text()
-    assert file.stat().st_mode & 0o777 == 0o600
-
-
-def test_outputs_are_loaded_whole_or_by_name():
-    value = StoredValue(lambda: {"value": 1})
-    items, results = [{"index": 0, "result": value}], [value, None]
-    outputs = BatchOutputs({"results": results, "items": items, "count": 2})
-    loaded = {"results": [{"value": 1}, None], "items": [{"index": 0, "result": {"value": 1}}], "count": 2}
-    assert outputs.loaded() == loaded
-    assert outputs.loaded("results", "other") == {**loaded, "items": items}
+    found = [it for it in files if json.loads(it.read_text()) == whole]  # the step's, and the run's
+    assert [str(it) in outcome.trace_path.read_text() for it in found] == [True] * 2
+    assert {it.stat().st_mode & 0o777 for it in found} == {0o600}
 
 
 def test_a_resumed_batch_has_the_results_of_both_parts(bench, sent, monkeypatch, resumed):
