@@ -20,39 +20,30 @@ def tool(name, description, needed="", **optional):
 
 
 TO_MARKDOWN = "Convert a resource described by an http:, https:, file: or data: URI to markdown"
-UPDATE_FILE = "Create or update a single file in a GitHub repository"
 TREE = "Get a recursive tree view of files and directories as a JSON structure."
+LISTING = "Get a detailed listing of all files and directories in a specified path."
 TOOLS = {
     "git": [
         tool("git_log", "Shows the commit logs", "repo_path", max_count="integer"),
-        tool("git_status", "Shows the working tree status", "repo_path"),
         tool("git_commit", "Records changes to the repository", "repo_path message"),
         tool("git_reset", "Unstages all staged changes", "repo_path"),
     ],
     "database": [
         tool("read_query", "Execute a SELECT query on the SQLite database", "query"),
         tool("write_query", "Execute an INSERT, UPDATE, or DELETE query on the SQLite database", "query"),
-        tool("create_table", "Create a new table in the SQLite database", "query"),
-        tool("list_tables", "List all tables in the SQLite database"),
         tool("drop_table", "Drop a table of the SQLite database", "table"),
     ],
     "slack": [
         tool("slack_post_message", "Post a new message to a Slack channel", "channel_id text"),
-        tool("slack_get_channel_history", "Get recent messages from a channel", "channel_id"),
     ],
     "github": [
         tool("create_issue", "Create a new issue in a GitHub repository", "owner repo title", body="string"),
         tool("search_code", "Search for code across GitHub repositories", "q", order="string"),
         tool("search_issues", "Search for issues and pull requests across GitHub repositories", "q"),
-        tool("create_or_update_file", UPDATE_FILE, "owner repo path content message"),
         tool("delete_file", "Delete a file from a GitHub repository", "owner repo path"),
     ],
     "filesystem": [
-        tool(
-            "list_directory",
-            "Get a detailed listing of all files and directories in a specified path.",
-            "path",
-        ),
+        tool("list_directory", LISTING, "path"),
         tool("directory_tree", TREE, "path"),
         tool("move_file", "Move or rename files and directories.", "source destination"),
     ],
@@ -88,7 +79,6 @@ def nodes(made):
     "task",
     [
         "Get the commits of the repository, count them by author and save a table to authors.md",
-        "Take the commit log, group it by author and write the table to a file",
         "How many commits has each author made? Write a table of it",
         "Look at the git log, rank the authors by commits and store the table in authors.csv",
         "List the commits, sum them up per author, and keep the result as a table in authors.txt",
@@ -149,7 +139,6 @@ def test_a_list_is_made_once_and_written(plan, task):
     "task",
     [
         "Look at the tables of the database",
-        "Clean words of the commit log of the repository",
         "Find the table of the database to drop",
         "Get the file that was deleted from a GitHub repository",
     ],

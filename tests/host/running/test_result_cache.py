@@ -1,6 +1,5 @@
 import json
 import os
-import resource
 import sqlite3
 import stat
 import sys
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from planted_secrets import remains
+from system_limits import files_of_at_most
 from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
@@ -436,14 +436,11 @@ def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on
 
 def test_a_full_disk_is_an_error_and_leaves_what_was_there(cache):
     cache.put(KEY, "default", b'{"a": 1}')
-    most = (cache.folder / "results.db").stat().st_size
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        with pytest.raises(StoreError, match=r"full|error"):
-            cache.put(KEY, "default", b'{"a": "%s"}' % (b"x" * 50_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with (
+        files_of_at_most((cache.folder / "results.db").stat().st_size),
+        pytest.raises(StoreError, match=r"full|error"),
+    ):
+        cache.put(KEY, "default", b'{"a": "%s"}' % (b"x" * 50_000))
     assert cache.get(KEY, 10).outputs == {"a": 1}
 
 
