@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from ended_processes import gone
 from programs import until
+from system_limits import run_where_mounted
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
@@ -44,6 +45,32 @@ os.rename(file + ".new", file)
 result = "done"
 time.sleep(seconds)
 """
+
+RUN_NODES = """
+import json, sys
+from pathlib import Path
+from pflow_mcp_plugin.host.embedded_host import open_host
+
+with open_host() as host:
+    for node in json.loads(sys.argv[1]):
+        error = host.runner.run({"nodes": [{"id": "n", **node}]}, {}).error
+        print(json.dumps(error and error.message))
+files = (path for path in sorted(Path(sys.argv[2]).rglob("*")) if path.is_file())
+print(json.dumps({path.name: path.read_text() for path in files}))
+"""
+
+
+@pytest.fixture
+def run_mounted(pflow_home):
+    """Run nodes where something is mounted; return their errors, the files of a folder then, and stderr."""
+
+    def run(mount, place, nodes, folder, **options):
+        nodes = json.dumps(nodes)
+        stdout, stderr = run_where_mounted(mount, place, RUN_NODES, nodes, folder, **options)
+        *errors, files = map(json.loads, stdout.splitlines())
+        return errors, files, stderr
+
+    return run
 
 
 @pytest.fixture

@@ -5,30 +5,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from system_limits import files_of_at_most, ordinary_user, run_where_mounted
+from system_limits import files_of_at_most, ordinary_user
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import write_regular
 
-FULL = """
-import sys
-from pathlib import Path
-from pflow_mcp_plugin.host.embedded_host import open_host
-
-folder = Path(sys.argv[1])
-with open_host() as host:
-    for name, old, append in (("a", "old", False), ("b", "old", True), ("new", None, False)):
-        file = folder / name
-        if old:
-            file.write_text(old)
-        if name == "a" and sys.argv[2] == "linked":
-            (folder / "also").hardlink_to(file)
-        params = {"file_path": str(file), "content": "x" * 500_000, "append": append}
-        outcome = host.runner.run({"nodes": [{"id": "n", "type": "write-file", "params": params}]}, {})
-        print(outcome.error.message)
-    print({path.name: path.read_text() for path in sorted(folder.iterdir())})
-"""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 
 
@@ -203,31 +185,33 @@ def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, repor
     assert report.read_text() == "old"
 
 
-@pytest.mark.usefixtures("pflow_home")
-@pytest.mark.parametrize("names", ["one", "linked"])
-def test_a_full_disk_leaves_the_old_file(tmp_path, names):
+def writes(folder, content):
+    """The nodes that replace a file, append to another, and write a third."""
+    return [
+        step("n", "write-file", {"file_path": f"{folder}/{name}", "content": content, "append": name == "b"})
+        for name in ("a", "b", "new")
+    ]
+
+
+@pytest.mark.parametrize("link", ["", ' && ln "$0/a" "$0/also"'], ids=["one name", "two"])
+def test_a_full_disk_leaves_the_old_file(run_mounted, tmp_path, link):
     disk = tmp_path / "disk"
     disk.mkdir()
-    stdout, _ = run_where_mounted('mount -t tmpfs -o size=100k none "$0"', disk, FULL, disk, names)
-    *errors, left = stdout.splitlines()
+    mount = f'mount -t tmpfs -o size=20k none "$0" && printf old | tee "$0/a" > "$0/b"{link}'
+    errors, files, _ = run_mounted(mount, disk, writes(disk, "x" * 30_000), disk)
     assert ["No space left on device" in error for error in errors] == [True] * 3
-    also = {"also": "old"} if names == "linked" else {}
-    assert left == str({"a": "old", **also, "b": "old"})
+    assert files == dict.fromkeys(["a", "also", "b"] if link else ["a", "b"], "old")
 
 
 @needs_root
-@pytest.mark.usefixtures("pflow_home")
-def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
-    script = FULL.replace("500_000", "3").replace("outcome.error.message", "outcome.success")
-    file = tmp_path / "a"
+def test_a_file_that_is_mounted_into_a_container_is_written_in_place(run_mounted, tmp_path):
+    file, shown = tmp_path / "a", tmp_path / "shown"
     file.write_text("host")
-    shown = tmp_path / "shown"
     shown.mkdir()
     (shown / "a").touch()
     mount = 'mount --bind "$0/a" "$0/shown/a"'
-    stdout, stderr = run_where_mounted(mount, tmp_path, script, shown, "one", user=False)
-    assert stdout.splitlines()[:3] == ["True"] * 3
-    assert file.read_text() == "xxx"
+    errors, _, stderr = run_mounted(mount, tmp_path, writes(shown, "xxx"), shown, user=False)
+    assert (errors, file.read_text()) == ([None] * 3, "xxx")
     assert "a was written in place: it cannot be replaced" in stderr
     assert "busy" in stderr
 

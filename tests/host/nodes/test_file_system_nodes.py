@@ -9,27 +9,11 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from system_limits import ordinary_user, run_where_mounted
+from system_limits import ordinary_user
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes import file_system_nodes
-
-FULL = """
-import sys
-import tempfile
-from pathlib import Path
-from pflow_mcp_plugin.host.embedded_host import open_host
-
-source, folder = map(Path, sys.argv[1:])
-with open_host() as host:
-    for kind in ("copy-file", "move-file"):
-        for name in ("big", "tree"):
-            params = {"source": str(source / name), "destination": str(folder / name), "overwrite": True}
-            outcome = host.runner.run({"nodes": [{"id": "n", "type": kind, "params": params}]}, {})
-            print(outcome.error.message)
-    print(sorted(path.name for path in folder.rglob("*")), (folder / "big").read_text())
-"""
 
 
 def tree(folder):
@@ -257,19 +241,22 @@ def test_a_pipe_inside_of_a_folder_leaves_no_part_of_a_copy(refused, shelf, tmp_
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == ["shelf"]
 
 
-@pytest.mark.usefixtures("pflow_home")
-def test_a_full_disk_leaves_nothing_half_copied_and_every_source(tmp_path):
+def test_a_full_disk_leaves_nothing_half_copied_and_every_source(run_mounted, tmp_path):
     """Another file system, too: a move copies there."""
     source, disk = tmp_path / "source", tmp_path / "disk"
     (source / "tree").mkdir(parents=True)
     disk.mkdir()
     for name in ("big", "tree/a", "tree/b"):
         (source / name).write_bytes(b"x" * 300_000)
+    nodes = [
+        step("n", kind, {"source": f"{source}/{name}", "destination": f"{disk}/{name}", "overwrite": True})
+        for kind in ("copy-file", "move-file")
+        for name in ("big", "tree")
+    ]
     mount = 'mount -t tmpfs -o size=256k none "$0" && printf old > "$0/big"'
-    stdout, _ = run_where_mounted(mount, disk, FULL, source, disk)
-    *messages, left = stdout.splitlines()
-    assert ["no space left on device" in message.lower() for message in messages] == [True] * 4
-    assert left == "['big'] old"
+    errors, files, _ = run_mounted(mount, disk, nodes, disk)
+    assert ["no space left on device" in error.lower() for error in errors] == [True] * 4
+    assert files == {"big": "old"}
     assert sorted(path.name for path in source.rglob("*")) == ["a", "b", "big", "tree"]
 
 

@@ -104,10 +104,8 @@ def test_the_limits_of_the_config_hold_for_each_run_and_node_type(bench, sent, r
 @pytest.mark.parametrize(
     ("text", "path", "says"),
     [
-        ("limits = 3", "limits", "Must be a table"),
         ("[limits]\nmax_call = 3", "limits.max_call", "Unknown key max_call"),
         ("[limits]\nmax_calls = -1", "limits.max_calls", "whole number, 0 or more"),
-        ("[limits]\nmax_writes = true", "limits.max_writes", "whole number, 0 or more"),
         ('[limits."t-send"]\nmax_calls = 1.5', "limits.t-send.max_calls", "whole number, 0 or more"),
     ],
 )
