@@ -1,5 +1,6 @@
 import attrs
 import pytest
+from node_types import fields
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
@@ -12,20 +13,15 @@ TEXT = {"type": "str"}
 
 def node(name, params="", outputs="result", **more):
     """Return a node type; parameters are written `title! count:int`, and all are read from the store."""
-    fields = tuple(map(_field, params.split()))
-    interface = {"inputs": [field.key for field in fields], **more}
-    made = Interface(params=fields, outputs=[*map(_output, outputs.split())], **interface)
+    given = tuple(map(_field, params.split()))
+    interface = {"inputs": [field.key for field in given], **more}
+    made = Interface(params=given, outputs=fields(*outputs.split()), **interface)
     return Entry(node=name, class_name="T", module="t", interface=made)
 
 
 def _field(word):
     key, _, kind = word.partition(":")
     return Field(key=key.strip("!"), type=kind or "str", required=key.endswith("!"))
-
-
-def _output(word):
-    key, _, kind = word.partition(":")
-    return Field(key=key, type=kind or "any")
 
 
 SEARCH = node("search", "query! limit:int", "result count", open_outputs=True)
