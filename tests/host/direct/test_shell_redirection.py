@@ -46,10 +46,7 @@ def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp
         f"Remove the file that the shell created: rm {tmp_path}/echo",
         f"If you meant the file: ... | cat >> {tmp_path}/echo",
     )
-
-
-def test_a_file_that_was_there_is_not_to_be_removed(check, tmp_path):
-    (tmp_path / "echo").write_text("kept", encoding="utf-8")
+    (tmp_path / "echo").write_text("kept", encoding="utf-8")  # which is not to be removed then
     with pytest.raises(PflowError) as failure:
         check("echo")
     assert not any("Remove" in step for step in failure.value.suggestions)
