@@ -222,7 +222,7 @@ def test_a_secret_is_redacted_in_the_message_and_the_trace(bench):
     ("code", "params"),
     [
         ("x = bytearray(8 << 30)", {}),
-        ("x = []\nwhile True: x = [x, 1, {}]", {"memory_mb": 200}),
+        ("x = []\nwhile True: x = [x, 1, {}]", {"memory_mb": 100}),
         ("result = 'x' * (150 << 20)", {"memory_mb": 200}),
         ("x = len(a)", {"memory_mb": 60, "inputs": {"a": "x" * 20_000_000}}),
     ],

@@ -102,16 +102,12 @@ def test_the_command_saves_a_plan_under_a_name(pflow):
 
 
 @pytest.mark.skipif(HAS_LLM, reason="the extra [llm] is installed")
-def test_without_the_library_a_model_of_the_command_line_cannot_be_asked(pflow):
+def test_without_the_library_no_model_can_be_asked_and_one_of_the_settings_is_passed_over(pflow):
     finished = pflow("plan", TASK, "--model", "sage")
     assert (finished.exit_code, finished.stdout) == (2, "")
     assert "The library llm is not installed" in finished.stderr
     assert "[llm]" in finished.stderr
     assert "--offline" in finished.stderr
-
-
-@pytest.mark.skipif(HAS_LLM, reason="the extra [llm] is installed")
-def test_without_the_library_a_model_of_the_settings_is_passed_over_with_a_note(pflow):
     finished = pflow("plan", TASK, env={"PFLOW_PLAN_MODEL": "sage"})
     assert finished.exit_code == 0
     assert json.loads(finished.stdout)["nodes"]
