@@ -73,6 +73,12 @@ class Bench(NodeSource):
 
         return add
 
+    def configure(self, text):
+        """Write `pflow.toml`."""
+        folder = self.host.paths.config
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pflow.toml").write_text(text)
+
     def run_bounded(self, most, workflow, inputs, **options):
         """Run a workflow that may take so many steps."""
         with patch.multiple(flow, MOST_STEPS=most, STEPS_PER_NODE=0):

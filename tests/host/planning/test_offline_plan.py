@@ -166,10 +166,8 @@ def test_a_parameter_with_choices_takes_no_other_text(bench):
     assert made.workflow["nodes"][0]["params"] == {"content": "red"}
 
 
-def test_a_plan_ends_before_what_the_policy_denies(office):
-    office.paths.config.mkdir(parents=True, exist_ok=True)
-    policy = '[flows]\ndeny = [{ from = "t-fetch-page", to = "t-post-message" }]\n'
-    (office.paths.config / "pflow.toml").write_text(policy)
+def test_a_plan_ends_before_what_the_policy_denies(bench, office):
+    bench.configure('[flows]\ndeny = [{ from = "t-fetch-page", to = "t-post-message" }]\n')
     task = "Fetch the web page, then post it as a message to Slack"
     made = offline_plan(task, office.registry, office.runner)
     assert (made.selection.chosen_nodes, made.errors) == (("t-fetch-page",), [])

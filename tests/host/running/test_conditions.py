@@ -67,27 +67,17 @@ def test_text_with_a_value_of_a_skipped_node_fails_and_is_warned_of_before(bench
 BEFORE = {"b": {"type": "str", "required": False}}
 
 
+BRANCHES = [edge("a", "b", when="a.message == '2'"), edge("a", "then"), edge("b", "then")]
+FIRST_PASS = [edge("then", "b"), edge("b", "a"), edge("b", "then", when="b.message == '2'")]
+NOT_RUN = "node b has not run"
+A, B, THEN = echo("a", "1"), echo("b", "2"), echo("then", "${b.message}")
+
+
 @pytest.mark.parametrize(
     ("given", "reason", "why"),
     [
-        (  # one of two branches
-            flow(
-                *(echo("from", "1"), echo("b", "2"), echo("then", "${b.message}")),
-                edges=[
-                    edge("from", "b", when="from.message == '2'"),
-                    edge("from", "then"),
-                    edge("b", "then"),
-                ],
-            ),
-            *("node b has not run", "node b has not run"),
-        ),
-        (  # the first pass of a loop
-            flow(
-                *(echo("then", "${b.message}"), echo("b", "2"), echo("end", "3")),
-                edges=[edge("then", "b"), edge("b", "end"), edge("b", "then", when="b.message == '2'")],
-            ),
-            *("node b has not run", "node b has not run"),
-        ),
+        (flow(A, B, THEN, edges=BRANCHES), NOT_RUN, NOT_RUN),
+        (flow(THEN, B, A, edges=FIRST_PASS), NOT_RUN, NOT_RUN),
         (
             flow(echo("then", "v: ${b}"), inputs=BEFORE),
             *("the run is not given input b", "the run was not given the input b"),

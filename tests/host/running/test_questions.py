@@ -183,12 +183,10 @@ def test_a_secret_is_shown_nowhere_and_a_command_that_is_refused_later_has_recor
         bench.host.runner.resume(
             stopped.run_id, {}, decisions={"approve": Decision(choice="answer", result="yes")}
         )
-    limits = bench.host.paths.config / "pflow.toml"
-    limits.parent.mkdir(parents=True, exist_ok=True)
-    limits.write_text("[limits]\nmax_calls = -1\n")
+    bench.configure("[limits]\nmax_calls = -1\n")
     with pytest.raises(PflowError, match="max_calls"):
         resumed(*yes, "value=planted-4711")
-    limits.unlink()
+    bench.configure("")
     assert resumed("value=planted-4711").exit_code == 4
     assert resumed("--answer", "approve=no", "value=planted-4711").error is None
     assert sent == []

@@ -7,17 +7,6 @@ from pflow_mcp_plugin.contract import PflowError, RunOptions
 from pflow_mcp_plugin.host.cli.config_commands import check_own_config
 
 
-@pytest.fixture
-def limits(bench):
-    """Write the limits into `pflow.toml`."""
-
-    def write(text):
-        bench.host.paths.config.mkdir(parents=True, exist_ok=True)
-        (bench.host.paths.config / "pflow.toml").write_text(text)
-
-    return write
-
-
 def batch(count, kind="t-send", **settings):
     return flow(step("all", kind, {"value": "${item}"}, batch={"items": list(range(count)), **settings}))
 
@@ -88,15 +77,15 @@ def test_a_run_without_a_record_is_limited_too(bench, sent):
     assert (sent, failed.error.suggestions) == ([0, 1], ("To allow more: run it again with --max-calls 4",))
 
 
-def test_the_limits_of_the_config_hold_for_each_run_and_node_type(bench, sent, resumed, limits):
-    limits('[limits]\nmax_calls = 3\n[limits."t-send"]\nmax_calls = 1')
+def test_the_limits_of_the_config_hold_for_each_run_and_node_type(bench, sent, resumed):
+    bench.configure('[limits]\nmax_calls = 3\n[limits."t-send"]\nmax_calls = 1')
     assert bench.run(batch(4, "t-look")).error.details == {"limit": "max_calls", "node_type": "", "value": 3}
     sent.clear()
     failed = bench.run(batch(2))
     assert (sent, failed.error.details["node_type"]) == ([0], "t-send")
     (suggestion,) = failed.error.suggestions
     assert suggestion == f"Raise max_calls of t-send in pflow.toml, then: pflow resume {failed.run_id}"
-    limits('[limits."t-send"]\nmax_calls = 2')
+    bench.configure('[limits."t-send"]\nmax_calls = 2')
     assert resumed(failed.run_id).error is None
     assert sent == [0, 1]
 
@@ -109,8 +98,8 @@ def test_the_limits_of_the_config_hold_for_each_run_and_node_type(bench, sent, r
         ('[limits."t-send"]\nmax_calls = 1.5', "limits.t-send.max_calls", "whole number, 0 or more"),
     ],
 )
-def test_a_mistake_is_named_and_no_run_goes_without_its_limits(bench, sent, limits, text, path, says):
-    limits(text)
+def test_a_mistake_is_named_and_no_run_goes_without_its_limits(bench, sent, text, path, says):
+    bench.configure(text)
     (problem,) = check_own_config(bench.host)
     assert problem.path == path
     assert says in problem.message
@@ -119,8 +108,8 @@ def test_a_mistake_is_named_and_no_run_goes_without_its_limits(bench, sent, limi
     assert sent == []
 
 
-def test_a_limit_for_a_node_type_that_is_not_there_is_a_warning(bench, sent, limits):
-    limits("[limits.shel]\nmax_calls = 3\n[limits.echo]\nmax_calls = 3\n")
+def test_a_limit_for_a_node_type_that_is_not_there_is_a_warning(bench, sent):
+    bench.configure("[limits.shel]\nmax_calls = 3\n[limits.echo]\nmax_calls = 3\n")
     (problem,) = check_own_config(bench.host)
     told = (problem.severity, problem.path, problem.suggestion)
     assert told == ("warning", "limits.shel", "Did you mean shell?")
