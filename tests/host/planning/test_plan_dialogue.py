@@ -139,6 +139,12 @@ def test_a_plan_is_bounded(bench, dialogue, answer, message):
     assert not any("than the 100 nodes" in problem.message for problem in compose(1).problems)
 
 
+def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):
+    write = ("keep", "write-file", {"file_path": "${file}", "content": "${find.articles}"})
+    _, compose = dialogue(plan_of(FIND, write))
+    assert compose().notes == ("The node write-file writes a file: check it before you run the workflow",)
+
+
 def test_an_entry_whose_name_hides_something_is_no_candidate(bench, dialogue):
     name = "t-find\U000e0041"
     interface = Interface(params=fields("a"))
