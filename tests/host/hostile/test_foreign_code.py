@@ -232,30 +232,23 @@ def test_a_value_that_cannot_be_read_harms_nothing_or_is_a_failure_that_is_named
 
 def test_a_command_ends_with_a_documented_code_whatever_it_returns(play):
     ended = {
-        ("command_returns", "3"): (1, "ended with exit code 3"),
-        ("command_returns", "exit(7)"): (1, "ended with exit code 7"),
-        ("command_returns", "0"): (0, ""),
-        ("command_returns", "True"): (1, "it returned a bool, not a Report"),
-        ("command_returns", "object"): (1, "it returned a Exiting, not a Report"),
-        ("command_returns", "text"): (1, "it returned a str, not a Report"),
-        ("command_exits", "0"): (0, ""),
-        ("command_exits", "2"): (2, "ended with exit code 2"),
-        ("command_exits", "9"): (1, "ended with exit code 9"),
-        ("command", "SystemExit(7)"): (1, "ended with exit code 7"),
-        ("command", "SystemExit(text)"): (1, "ended: enough"),
-        ("command", "SystemExit(0)"): (0, ""),
-        ("report_text", "number"): (1, "Report.text must return a string, it returned a int"),
+        ("command_returns", "3", "hostile do"): (1, "ended with exit code 3"),
+        ("command_returns", "exit(7)", "hostile do --json"): (1, "ended with exit code 7"),
+        ("command_returns", "0", "hostile do --json"): (0, ""),
+        ("command_returns", "True", "hostile do"): (1, "it returned a bool, not a Report"),
+        ("command_returns", "object", "hostile do --json"): (1, "it returned a Exiting, not a Report"),
+        ("command_returns", "text", "hostile do"): (1, "it returned a str, not a Report"),
+        ("command_exits", "0", "hostile do"): (0, ""),
+        ("command_exits", "2", "hostile do --json"): (2, "ended with exit code 2"),
+        ("command_exits", "9", "hostile do"): (1, "ended with exit code 9"),
+        ("command", "SystemExit(7)", "hostile do --json"): (1, "ended with exit code 7"),
+        ("command", "SystemExit(text)", "hostile do"): (1, "ended: enough"),
+        ("command", "SystemExit(0)", "hostile do --json"): (0, ""),
+        ("report_text", "number", "hostile do"): (1, "must return a string, it returned a int"),
+        ("parsing", "", "hostile parse --json --unknown"): (2, "ended with exit code 2"),
     }
-    trials = [
-        (place, how, words)
-        for place, how in ended
-        for words in ("hostile do", "hostile do --json")
-        if place != "report_text" or "--json" not in words
-    ]
-    trials.append(("parsing", "", "hostile parse --json --unknown"))
-    ended["parsing", ""] = (2, "ended with exit code 2")
-    for trial, result in play(trials):
-        code, words = ended[trial[:2]]
+    for trial, result in play(ended):
+        code, words = ended[trial]
         assert not list(complaints(trial[1], trial[2], result)), result
         assert result.exit_code == code, (trial, result)
         assert words in result.stderr, (trial, result)
