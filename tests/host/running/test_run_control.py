@@ -34,26 +34,19 @@ def cancelled(bench):
     return cancelled
 
 
-@pytest.fixture
-def waiting(bench):
-    """A node that waits until its run is cancelled, and the event that is set once it does."""
-    begun = threading.Event()
+def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(bench, cancelled):
+    begun, stopped = threading.Event(), threading.Event()
 
-    @bench.acts("t-wait", ["n"], ["n"])
+    @bench.acts("t-wait", (), ["n"])
     def wait_node(shared, params):
-        shared["n"] = params.get("n")
-        stopped = threading.Event()
+        shared["n"] = None
         shared["__run__"].on_cancel(stopped.set)
         begun.set()
         assert stopped.wait(100)
         raise ValueError("stopped")
 
-    return begun
-
-
-def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(bench, waiting, cancelled):
     workflow = flow(step("a", "t-wait"), step("b", "t-wait"), edges=[edge("a", "b", "error")])
-    outcome = cancelled(workflow, waiting.is_set)
+    outcome = cancelled(workflow, begun.is_set)
     assert outcome.error.message.startswith("The run was interrupted at node a")
     assert outcome.steps == 1
     assert outcome.checkpoint["a"]["n"] is None

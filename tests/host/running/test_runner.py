@@ -35,17 +35,6 @@ def fail(bench):
     return raising
 
 
-def raising(error):
-    """Return a context of runs that cannot be entered."""
-
-    @contextmanager
-    def bad(run):
-        raise error
-        yield
-
-    return bad
-
-
 def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give):
     workflow = flow(
         step("one", "t-give", {"value": {"n": [1, 2.5, None]}}),
@@ -190,7 +179,13 @@ def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(ben
     assert bench.run(flow({**GIVE, "id": "before"}, failing)).exit_code == 1
     routed = flow(failing, {**failing, "id": "g"}, edges=[edge("f", "g", "error")])
     assert bench.run(routed).exit_code == 1
-    bench.plug(pflow_run_context=raising(fail[0]))
+
+    @contextmanager
+    def bad(run):
+        raise fail[0]
+        yield
+
+    bench.plug(pflow_run_context=bad)
     outcome = bench.run(flow(GIVE))
     assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, code, "no server")
 

@@ -36,9 +36,9 @@ def killed(record, tmp_path):
     return steps
 
 
-def items(count, *, safe=False):
+def items(count):
     return [
-        RecordedStep(place=f"a[{number}]", node="a", type="t", identity=f"{number}", safe=safe, shown="{}")
+        RecordedStep(place=f"a[{number}]", node="a", type="t", identity=f"{number}", safe=False, shown="{}")
         for number in range(count)
     ]
 

@@ -10,7 +10,6 @@ def give(bench):
     def give_node(shared, params):
         shared["__run__"].add_secrets([params.get("secret", "none-at-all")])
         shared["value"] = params.get("value")
-        shared["origin"] = shared["__run__"].origin.owner
 
 
 def test_samples_are_short_and_without_the_secrets_of_the_run(bench, give):
