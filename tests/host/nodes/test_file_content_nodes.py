@@ -175,8 +175,8 @@ def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path
 
 @pytest.mark.parametrize("append", [True, False])
 def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, report, append):
-    with files_of_at_most(16 << 20):
-        error = write(bench, report, "x" * (24 << 20), append=append).error
+    with files_of_at_most(2 << 20):
+        error = write(bench, report, "x" * (3 << 20), append=append).error
     assert "File too large" in error.message
     assert report.read_text() == "old"
 
