@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -63,12 +61,6 @@ for a in (12, 13):
     node.run(shared)
 raise SystemExit(shared["error"])
 """
-FLOW = """
-from pocketflow import Flow
-from pflow_mcp_plugin.nodes import McpDemoAddNode
-for a in (12, 13):
-    Flow(start=McpDemoAddNode(a=a, b=29)).run({})
-"""
 SESSION = """
 from pflow_mcp_plugin.nodes import McpDemoAddNode, session
 with session():
@@ -90,12 +82,16 @@ with open_host():
     for a in (12, 13):
         McpDemoAddNode(a=a, b=29).run({})
 """
+WORKFLOW = """
+from pflow_mcp_plugin.workflows import run_workflow
+nodes = [{"id": f"add-{a}", "type": "mcp-demo-add", "params": {"a": a, "b": 29}} for a in (12, 13)]
+run_workflow({"nodes": nodes}, {})
+"""
 PROGRAMS = {
-    "a node alone": ALONE,
-    "Flow.run": FLOW,
     "session()": SESSION,
     "a script's node of its own type": SCRIPT,
     "a node beside a host": BESIDE,
+    "a workflow": WORKFLOW,
 }
 
 
@@ -125,57 +121,21 @@ def program(pflow_home, tmp_path, monkeypatch):
     return run
 
 
-def _workflow(folder: Path, *nodes) -> Path:
-    path = folder / "workflow.json"
-    path.write_text(json.dumps({"nodes": [{"type": "mcp-demo-add", **node} for node in nodes]}))
-    return path
-
-
-def _run(program, folder):
-    nodes = [{"id": f"add-{a}", "params": {"a": a, "b": 29}} for a in (12, 13)]
-    return program("-m", "pflow_mcp_plugin", "run", _workflow(folder, *nodes)).stderr
-
-
-def _batch(program, folder):
-    batch = {"items": [12, 13], "parallel": True, "error_handling": "continue"}
-    node = {"id": "each", "params": {"a": "${item}", "b": 29}, "batch": batch}
-    done = program("-m", "pflow_mcp_plugin", "run", _workflow(folder, node))
-    return done.stderr + done.stdout
-
-
-def _registry_run(program, folder):
-    command = ("-m", "pflow_mcp_plugin", "registry", "run", "mcp-demo-add", "b=29")
-    return "".join(program(*command, f"a={a}").stderr for a in (12, 13))
-
-
-def _exported(program, folder):
-    _workflow(folder, *({"id": f"add-{a}", "params": {"a": a, "b": 29}} for a in (12, 13)))
-    command = ("-m", "pflow_mcp_plugin", "workflow", "export-python", folder / "workflow.json")
-    (folder / "exported.py").write_text(program(*command, check=True).stdout)
-    return program(folder / "exported.py").stderr
-
-
-WAYS = {
-    "a workflow": _run,
-    "a batch": _batch,
-    "registry run": _registry_run,
-    "an exported program": _exported,
-    **{name: lambda program, _, text=text: program("-c", text).stderr for name, text in PROGRAMS.items()},
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_a_tool_takes_the_settings_and_asks_the_plugins(program, tmp_path, way):
-    said = WAYS[way](program, tmp_path)
+@pytest.mark.parametrize("way", PROGRAMS)
+def test_every_way_to_a_tool_takes_the_settings_and_asks_the_plugins(program, way):
+    """Those of a host, by which `tests/schemas/test_valid_arguments.py` reaches a plugin, are one here."""
+    said = program("-c", PROGRAMS[way]).stderr
     assert said.count("answered") == 1, said
     assert "answered 41" in said
     assert "13 is refused" in said
 
 
 def test_plugins_are_loaded_once_however_many_nodes_run_alone(program):
-    lines = program("-c", ALONE).stderr.splitlines()
+    said = program("-c", ALONE).stderr
+    lines = said.splitlines()
     assert (lines[0], lines[-1]) == ("configured", "unconfigured")
     assert lines.count("configured") == lines.count("unconfigured") == 1
+    assert "answered 41" in said
 
 
 def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home):

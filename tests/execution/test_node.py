@@ -1,15 +1,18 @@
-"""MCPNode."""
+"""MCPNode: its arguments, its results, its failures, and how far its call has come."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pocketflow import Node
 
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
-from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.node import MCPNode, called
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.execution.call_hooks import note_progress, shortened
+from pflow_mcp_plugin.execution.node import MCPNode, called, gather
+from pflow_mcp_plugin.schemas.schema_document import declaration
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 WHERE = Where(server="calc", tool="add_up")
@@ -143,3 +146,54 @@ def test_content_beside_a_result_is_an_output_unless_the_tool_has_one_of_that_na
     assert shared.get("content_blocks") == (None if taken else ["three"])
     assert bench.notes["n1"].get("content_blocks") == (["three"] if taken else None)
     assert called(bench.runtime, "calc", "add_up", {}).content_blocks == ["three"]
+
+
+DECLARED = {"properties": {"timeout": {"type": "integer"}, "title": {}}}
+OPEN = {"properties": {"title": {}}, "additionalProperties": True}
+NULLABLE = {"properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}
+RESERVED = {"properties": {"__run__": {}}, "additionalProperties": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "params", "store", "sent"),
+    [
+        # Params go before the shared store, and None among them is sent as null.
+        (DECLARED, {"title": "p"}, {"title": "s", "timeout": 3}, {"title": "p", "timeout": 3}),
+        (DECLARED, {"title": None}, {"title": "s"}, {"title": None}),
+        # Only what the tool declares is sent; an open tool gets other params too.
+        (DECLARED, {"other": 1, "timeout": 5}, {"third": 2}, {"timeout": 5}),
+        (OPEN, {"other": 1}, {"third": 2, "title": "s"}, {"other": 1, "title": "s"}),
+        # None in the store counts only where the tool takes null.
+        (NULLABLE, {}, {"a": None, "b": None}, {"a": None}),
+        # Special params and keys are never sent.
+        (RESERVED, {"__mcp_server__": "a"}, {"__run__": object()}, {}),
+        (None, {"__mcp_tool__": "x", "a": 1}, {"b": 2}, {"a": 1}),
+    ],
+)
+def test_what_is_sent_is_chosen_by_what_the_tool_declares(schema, params, store, sent):
+    assert gather(schema and declaration({"type": "object", **schema}), params, store) == sent
+
+
+CALL = ToolCall(server="odd", tool="act", node_id="fetch")
+
+
+def test_progress_is_noted_in_the_trace_and_reported():
+    notes, reports = {}, []
+    run = SimpleNamespace(annotate=notes.__setitem__, report_progress=lambda *it: reports.append(it))
+    note_progress(run, CALL, 1, 4, "reading\n")
+    note_progress(run, CALL, 2, 4, None)
+    assert notes == {"fetch": {"progress": {"done": 2, "total": 4, "message": None}}}
+    assert reports == [("fetch", 1, 4, "reading"), ("fetch", 2, 4, "")]
+
+
+def test_progress_of_a_call_without_a_node_is_ignored():
+    run = SimpleNamespace(annotate=pytest.fail, report_progress=pytest.fail)
+    note_progress(run, ToolCall(server="odd", tool="act"), 1, 2, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a\x1b[31m\nb", "a\\u001b[31m b"), ("a\x1b[2J\u202ec", "a\\u001b[2J\\u202ec"), ("x" * 300, "x" * 200)],
+)
+def test_a_message_is_one_short_line_without_control_characters(text, said):
+    assert shortened(text) == said

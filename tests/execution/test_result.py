@@ -9,8 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch
@@ -211,10 +209,8 @@ def test_binary_content_goes_to_private_files(read_):
     [
         {"type": "image", "data": "***", "mimeType": "image/png"},
         {"type": "image", "data": "é", "mimeType": "image/png"},
-        {"type": "image", "mimeType": "image/png"},
         {"type": "text"},
         {"type": "text", "text": 3},
-        {"type": "resource"},
         {"type": "resource", "resource": {"uri": "x"}},
     ],
 )
@@ -225,7 +221,6 @@ def test_a_malformed_block_is_named_and_stays_as_it_is_and_loses_nothing_beside_
     assert re.fullmatch(r"Tool get_x on server s returned .*(base64|without).*", *reading.warnings)
 
 
-@pytest.mark.parametrize("content", [PNG * 9, b"\xff\xfe\xff"])
 @pytest.mark.parametrize(
     "encode",
     [
@@ -235,7 +230,8 @@ def test_a_malformed_block_is_named_and_stays_as_it_is_and_loses_nothing_beside_
         lambda it: b64encode(it) + b"\r\n",
     ],
 )
-def test_base64_with_line_ends_without_padding_or_for_urls_is_read(read_, content, encode):
+def test_base64_with_line_ends_without_padding_or_for_urls_is_read(read_, encode):
+    content = b"\xff\xfe\xff" * 21 + b"x"  # two characters of padding, and both that differ in URLs
     data = encode(content).decode()
     alone = read_({"type": "image", "data": data, "mimeType": "image/png"})
     inside = read_(structured=[image() | {"data": data}], has_structured=True)
@@ -252,7 +248,6 @@ def test_base64_with_line_ends_without_padding_or_for_urls_is_read(read_, conten
         ("x/y", ".bin"),
         ("image/../../../outside", ".bin"),
         ("image/png\0", ".bin"),
-        ("application/x-..", ".bin"),
         ("/etc/passwd", ".bin"),
         ("image/" + "x" * 999, ".bin"),
     ],
@@ -300,18 +295,13 @@ def test_a_property_of_the_server_keeps_its_name(read_):
         ([], {"a": 1}, False),
         ([' { "a" : 1.0 } '], {"a": 1}, False),
         (["one"], {"a": 1, "b": "one"}, False),
-        (["3"], {"result": 3}, False),
         (["[3]"], {"result": [3]}, False),
         (["three"], {"result": "three"}, False),
         (["three", "4", '{"x": null}'], {"result": ["three", 4, {"x": None}]}, False),
-        (["three"], {"result": ["three"]}, False),
         (["true"], {"result": 1}, True),
-        (["one"], {"a": {"b": "one"}}, True),
         (['{"a": 2}'], {"a": 1}, True),
         (["a", "b"], {"result": ["a", "c"]}, True),
-        (["a", "b"], {"result": ["a"]}, True),
         (['{"a": 1}', "and more"], {"a": 1}, True),
-        ([""], {"a": 1}, True),
         (["1" * 5000], {"a": 1}, True),
         (["[" * 100_000], {"a": 1}, True),
     ],
@@ -337,12 +327,9 @@ def test_media_inside_a_structure_are_files_too_and_stay_where_they_are(read_):
     [
         {"type": "picture"},
         {"type": ["image"]},
-        {"type": {}},
         {"mimeType": None},
-        {"mimeType": 3},
         {"data": None},
         {"data": "not base64!"},
-        {"data": "abcde"},
         {"data": ["aGk="]},
     ],
 )
@@ -386,12 +373,6 @@ def test_a_full_disk_does_not_hide_why_a_tool_failed(tmp_path):
     assert "could not be written" in caught.value.details["content_blocks"][0]
 
 
-def test_without_room_on_the_disk_a_large_text_is_still_the_result(tmp_path):
-    (tmp_path / "files").write_text("in the way")
-    result = read(CallResult(content=(text("y" * 2000),)), WHERE, tmp_path / "files", 1024)
-    assert (result.value, result.files) == ("y" * 2000, ())
-
-
 def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
     long, data = "ä" * 600, image(b"x" * 2000)
     structured = {"a": [long, "short"], "again": long, "shot": data}
@@ -406,9 +387,8 @@ def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
     assert file["mimeType"] == "application/json"
 
 
-@pytest.mark.parametrize("character", ["a", "ä", "語", "𝄞"])
-def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, character):
-    words = character * 300
+def test_the_limit_counts_bytes_whatever_the_characters(tmp_path):
+    words = "aä語𝄞" * 75
     result, size = CallResult(content=(text(words),)), len(words.encode())
     within, beyond = (read(result, WHERE, tmp_path, limit) for limit in (size, size - 1))
     assert within.value == beyond.value == words
@@ -416,23 +396,13 @@ def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, character):
     assert [file["size"] for _, file in beyond.files] == [size]
 
 
-@given(
-    st.recursive(
-        st.none() | st.text() | st.integers(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-        max_leaves=10,
-    )
-)
-def test_any_structure_comes_through_unchanged(value):
-    result = CallResult(structured=value, has_structured=True)
-    reading = read(result, WHERE, Path("/nowhere"), 10**9, form=result_form(True))
-    assert reading.value == value
-    assert reading.natural == (value if isinstance(value, dict) else {})
-
-
-def test_a_result_that_cannot_be_kept_is_told_as_that_of_a_tool_that_ran(tmp_path):
+def test_without_room_on_the_disk_a_text_is_still_the_result_and_a_picture_fails_as_one_that_ran(
+    tmp_path,
+):
     in_the_way = tmp_path / "files"
     in_the_way.write_text("a file where the folder should be")
+    result = read(CallResult(content=(text("y" * 2000),)), WHERE, in_the_way, 1024)
+    assert (result.value, result.files) == ("y" * 2000, ())
     answer = CallResult(content=(image(),))
     with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
         read(answer, WHERE, in_the_way, 10)

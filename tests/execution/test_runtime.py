@@ -132,18 +132,13 @@ def test_a_config_or_version_that_changed_since_the_sync_is_said_once(bench):
     assert all("pflow mcp sync calc" in line for line in bench.warnings)
 
 
-def test_a_variable_that_is_not_set_is_said(bench):
-    bench.add("calc", env={"KEY": "${NOT_SET}"})
-    bench.runtime.prepare("calc")
-    assert "NOT_SET" in bench.warnings[0]
-
-
-def test_plugins_change_a_call_one_after_the_other(bench):
+def test_plugins_change_a_call_and_its_server_one_after_the_other(bench):
     bench.add()
+    bench.add("calc2")
 
     @hookimpl
     def pflow_mcp_prepare_call(call):
-        return attrs.evolve(call, arguments={**call.arguments, "b": call.arguments["b"] * 10})
+        return attrs.evolve(call, server="calc2", arguments={**call.arguments, "b": call.arguments["b"] * 10})
 
     @hookimpl(specname="pflow_mcp_prepare_call")
     def leave():
@@ -152,6 +147,7 @@ def test_plugins_change_a_call_one_after_the_other(bench):
     runtime = hooked(bench, pflow_mcp_prepare_call, leave, pflow_mcp_prepare_call)
     runtime.call(runtime.target("calc", "add_up"), SUM)
     assert bench.calls[0].arguments == {"a": 1, "b": 200}
+    assert bench.launches[0].server.name == "calc2"
 
 
 def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
@@ -284,11 +280,9 @@ RAISED = [
     Own("mine"),
     Speechless(),
     SystemExit(7),
-    GeneratorExit(),
     asyncio.CancelledError(),
     BaseExceptionGroup("several", [Own("one")]),
     StopIteration(3),
-    MemoryError(),
 ]
 
 
@@ -326,19 +320,6 @@ def test_a_hook_that_is_interrupted_has_not_failed(bench):
     with pytest.raises(BaseExceptionGroup) as caught:
         runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value is group
-
-
-def test_a_plugin_may_send_a_call_to_another_server(bench):
-    bench.add()
-    bench.add("calc2")
-
-    @hookimpl
-    def pflow_mcp_prepare_call(call):
-        return attrs.evolve(call, server="calc2")
-
-    runtime = hooked(bench, pflow_mcp_prepare_call)
-    runtime.call(runtime.target("calc", "add_up"), SUM)
-    assert bench.launches[0].server.name == "calc2"
 
 
 @pytest.fixture
@@ -389,21 +370,20 @@ def test_what_is_no_uri_is_not_sent(reading, arguments):
     assert reading.calls == []
 
 
-def test_a_resource_of_a_server_that_is_started_in_another_way_is_not_read(reading):
-    reading.catalog.mark(
-        "calc", lambda content: attrs.evolve(content, launch={"command": ["other"], "env": []})
-    )
-    with pytest.raises(McpError, match="is now started by"):
-        reading.runtime.resource_target("calc")
-
-
-def test_a_resource_of_a_server_that_is_not_approved_is_not_read(reading):
-    reading.catalog.mark("calc", lambda content: attrs.evolve(content, unapproved="its instructions changed"))
+@pytest.mark.parametrize(
+    ("marked", "told"),
+    [
+        ({"launch": {"command": ["other"], "env": []}}, "is now started by"),
+        ({"unapproved": "its instructions changed"}, "its instructions changed"),
+    ],
+)
+def test_a_resource_of_a_server_that_changed_or_is_not_approved_is_not_read(reading, marked, told):
+    reading.catalog.mark("calc", lambda content: attrs.evolve(content, **marked))
     for resolve in (
         lambda: reading.runtime.resource_target("calc"),
         lambda: reading.runtime.call(reading.runtime.target("calc", "read-resource"), {"uri": "x://a"}),
     ):
-        with pytest.raises(McpError, match="its instructions changed"):
+        with pytest.raises(McpError, match=told):
             resolve()
     assert reading.calls == []
 
@@ -422,14 +402,9 @@ def test_a_server_without_resources_is_named_with_the_next_step(bench, synced):
 
 @pytest.mark.parametrize("trust", ["pin", "auto"])
 def test_a_tool_that_runs_as_a_task_only_is_not_called(bench, trust):
-    bench.add("calc", Tool(name="later", task_support="required"), trust=trust)
+    tools = (Tool(name="later", task_support="required"), Tool(name="either", task_support="optional"))
+    bench.add("calc", *tools, trust=trust)
     with pytest.raises(McpError, match="Tool later of server calc runs as a task only"):
         bench.runtime.call(bench.runtime.target("calc", "later"), {})
-    assert bench.calls == []
-
-
-@pytest.mark.parametrize("support", ["optional", "forbidden", ""])
-def test_a_tool_that_may_run_as_a_task_is_called_as_usual(bench, support):
-    bench.add("calc", Tool(name="later", task_support=support))
-    bench.runtime.call(bench.runtime.target("calc", "later"), {})
-    assert [call.tool for call in bench.calls] == ["later"]
+    bench.runtime.call(bench.runtime.target("calc", "either"), {})
+    assert [call.tool for call in bench.calls] == ["either"]
