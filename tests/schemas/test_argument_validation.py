@@ -105,25 +105,16 @@ def test_long_values_are_cut_short_in_messages():
     assert len(given_) < 100
 
 
-@pytest.mark.parametrize("value", [{"a": Path("x")}, {"a": float("nan")}, {"a": {1, 2}}, {"a": [b"x"]}])
+@pytest.mark.parametrize("value", [[Path("x")], [float("nan")], [{1, 2}], [b"x"], [10**5000]])
 def test_what_json_cannot_hold_is_told_by_name(value):
-    ((path, expected, _),) = violations({}, value)
+    ((path, expected, _),) = violations({}, {"a": value})
     assert (path, expected) == ("a", "a JSON value")
-
-
-def test_a_number_of_more_digits_than_python_writes_is_told_by_its_type():
-    assert violations({}, {"a": 10**5000}) == [("a", "a JSON value", "int")]
 
 
 @pytest.mark.parametrize(
     "schema",
     [
         {"properties": {"a": {"$ref": "#/properties/a"}}},
-        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}]}}},
-        {
-            "properties": {"a": {"$ref": "#/$defs/d0"}},
-            "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(80)},
-        },
         {
             "properties": {"a": {"$ref": "#/$defs/d0"}},
             "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9 + [False]} for n in range(80)}
@@ -162,16 +153,6 @@ def test_patterns_formats_and_quadratic_checks_are_left_to_the_server():
         violations(schema, {"a": "a" * 40 + "!", "many": [{"x": n % 3} for n in range(5000)], "z": 1}) == []
     )
     assert monotonic() - started < 3
-
-
-def test_a_pattern_inside_alternatives_does_not_refuse_what_the_server_would_take():
-    schema = {
-        "properties": {
-            "a": {"oneOf": [{"pattern": "^(a+)+$"}, {"pattern": "^b"}]},
-            "b": {"not": {"pattern": "(x|y)*z"}},
-        }
-    }
-    assert violations(schema, {"a": "apple", "b": "y"}) == []
 
 
 def test_a_pattern_that_is_linear_in_time_is_checked():
@@ -243,20 +224,12 @@ def test_a_schema_is_checked_to_a_bounded_depth(levels, is_checked):
             validator.check({"a": []})
 
 
-def violations_or_endless(schema, arguments):
-    try:
-        Validator(schema, WHERE).check(arguments)
-    except McpError:
-        return False
-    return True
-
-
 @pytest.mark.slow
 @given(SCHEMAS, OBJECTS)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_nothing_is_refused_that_jsonschema_takes(schema, arguments):
     accepted = jsonschema.Draft202012Validator(schema).is_valid(arguments)
     if accepted:
-        assert violations_or_endless(schema, arguments)
+        assert violations(schema, arguments) == []
     if plainly_fits(schema, arguments):
         assert accepted

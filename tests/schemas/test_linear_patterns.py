@@ -21,9 +21,7 @@ SOUP = st.text(st.sampled_from([*r"ab09é.^$*+?{}()[]|\,-&~dwsDbAZ:=!<P#" + "\n"
         "",
         r"^\d{4}-\d{2}-\d{2}$",
         r"^[a-z]+@[a-z]+\.com$",
-        "^-?[0-9]+$",
         "^https?://",
-        ".*",
         "^x*y?z*$",
         r"^C:\\$",
     ],
@@ -37,7 +35,6 @@ def test_a_plain_sequence_is_matched_here(pattern):
     [
         "^(a+)+$",
         "^a*a*$",
-        "^a*b?a$",
         "^.*x.*$",
         r"\d+$",
         "^a*?$",
@@ -45,9 +42,7 @@ def test_a_plain_sequence_is_matched_here(pattern):
         r"^\ba",
         r"^[^\s]+$",
         "^[a--b]$",
-        "^[[a]$",
         "^[z-a]$",
-        "^a{5,2}$",
         "^a{,3}$",
         "^a{99999}$",
         "*",
@@ -62,7 +57,7 @@ def test_anything_else_is_not(pattern):
 
 
 @given(PATTERNS)
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_matched_here_takes_no_longer_than_the_text_is_long(pattern):
     if not is_linear(pattern):
         return
@@ -74,7 +69,7 @@ def test_what_is_matched_here_takes_no_longer_than_the_text_is_long(pattern):
 
 
 @given(SOUP)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_any_text_is_judged_and_what_is_matched_is_a_pattern_without_a_warning(pattern):
     if is_linear(pattern):
         re.purge()

@@ -3,7 +3,6 @@ import json
 from hostile import JUNK
 from hypothesis import given
 
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 from pflow_mcp_plugin.schemas.schema_outline import outline
 
 LABEL = {"type": "object", "properties": {"name": {"type": "string", "description": "Its name"}}}
@@ -11,13 +10,6 @@ LABEL = {"type": "object", "properties": {"name": {"type": "string", "descriptio
 
 def lines(root, schema):
     return [(it.depth, it.name, it.type, it.required) for it in outline(root, schema)]
-
-
-def test_a_part_of_a_schema_takes_along_all_that_it_refers_to():
-    chain = {f"d{place}": {"$ref": f"#/$defs/d{place + 1}"} for place in range(50)} | {"d50": LABEL}
-    part = {"$ref": "#/$defs/d0"}
-    document = SchemaDocument({"$defs": {**chain, "other": LABEL}, "properties": {"a": part}})
-    assert document.self_contained(part) == {**part, "$defs": chain}
 
 
 def test_alternatives_are_shown_one_after_the_other():
