@@ -117,7 +117,7 @@ class LogsOnStdout(Plain):
 
 class BreaksJson(Plain):
     def call(self, request: Message) -> None:
-        write(b"{oops\n")
+        write(b"{oops \xff\n")
 
 
 class BreaksOff(Plain):
@@ -131,11 +131,6 @@ class WritesBadBytes(Plain):
         write(b"\xff\xfe log\n")
         body = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xffb"}]}}\n'
         write(body % request["id"])
-
-
-class BreaksJsonWithBadBytes(Plain):
-    def call(self, request: Message) -> None:
-        write(b"{oops \xff\n")
 
 
 class WritesWithoutEnd(Plain):

@@ -71,13 +71,12 @@ def text(result) -> str:
     return result.content[0]["text"]
 
 
-@pytest.mark.parametrize(("login", "shown"), [("", ""), ("me:pw@", "****@")])
-def test_row_35_a_refused_connection_names_the_address_without_a_password(connection_fails, login, shown):
+def test_row_35_a_refused_connection_names_the_address_without_a_password(connection_fails):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
         place = f"127.0.0.1:{taken.getsockname()[1]}/mcp"
-        begins = f"Server odd: connection refused by http://{shown}{place}"
-        error = connection_fails(launch(f"http://{login}{place}"), begins, retryable=True)
+        begins = f"Server odd: connection refused by http://****@{place}"
+        error = connection_fails(launch(f"http://me:pw@{place}"), begins, retryable=True)
     assert "check that the server runs" in error.suggestions[0]
 
 
@@ -125,9 +124,8 @@ def test_a_certificate_of_the_future_is_not_accepted(authority, refuses):
     refuses(context, "Server odd: the certificate of 127.0.0.1 is not valid yet", "clock")
 
 
-@pytest.mark.parametrize("name", ["other.example", "127.0.0.2"])
-def test_row_39_a_certificate_for_another_host_is_not_accepted(authority, refuses, name):
-    context = authority.server_context(name)
+def test_row_39_a_certificate_for_another_host_is_not_accepted(authority, refuses):
+    context = authority.server_context("other.example", "127.0.0.2")
     refuses(context, "Server odd: the certificate of 127.0.0.1 is ", "the name that the certificate is for")
 
 
@@ -245,12 +243,11 @@ def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(serve, af
     assert server.count("tools/call") == calls
 
 
-@pytest.mark.parametrize("code", [500, 503])
-def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, code, call_fails):
-    server = serve(on_call(with_status(code, b"boom for token s3cret-token in\n line 7")))
+def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, call_fails):
+    server = serve(on_call(with_status(500, b"boom for token s3cret-token in\n line 7")))
     there = Launch(server=launch(server).server, secrets=("s3cret-token",))
-    error = call_fails(there, f"Server odd: HTTP {code} from {server.url()}: boom for token *** in line 7")
-    assert error.facts["status"] == code
+    error = call_fails(there, f"Server odd: HTTP 500 from {server.url()}: boom for token *** in line 7")
+    assert error.facts["status"] == 500
     assert "s3cret" not in str(error.details)
 
 
@@ -258,7 +255,6 @@ def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, code, 
     ("code", "action", "step"),
     [
         (408, "timeout", "it gave up before any timeout of pflow had passed: ask it for less"),
-        (504, "timeout", "it gave up before any timeout of pflow had passed: ask it for less"),
         (503, "error", "try again after 7 s"),
     ],
 )
@@ -368,19 +364,15 @@ def test_row_48_a_stream_that_is_taken_up_again_and_is_no_json_is_told_as_that(s
     assert len(resumes(server)) == 1
 
 
-_HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
-
-
-@pytest.mark.parametrize("pause", _HOSTILE)
+@pytest.mark.parametrize("pause", ["9" * 5000, "99999999"])
 def test_row_49_a_hostile_pause_is_cut_down_to_the_longest_one(bench, serve, monkeypatch, pause):
     assert http_transports.granted_pause(99_999_999) == 30
     monkeypatch.setattr(http_transports, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
     assert 0.3 <= paused(bench, serve, pause) < 10
 
 
-@pytest.mark.parametrize("pause", ["0", "-5"])
-def test_row_49_a_pause_of_nothing_is_made_a_short_one(bench, serve, pause):
-    assert paused(bench, serve, pause) >= 0.1
+def test_row_49_a_pause_of_nothing_is_made_a_short_one(bench, serve):
+    assert paused(bench, serve, "0") >= 0.1
 
 
 def paused(bench: Any, serve: Callable[..., FaultServer], pause: str) -> float:
@@ -391,10 +383,9 @@ def paused(bench: Any, serve: Callable[..., FaultServer], pause: str) -> float:
     return resumed.came - server.times("tools/call")[0]
 
 
-@pytest.mark.parametrize("pause", _HOSTILE)
-def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, serve, pause, call_fails):
-    there = launch(serve(resumable(cut(1, pause))), call_timeout=1)
-    call_fails(there, "Tool act on server odd did not answer within 1 s", DeadlineExceeded)
+def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, serve, call_fails):
+    there = launch(serve(resumable(cut(1, "99999999"))), call_timeout=0.5)
+    call_fails(there, "Tool act on server odd did not answer within 0.5 s", DeadlineExceeded)
     assert bench.pool.list_tools(there).tools  # the connection has not suffered
 
 
@@ -429,13 +420,13 @@ _ANSWERS = b"HTTP/1.1 200 OK\r\ncontent-type: "
 _TRUNCATED = _ANSWERS + b"application/json\r\ncontent-length: 100\r\n\r\n{"
 
 
-@pytest.mark.parametrize("end", ["reset", "hang up", "truncate"])
+@pytest.mark.parametrize("end", ["reset", "truncate"])
 def test_row_52_a_broken_answer_harms_its_own_call_only(bench, serve, end, call_fails):
     broken = asyncio.Event()
 
     async def fault(request: Request, reply: Reply) -> None:
         if request.message["params"]["arguments"].get("bad"):
-            await reply.raw(_TRUNCATED if end == "truncate" else b"")
+            await reply.raw(_TRUNCATED)
             (reply.reset if end == "reset" else reply.close)()
             broken.set()
             return
@@ -455,8 +446,8 @@ def test_row_52_a_broken_answer_harms_its_own_call_only(bench, serve, end, call_
 
 @pytest.mark.parametrize("beginning", [_ANSWERS, _ANSWERS + b"application/json\r\n\r\n"])
 def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, serve, beginning, call_fails):
-    there = launch(serve(on_call(trickling(beginning))), timeout=1, call_timeout=5)
-    begins = "Tool act on server odd did not answer completely within 1 s (timeout)"
+    there = launch(serve(on_call(trickling(beginning))), timeout=0.5, call_timeout=5)
+    begins = "Tool act on server odd did not answer completely within 0.5 s (timeout)"
     error = call_fails(there, begins, DeadlineExceeded)
     assert error.action == "timeout"
     assert bench.pool.list_tools(there).tools
@@ -464,8 +455,8 @@ def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, serve, beg
 
 def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(serve, call_fails):
     trickle = trickling(_ANSWERS + b"text/event-stream\r\n\r\n", b": still here\n\n")
-    begins = "Tool act on server odd did not answer within 1 s (call_timeout)"
-    call_fails(launch(serve(on_call(trickle)), call_timeout=1), begins, DeadlineExceeded)
+    begins = "Tool act on server odd did not answer within 0.5 s (call_timeout)"
+    call_fails(launch(serve(on_call(trickle)), call_timeout=0.5), begins, DeadlineExceeded)
 
 
 def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, serve, call_fails):
@@ -491,5 +482,5 @@ def test_row_54_a_web_page_is_taken_for_one_to_log_in(serve, connection_fails):
 def test_row_55_an_answer_with_a_wrong_id_counts_as_none(serve, call_fails):
     message = {"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}
     mixed_up = on_call(lambda _, reply: reply.json(message))
-    begins = "Tool act on server odd did not answer within 1 s (call_timeout); 1 replies matched no"
-    call_fails(launch(serve(mixed_up), call_timeout=1), begins, DeadlineExceeded)
+    begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 1 replies matched no"
+    call_fails(launch(serve(mixed_up), call_timeout=0.5), begins, DeadlineExceeded)

@@ -127,9 +127,7 @@ def test_row_66_a_refused_refresh_token_ends_no_later_login(realm, fails, call):
     ("status", "content", "words"),
     [
         (500, {"error": "invalid_grant"}, "answered HTTP 500"),
-        (503, {"error": "invalid_grant"}, "answered HTTP 503"),
         (429, {}, "answered HTTP 429"),
-        (200, {}, ""),
         (200, ["?"], ""),
         (200, {"access_token": "a b"}, ""),
     ],
@@ -191,7 +189,7 @@ def person(protected_server, tmp_path):
     return Visitor(protected_server, tmp_path / "oauth")
 
 
-@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+@pytest.mark.parametrize("methods", [None, ["plain"]])
 def test_row_71_without_s256_no_browser_is_opened(person, authorization_server, methods):
     authorization_server.switch(metadata={"code_challenge_methods_supported": methods})
     with pytest.raises(NoAccessToken, match="code_challenge_methods_supported does not name S256") as failure:
@@ -233,9 +231,13 @@ def test_row_72_metadata_of_another_issuer_are_refused(realm, fails, issuer):
     assert realm.forms == []
 
 
-@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
 @pytest.mark.parametrize(
-    "url", ["http://login.example.com/x", "javascript:alert(1)", "file:///etc/passwd", "//login.example.com"]
+    ("name", "url"),
+    [
+        ("authorization_endpoint", "javascript:alert(1)"),
+        ("token_endpoint", "http://login.example.com/x"),
+        ("registration_endpoint", "//login.example.com"),
+    ],
 )
 def test_row_73_an_endpoint_of_an_unsafe_scheme_is_refused_by_name(realm, fails, name, url):
     realm.metadata = {name: url}

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,9 +100,8 @@ def test_row_04_a_server_that_only_sends_back_what_it_is_sent_is_no_mcp_server(c
     assert error.suggestions == ("check its command: cat",)
 
 
-@pytest.mark.parametrize("scenario", ["BreaksJson", "BreaksJsonWithBadBytes"])
-def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(scenario, call_fails):
-    error = call_fails(scenario, "Invalid JSON response from server odd: {oops")
+def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(call_fails):
+    error = call_fails("BreaksJson", "Invalid JSON response from server odd: {oops")
     assert "author" in error.suggestions[0]
 
 
@@ -124,38 +124,6 @@ def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, call_fails):
     assert 4 * MIB < error.facts["size_bytes"] < 6 * MIB
     assert f"({error.facts['size_bytes']:,} bytes received so far)" in error.message
     assert "max_line_mb" in error.suggestions[0]
-
-
-_READS_AN_ENDLESS_LINE = """
-import resource, sys
-from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.errors import CallFailed
-from pflow_mcp_plugin.exchange import Launch, ToolCall
-from pflow_mcp_plugin.types import Server
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-args = (sys.argv[1], "WritesWithoutEnd")
-server = Server(name="odd", command=sys.executable, args=args, max_line_mb=4, call_timeout=5)
-with Pool(print) as pool:
-    pool.info(Launch(server=server))
-    before = peak()
-    try:
-        pool.call(Launch(server=server), ToolCall(server="odd", tool="act", arguments={}))
-    except CallFailed:
-        print(peak() - before)
-"""
-
-
-@pytest.mark.timeout(60)
-def test_row_07_an_endless_line_takes_no_more_memory_than_the_cap_and_a_little(hosts):
-    program = [sys.executable, "-c", _READS_AN_ENDLESS_LINE, str(FAULTY)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
-        hosts.append(process.pid)
-        output, _ = process.communicate()
-    assert process.returncode == 0
-    assert int(output) < 32 * MIB
 
 
 def test_row_07_a_long_message_comes_through_in_time(bench, within):
@@ -282,7 +250,7 @@ def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_o
     error = call_fails("Crashes", "MCP server process terminated unexpectedly: odd was killed by SIGSEGV")
     assert "\n  going down" in error.message
     assert error.facts["exit_code"] == -signal.SIGSEGV
-    assert len(calls(bench)) == 1
+    assert (len(calls(bench)), starts(bench)) == (1, 1)  # what was written is never sent again
 
 
 def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on(bench, call_fails):
@@ -469,57 +437,39 @@ env = {"LOG": sys.argv[3]}
 for name in ("StartsChildren", "StartsADaemon", "WillNotEnd"):
     args = (sys.argv[1], name)
     pool.info(Launch(server=Server(name=name.lower(), command=sys.executable, args=args, env=env)))
-if sys.argv[2] == "fork" and os.fork() == 0:
+if sys.argv[2] == "kill" and os.fork() == 0:
     time.sleep(600)  # a child that holds all that was open, the lifeline too
 print("ready", flush=True)
-if sys.argv[2] == "crash":
-    os.abort()
 time.sleep(600)
 """
 
 
-def _host(bench, how: str, terminal: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _HOST, str(FAULTY), how, str(bench.log_file)],
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("how", ["kill", "crash", "fork", "hang up"])
+@pytest.mark.parametrize("how", ["kill", "hang up"])
 def test_row_30_however_the_host_ends_its_servers_are_gone_two_seconds_later(bench, hosts, how):
     ours, theirs = os.openpty()
-    host = _host(bench, how, theirs)
+    program = [sys.executable, "-c", _HOST, str(FAULTY), how, str(bench.log_file)]
+    host = subprocess.Popen(program, stdin=theirs, stdout=subprocess.PIPE, start_new_session=True)
     hosts.append(host.pid)
     os.close(theirs)
     try:
         assert host.stdout is not None
         assert host.stdout.readline() == b"ready\n"
         marker = f"{host.pid}-"
-        if how in ("kill", "fork"):
+        if how == "kill":
             assert len(marked_processes(marker)) >= 6
             assert len(bench.hidden_left()) == 2
             host.kill()
-        elif how == "hang up":
+        else:
             os.close(ours)
         host.wait(5)
         until(lambda: not (marked_processes(marker) or bench.hidden_left()), 2)
     finally:
-        if how != "hang up":
+        if how == "kill":
             os.close(ours)
         host.kill()
-        with host.stdout:
-            _end_session(host.pid)
-
-
-def _end_session(leader: int) -> None:
-    """End the fork of a host; it is no server, and nobody else does."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+        with host.stdout, suppress(ProcessLookupError):
+            os.killpg(host.pid, signal.SIGKILL)  # the fork of the host is no server, and nobody else ends it
 
 
 def test_row_31_a_server_that_crashes_over_and_over_is_started_five_times(bench, call_fails):
@@ -567,12 +517,6 @@ def test_row_32_the_end_of_a_server_that_got_nothing_leaves_a_call_to_be_sent():
     evidence = Evidence(server=Server(name="odd"), phase="call", tool="act", returncode=1, exchange=exchange)
     error = explain(BrokenPipeError(), evidence)
     assert (error.ran, error.retryable) == ("not ran", True)
-
-
-def test_row_32_a_call_that_was_written_is_never_sent_again(bench, call_fails):
-    call_fails("Crashes", "MCP server process terminated unexpectedly", arguments={"value": 1})
-    assert calls(bench) == ["call 1"]
-    assert starts(bench) == 1
 
 
 def test_row_33_a_server_that_exits_on_the_probe_gets_the_handshake_which_is_remembered(bench):
