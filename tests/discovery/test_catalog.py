@@ -1,8 +1,15 @@
+"""How the tools that are known are found, what their files withstand, and the node that reads resources."""
+
 import json
 
 import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -121,3 +128,163 @@ def test_a_name_that_tools_of_two_servers_claim_is_neither(catalog):
     assert catalog.find("mcp-git-hub-search") is None
     assert {record.server for record in catalog.claimants("mcp-git-hub-search")} == {"git", "git-hub"}
     assert all(catalog.find(record.node) == record for record in catalog.claimants("mcp-git-hub-search"))
+
+
+@pytest.fixture
+def three(catalog):
+    """A catalog with three tools of one server."""
+    catalog.save("a", listing("one", "two", "three"), "f1")
+    return catalog
+
+
+def change(catalog, old, new):
+    path = catalog.folder / "a.json"
+    path.write_bytes(path.read_bytes().replace(old, new))
+
+
+def test_a_look_up_decodes_no_other_tool(three):
+    change(three, b'"does two"', b'~does two"')
+    assert three.find("mcp-a-one").tool.description == "does one"
+    assert three.tool("a", "three").tool.name == "three"
+    assert three.fingerprint_of("a") == "f1"
+    assert not three.set_aside("a")
+
+
+def test_a_tool_that_is_damaged_is_noticed_when_it_is_needed(three):
+    change(three, b'"does two"', b'~does two"')
+    assert three.find("mcp-a-two") is None
+    assert three.set_aside("a")
+
+
+def test_a_file_that_was_cut_is_noticed_whatever_is_looked_up(three):
+    path = three.folder / "a.json"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert three.find("mcp-a-one") is None
+    assert three.set_aside("a")
+
+
+def test_an_index_that_is_wrong_about_a_tool_is_not_believed(three):
+    change(three, b'"name": "two"', b'"name": "six"')
+    assert three.find("mcp-a-two") is None
+    assert three.find("mcp-a-six").tool.description == "does two"
+    assert not three.set_aside("a")
+
+
+SERVERS = ("a", "a-b", "a-b-c")
+NAMES = st.sampled_from(["b", "c", "B", "b-c", "b.c", "c-d", "B_C", "d", "?", "!", "", "c-abcdef"])
+
+
+@given(
+    st.dictionaries(st.sampled_from(SERVERS), st.lists(NAMES, unique=True, max_size=6), min_size=1),
+    st.dictionaries(NAMES, NAMES, max_size=3),
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_a_look_up_finds_each_tool_under_the_name_that_it_has_among_all(
+    tmp_path_factory, tools, renames, twist
+):
+    catalog = Catalog(tmp_path_factory.mktemp("tools"), lambda _: renames)
+    for server, names in tools.items():
+        catalog.save(server, listing(*names), "")
+    if twist:  # a tool that is called what the suffix of another would make of it
+        claimed = naming.node_names([("a", "b-c"), ("a-b", "c")])["a", "b-c"].removeprefix("mcp-a-")
+        catalog.save("a", listing("b-c", claimed), "")
+        catalog.save("a-b", listing("c"), "")
+    fresh = Catalog(catalog.folder, catalog.renames)
+    for record in catalog.records():
+        assert fresh.find(record.node) == record
+        assert fresh.tool(record.server, record.tool.name) == record
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line[:-30] + line[-20:],
+        lambda line: b"\xff" + line,
+        lambda line: b'{"a":' * 100_000 + line,
+        lambda line: line.replace(b'"size"', b'"length"'),
+        lambda line: line.replace(b'"index": ', b'"index": null, "was": '),
+        lambda line: line.replace(b'"gone": {', b'"gone": [{}], "was": {'),
+        lambda line: line.replace(b'"info": {', b'"info": ["x"], "was": {'),
+        lambda line: line.replace(b'"skipped": [', b'"skipped": ["x"'),
+    ],
+    ids=["cut", "not UTF-8", "deep", "no size", "no index", "a list", "info", "skipped"],
+)
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda catalog: catalog.find("mcp-a-one"),
+        lambda catalog: catalog.tool("a", "one"),
+        lambda catalog: catalog.tool_names("a", "o"),
+        lambda catalog: catalog.head("a"),
+        lambda catalog: catalog.servers(),
+    ],
+)
+def test_a_first_line_that_is_damaged_by_hand_is_not_fatal_whatever_is_looked_up(three, damage, look_up):
+    three.save("b", listing("one"), "f2")
+    path = three.folder / "a.json"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(damage(first) + b"\n" + rest)
+    look_up(three)
+    assert three.find("mcp-b-one").tool.description == "does one"
+    found = three.find("mcp-a-one")
+    assert (found is None) == (three.set_aside("a") is not None)
+    assert (three.set_aside("a") or path).read_bytes().endswith(rest)
+
+
+DOCS = ServerInfo(name="docs", capabilities={"resources": {}})
+NODE = "mcp-docs-read-resource"
+
+
+def saved(catalog, *names, server="docs", has_resources=True):
+    tools = tuple(Tool(name=name) for name in names)
+    catalog.save(server, Listing(info=DOCS, tools=tools, has_resources=has_resources), "")
+    return Catalog(catalog.folder, catalog.renames)
+
+
+def nodes(catalog):
+    return {record.node: record.tool.name for record in catalog.records()}
+
+
+@pytest.mark.parametrize("has_resources", [True, False])
+def test_a_server_that_lists_resources_has_a_node_that_reads_them(catalog, has_resources):
+    other = saved(catalog, "add", has_resources=has_resources)
+    expected = {"mcp-docs-add": "add"} | ({NODE: READ_RESOURCE.name} if has_resources else {})
+    assert nodes(other) == expected
+    assert (other.find(NODE) is not None) is has_resources
+    assert (other.tool("docs", "read-resource") is not None) is has_resources
+    assert ("read-resource" in other.tool_names("docs", "read")) is has_resources
+    assert [tool.name for tool in other.file("docs").tools] == ["add"]
+    assert other.resource_reader("docs").tool is READ_RESOURCE  # a result may link to one that is not listed
+
+
+@pytest.mark.parametrize("name", ["read-resource", "read_resource", "Read Resource!"])
+def test_a_tool_of_that_name_keeps_it(catalog, name):
+    other = saved(catalog, name)
+    assert nodes(other) == {NODE: name}
+    assert other.find(NODE).tool.method == "tools/call"
+    assert other.tool("docs", name).tool.name == name
+    assert other.tool_names("docs") == (name,)
+    assert other.resource_reader("docs").tool.method == "resources/read"
+
+
+def test_a_tool_that_is_renamed_to_it_keeps_it(tmp_path):
+    catalog = Catalog(tmp_path / "servers", lambda server: {"fetch": "read_resource"})
+    other = saved(catalog, "fetch")
+    assert nodes(other) == {NODE: "fetch"}
+    assert other.find(NODE).tool.name == "fetch"
+
+
+def test_a_tool_of_another_server_that_claims_the_node_keeps_it(catalog):
+    saved(catalog, "resource", server="docs-read", has_resources=False)
+    other = saved(catalog, "add")
+    assert nodes(other) == {"mcp-docs-add": "add", NODE: "resource"}
+    assert other.find(NODE).server == "docs-read"
+
+
+def test_the_file_of_an_older_version_has_no_such_node(catalog):
+    saved(catalog, "add")
+    path = catalog.folder / "docs.json"
+    head, _, rest = path.read_bytes().partition(b"\n")
+    path.write_bytes(head.replace(b'"has_resources": true, ', b"") + b"\n" + rest)
+    assert nodes(Catalog(catalog.folder)) == {"mcp-docs-add": "add"}

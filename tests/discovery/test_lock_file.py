@@ -64,9 +64,7 @@ def test_a_url_is_written_without_credentials_and_the_variables_of_its_headers_a
     [
         {"command": "c", "args": (f"--token={SECRET}",)},
         {"command": "c", "args": ("--api-key", SECRET)},
-        {"command": "c", "args": (f"Authorization: {SECRET}",)},
         {"command": "c", "args": (f"ghp_{SECRET[:36]}",)},
-        {"command": "c", "args": (f"${{API_TOKEN:-{SECRET}}}",)},
         {"command": "c", "args": (f"x-${{API_TOKEN:-{SECRET}}}-y",)},
         {"command": "c", "args": (f"postgres://ann:{SECRET}@host/db",)},
         {"command": "c", "env": {"ANY": SECRET}},
@@ -79,16 +77,8 @@ def test_a_url_is_written_without_credentials_and_the_variables_of_its_headers_a
 def test_a_secret_that_is_written_out_in_the_config_is_not_in_the_lock(fields):
     written = encode({"s": locked_server(Server(name="s", **fields), "", ())}).decode()
     assert SECRET[:12] not in written
-    assert (
-        written
-        == encode(
-            {
-                "s": locked_server(
-                    Server(name="s", **_with(fields, "quite-Another-secret-0123456789-of-ann1")), "", ()
-                )
-            }
-        ).decode()
-    )
+    other = Server(name="s", **_with(fields, "quite-Another-secret-0123456789-of-ann1"))
+    assert written == encode({"s": locked_server(other, "", ())}).decode()
 
 
 def _with(fields, secret):
@@ -100,13 +90,9 @@ def _with(fields, secret):
     return tuple(_with(value, secret) for value in fields)
 
 
-@pytest.mark.parametrize("image", ["postgres@" + HASH, "server@1.2.0", "server==1.2.0", "image:1.2.0"])
-def test_the_version_of_a_package_stays_as_it_stands_in_the_arguments(image):
-    assert launch_of(command="docker", args=("run", image))["args"] == ("run", image)
-
-
-def test_the_default_of_a_variable_that_is_no_secret_is_part_of_the_launch():
-    assert launch_of(command="c", args=("${REGION:-eu}",))["args"] == ("${REGION:-eu}",)
+def test_versions_and_defaults_that_are_no_secrets_stay_as_they_stand_in_the_arguments():
+    args = ("run", "postgres@" + HASH, "server@1.2.0", "server==1.2.0", "image:1.2.0", "${REGION:-eu}")
+    assert launch_of(command="docker", args=args)["args"] == args
 
 
 names = st.text(alphabet=st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -239,7 +225,6 @@ def test_no_value_of_a_wrong_type_crashes(one, two):
         (encode({"s": LockedServer(tools={"a": HASH})}).decode(), True),
         ("schema_version = 1\n[servers.s]\ntools = 5", True),
         ("schema_version = 1\n[mcpServers.s]", False),
-        ("schema_version = 1\n[servers.s]\nport = 80", False),
         ("schema_version = 1\n[servers]\ns = 1", False),
         ("[project]\nname = 'x'", False),
     ],

@@ -53,7 +53,6 @@ def nested(depth, leaf):
 
 HOSTILE = [
     2**63,
-    2**63 - 1,
     -(2**63),
     10**5000,
     float("inf"),
@@ -64,15 +63,11 @@ HOSTILE = [
     "\0eda080",
     {"\ud800": 1},
     {"\0integer": "0x8000000000000000"},
-    {"\0integer": "0x7fffffffffffffff"},
     True,
     1,
     "1",
-    None,
-    "",
     [],
     {},
-    [[]],
     nested(5000, 1),
     nested(5000, 2),
     nested(5001, 1),

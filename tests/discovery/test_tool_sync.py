@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from pflow_mcp_plugin.catalog.tool_catalog import read_failure
+from pflow_mcp_plugin.catalog.tool_catalog import forget_failure, keep_failure, read_failure
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.discovery.tool_sync import sync
@@ -68,16 +68,19 @@ def test_an_interrupted_sync_keeps_no_failure_of_the_servers_it_leaves_behind(st
 
 
 def test_a_failing_server_neither_stops_the_others_nor_loses_what_was_known(store, catalog):
-    add(store, good={}, bad={})
+    add(store, good={}, bad={}, deep={})
     run(store, catalog, {"good": listing("a"), "bad": listing("b")})
     failure = ConnectionFailed("no", where=Where(server="bad", phase="start"))
+    answers = {"good": listing("a", "c"), "bad": failure, "deep": RecursionError("too deep")}
     done = []
-    _, results = run(store, catalog, {"good": listing("a", "c"), "bad": failure}, on_done=done.append)
+    _, results = run(store, catalog, answers, on_done=done.append)
     assert results["good"].changes.added == ("c",)
     assert results["bad"].error is failure
-    assert results["bad"].to_dict()["error"]["type"] == "connection"
     assert catalog.find("mcp-bad-b")
-    assert {synced.server for synced in done} == {"good", "bad"}
+    assert "too deep" in results["deep"].error.message
+    assert results["deep"].error.suggestions
+    assert {results[name].to_dict()["error"]["type"] for name in ("bad", "deep")} == {"connection"}
+    assert {synced.server for synced in done} == {"good", "bad", "deep"}
 
 
 def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
@@ -86,15 +89,6 @@ def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
     synced = results["a"]
     assert synced.skipped == (("z", "no schema"),)
     assert (synced.tools_discovered, synced.tools_registered) == (2, 1)
-
-
-def test_whatever_one_server_brings_about_the_others_are_synced(store, catalog):
-    add(store, good={}, bad={})
-    _, results = run(store, catalog, {"good": listing("a"), "bad": RecursionError("too deep")})
-    assert results["good"].error is None
-    assert "too deep" in results["bad"].error.message
-    assert results["bad"].error.suggestions
-    assert results["bad"].to_dict()["error"]["type"] == "connection"
 
 
 def test_the_config_says_which_tools_are_registered_and_misspelt_names_are_noted(store, catalog):
@@ -116,15 +110,10 @@ def test_the_era_of_the_last_sync_is_passed_on_while_the_config_is_the_same(stor
     assert launch("a", store, catalog, os.environ.get).era is None
     run(store, catalog, {"a": listing()})
     assert launch("a", store, catalog, os.environ.get).era == "modern"
+    pool, _ = run(store, catalog, {"a": listing()})
+    assert pool.launches["a"].era is None  # a sync finds it out anew
     add(store, a={"args": ["other"]})
     assert launch("a", store, catalog, os.environ.get).era is None
-
-
-def test_a_sync_finds_the_era_out_anew(store, catalog):
-    add(store, a={})
-    for _ in range(2):
-        pool, _ = run(store, catalog, {"a": listing()})
-        assert pool.launches["a"].era is None
 
 
 def test_what_the_config_forbids_is_the_error_of_that_server(store, catalog):
@@ -177,3 +166,21 @@ def test_no_more_servers_are_asked_at_once_than_are_allowed(catalog, store):
     found = sync(names, known, pool.list_tools, lambda name: None, at_once=2)
     assert [each.error for each in found] == [None] * 6
     assert most == 2
+
+
+def test_a_failure_is_kept_until_it_is_forgotten(tmp_path):
+    folder = tmp_path / "servers"
+    assert read_failure(folder, "clock") == ""
+    forget_failure(folder, "clock")
+    keep_failure(folder, "clock", "Command not found: clöck")
+    assert read_failure(folder, "clock") == "Command not found: clöck"
+    assert read_failure(folder, "other") == ""
+    forget_failure(folder, "clock")
+    assert read_failure(folder, "clock") == ""
+
+
+def test_a_folder_that_cannot_be_written_does_not_fail_the_sync(tmp_path):
+    folder = tmp_path / "file"
+    folder.write_text("")
+    keep_failure(folder, "clock", "Command not found")
+    assert read_failure(folder, "clock") == ""
