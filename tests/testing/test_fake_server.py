@@ -16,7 +16,15 @@ from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.testing import FakeServer, ToolFailure
 from pflow_mcp_plugin.types import Server, Tool
 
-DECLARED = Tool(name="plain", description="As declared", title="Plain", input_schema={"type": "object"})
+DECLARED = Tool(
+    name="plain",
+    description="As declared",
+    title="Plain",
+    input_schema={"type": "object"},
+    output_schema={"type": "object", "properties": {}},
+    annotations={"readOnlyHint": True},
+    meta={"example.com/a": 1},
+)
 
 
 def shout(text: str, times: int = 1) -> dict[str, str]:
@@ -59,63 +67,35 @@ def test_its_tools_are_listed_with_the_schemas_of_their_annotations(server, pool
     assert said.input_schema["required"] == ["text"]
     assert said.input_schema["properties"]["times"]["type"] == "integer"
     assert said.output_schema["type"] == "object"
-    assert (plain.title, plain.description, plain.output_schema) == ("Plain", "As declared", None)
+    assert attrs.evolve(plain, hash="") == DECLARED
 
 
-def test_what_is_declared_and_what_is_answered_arrives_whole(pool):
-    declared = Tool(
-        name="whole",
-        description="All of it",
-        title="Whole",
-        input_schema={"type": "object"},
-        output_schema={"type": "object", "properties": {}},
-        annotations={"readOnlyHint": True},
-        meta={"example.com/a": 1},
-    )
+def test_a_call_runs_the_function_in_the_test_or_takes_the_answer_that_is_given(server, pool):
+    ready = launch(server)
+    assert pool.call(ready, call("shout", text="ho", times=2)).structured == {"said": "HOHO"}
+    assert server.answers.arguments("shout") == [{"text": "ho", "times": 2}]
+    server.answers.give("shout", {"then": 2})
+    assert pool.call(ready, call("shout", text="a")).structured == {"then": 2}
     answer = CallResult(
         content=({"type": "text", "text": "x"},),
         structured={},
         has_structured=True,
         meta={"example.com/b": 2},
     )
-    with FakeServer([declared], name="fake") as server:
-        server.answers.give("whole", answer)
-        (listed,) = pool.list_tools(launch(server)).tools
-        assert attrs.evolve(listed, hash="") == declared
-        result = pool.call(launch(server), call("whole"))
-        assert (result.content, result.structured) == (answer.content, answer.structured)
-        assert result.meta.items() >= answer.meta.items()
+    server.answers.give("plain", answer)
+    result = pool.call(ready, call("plain"))
+    assert (result.content, result.structured) == (answer.content, answer.structured)
+    assert result.meta.items() >= answer.meta.items()
 
 
-def test_a_call_runs_the_function_in_the_test(server, pool):
-    result = pool.call(launch(server), call("shout", text="ho", times=2))
-    assert result.structured == {"said": "HOHO"}
-    assert server.answers.arguments("shout") == [{"text": "ho", "times": 2}]
-
-
-def test_an_answer_that_is_given_takes_the_place_of_the_function(server, pool):
-    server.answers.give("shout", "first", {"then": 2})
-    server.answers.give("plain", "text")
-    ready = launch(server)
-    assert pool.call(ready, call("shout", text="a")).content == ({"type": "text", "text": "first"},)
-    assert [pool.call(ready, call("shout", text="a")).structured for _ in range(2)] == [{"then": 2}] * 2
-    assert pool.call(ready, call("plain")).content[0]["text"] == "text"
-
-
-@pytest.mark.parametrize(
-    ("failing", "said"),
-    [
+def test_a_failure_or_a_crash_of_a_function_is_reported_by_the_tool(server, pool):
+    for failing, said in (
         (call("shout", text="a", times=10), "that is too loud"),
         (call("crash"), "RuntimeError: a mistake in the test"),
-    ],
-)
-def test_a_failure_or_a_crash_of_a_function_is_reported_by_the_tool(server, pool, failing, said):
-    result = pool.call(launch(server), failing)
-    assert result.is_error
-    assert said in result.content[0]["text"]
-
-
-def test_an_exception_that_is_given_fails_the_call(server, pool):
+    ):
+        result = pool.call(launch(server), failing)
+        assert result.is_error
+        assert said in result.content[0]["text"]
     server.answers.give("plain", RuntimeError("out of order"))
     with pytest.raises(CallFailed, match="out of order"):
         pool.call(launch(server), call("plain"))

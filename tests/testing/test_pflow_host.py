@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+import stdio_server
 from pluggy import PluginValidationError
 
 from pflow_mcp_plugin.contract import PflowError, hookimpl
@@ -51,12 +52,11 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@pytest.mark.slow
 def test_a_warning_is_shown_once_for_each_run(pflow_host):
-    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
-    pflow_host.add("demo", {**command, "env": {"TOKEN": "${NO_SUCH_VARIABLE}"}})
+    table = {"command": sys.executable, "args": [stdio_server.__file__, "Plain"], "protocol": "handshake"}
+    pflow_host.add("odd", {**table, "env": {"TOKEN": "${NO_SUCH_VARIABLE}"}})
     pflow_host.sync()
-    node = {"id": "sum", "type": "mcp-demo-add", "params": {"a": 1, "b": 2}}
+    node = {"id": "once", "type": "mcp-odd-act"}
     for runs in (1, 2):
         assert pflow_host.run({"nodes": [node, {**node, "id": "again"}]}, {}).success
         told = [it.message for it in pflow_host.warnings if "NO_SUCH_VARIABLE" in it.message]

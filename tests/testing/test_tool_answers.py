@@ -1,9 +1,14 @@
+"""The tools of a stub, as they are declared, and its answers."""
+
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.testing import ToolAnswers, ToolFailure
+from pflow_mcp_plugin.testing import ToolAnswers, ToolFailure, read_tools
+from pflow_mcp_plugin.types import Tool
 
 
 def call(tool="search", **arguments):
@@ -56,3 +61,49 @@ def test_an_unknown_tool_is_refused_with_those_there_are(answers):
         answers.give("serch", "x")
     with pytest.raises(ValueError, match="No answer"):
         answers.give("search")
+
+
+LISTED = {
+    "name": "search",
+    "description": "Search",
+    "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+def test_the_json_form_of_a_tool_keeps_what_it_says():
+    (tool,) = ToolAnswers([LISTED]).tools
+    assert tool == Tool(
+        name="search",
+        description="Search",
+        input_schema=LISTED["inputSchema"],
+        annotations={"readOnlyHint": True},
+    )
+    assert ToolAnswers([{"name": "bare"}]).tools == (Tool(name="bare", input_schema={"type": "object"}),)
+    with pytest.raises(TypeError, match="needs a name"):
+        ToolAnswers([{"description": "?"}])
+
+
+def test_tools_are_read_from_an_answer_to_tools_list(tmp_path):
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps({"tools": [LISTED]}), encoding="utf-8")
+    assert [tool.name for tool in read_tools(path)] == ["search"]
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(TypeError, match='no list "tools"'):
+        read_tools(path)
+
+
+def test_tools_are_read_from_the_tool_file_of_a_synced_server(pflow_host):
+    pflow_host.stub("tickets", [LISTED, Tool(name="close", input_schema={"type": "object"})])
+    (file,) = pflow_host.host.paths.data.rglob("tickets.json")
+    assert [tool.name for tool in read_tools(file)] == ["search", "close"]
+
+
+def test_a_function_may_be_asynchronous(pflow_host):
+    async def wait(seconds: float) -> str:
+        return f"{seconds} s"
+
+    pflow_host.stub("slow", [wait])
+    outcome = pflow_host.run({"nodes": [{"id": "wait", "type": "mcp-slow-wait", "params": {"seconds": 1.5}}]})
+    assert outcome.success, outcome.error
+    assert outcome.outputs["result"] == "1.5 s"
