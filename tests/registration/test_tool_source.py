@@ -62,10 +62,8 @@ def test_a_corrupt_config_is_not_taken_for_one_without_servers(world, ask):
         (" GitHub ", ["github"]),
         ("hub", ["github"]),
         ("mcp-github-nope", ["github"]),
-        ("create an issue on github", ["github"]),
         ("the issues of my-team's server on GITHUB", ["github", "my-team"]),
         ("my team", ["my-team"]),
-        ("team", ["my-team"]),
         ("time off", []),
         ("hu", []),
         ("my github-like tool", ["github"]),
@@ -151,6 +149,7 @@ def test_a_read_only_tool_is_flow_safe_once_the_user_trusts_the_claim(world):
 def test_filters_renames_and_removal_work_without_a_sync(world):
     world.add("a", "get_x", "put_x")
     assert world.nodes() == ["mcp-a-get-x", "mcp-a-put-x"]
+    assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]
     world.add("a", tools={"deny": ["put_*"]}, rename={"get_x": "Fetch X"})
     assert world.nodes() == ["mcp-a-fetch-x"]
     assert world.source.get("mcp-a-put-x") is None
@@ -167,11 +166,8 @@ def test_filters_renames_and_removal_work_without_a_sync(world):
 
 def test_a_server_with_mistakes_in_its_table_is_explained_and_the_others_work(world):
     world.add("good", "x")
-    world.add("bad", "x")
-    path = world.store.path
-    path.write_text(
-        path.read_text().replace('[mcpServers.bad]\ncommand = "x"', "[mcpServers.bad]\ncommand = 3")
-    )
+    with world.store.path.open("a") as file:
+        file.write("\n[mcpServers.bad]\ncommand = 3\n")
     assert world.nodes() == ["mcp-good-x"]
     assert world.source.missing("mcp-bad-x").kind == "config"
 
@@ -236,8 +232,10 @@ def test_tools_that_share_a_name_are_warned_of(world):
     assert all(node in problem.message for node in world.nodes())
 
 
-def test_a_tool_that_is_gone_leaves_its_name_to_no_other_server(world):
-    world.add("a", "b-c", "x")
+def test_a_tool_that_is_gone_leaves_its_name_to_its_own_server_only(world):
+    world.add("a", "b_c", "x")
+    world.sync("a", "b-c", "x")
+    assert world.source.get("mcp-a-b-c").node == "mcp-a-b-c"
     world.add("a-b", "c")
     world.sync("a", "x")
     assert world.source.get("mcp-a-b-c") is None
@@ -249,12 +247,6 @@ def test_a_tool_that_is_gone_leaves_its_name_to_no_other_server(world):
     world.sync("a", "x", "b_c")
     world.sync("a-b", "d")
     assert world.source.get("mcp-a-b-c") is None
-
-
-def test_a_tool_takes_the_place_of_one_that_is_gone_from_its_own_server(world):
-    world.add("a", "b-c")
-    world.sync("a", "b_c")
-    assert world.source.get("mcp-a-b-c").node == "mcp-a-b-c"
 
 
 @pytest.mark.parametrize("server_id", ["github", "github-server"])
@@ -311,11 +303,6 @@ def test_an_approval_counts_at_once_for_a_tool_that_was_looked_up_before(world):
         assert problems() == []
         (message,) = problems(deploy=old)
         assert "the default of force, which is left out" in message
-
-
-def test_there_is_a_sketch_of_every_entry(world):
-    world.add("github", "create_issue", "get_me")
-    assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]
 
 
 @pytest.fixture
@@ -443,8 +430,7 @@ def test_what_is_known_of_arguments_is_checked_before_a_run_as_the_call_does(val
     "params",
     [
         {"title": "${first.message}", "labels": "${first.message}"},
-        {"title": "to", "labels": ["${first.message}", {"name": "${first.message}", "colour": "red"}]},
-        {"title": "to", "labels": [{"name": "a ${first.message}", "colour": "${first.message}"}]},
+        {"title": "to", "labels": ["${first.message}", {"name": "a ${first.message}", "colour": "red"}]},
         {"title": "to", "until": None, "priority": "3"},
         {"title": "to", "at": {"day": "${first.message}"}},
         {"title": "to", "at": {"${first.message}": 1, "day": 1}},

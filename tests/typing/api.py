@@ -13,13 +13,16 @@ from pflow_mcp_plugin.contract import (
     JSON,
     Command,
     CommandLike,
+    Discovery,
     Entry,
     Field,
     Host,
     Interface,
     JSONObject,
+    Library,
     LockCheck,
     Node,
+    NodeOutcome,
     NodeRef,
     NodeSource,
     Outcome,
@@ -27,6 +30,13 @@ from pflow_mcp_plugin.contract import (
     Problem,
     Report,
     Run,
+    RunControl,
+    Runner,
+    RunOrigin,
+    SavedWorkflow,
+    Settings,
+    Traces,
+    ValuePath,
     hookimpl,
 )
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
@@ -40,6 +50,7 @@ from pflow_mcp_plugin.testing import (
     read_tools,
 )
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
+from pflow_mcp_plugin.workflows import NOT_DONE, done, resume, run_workflow
 
 
 class Loud:
@@ -149,6 +160,7 @@ def use(host: Host) -> None:
     for entry, score in host.registry.search("loud"):
         assert_type(entry, Entry)
         assert_type(score, float)
+    assert_type(host.registry.discover("greet somebody", limit=3), Discovery[Entry])
 
 
 def values() -> None:
@@ -195,3 +207,30 @@ def build_server() -> MCPServer:
     tool = as_tool({"nodes": []}, name="mine", description="Does my work")
     assert_type(tool.name, str)
     return MCPServer("mine", tools=[tool, as_tool("saved")])
+
+
+def keep(runner: Runner, settings: Settings, library: Library, traces: Traces) -> None:
+    saved: SavedWorkflow = library.save("greet", {"nodes": [{"id": "echo"}]}, "Says hello")
+    outcome = runner.run(library.get(saved.name, saved.version), {}, name=saved.name, trace=True)
+    if outcome.trace_path is not None:
+        traces.read(traces.find(outcome.run_id))
+    settings.set("TOKEN", "x")
+    if settings.get("TOKEN") and "TOKEN" in settings.names():
+        settings.unset("TOKEN")
+    library.delete(library.describe("greet").name)
+
+
+def go_on() -> Outcome:
+    assert_type(run_workflow("greet", {"name": "Ann"}).outputs, Mapping[str, Any])
+    return resume("20261126-161305-eed34d14", decisions={"send[3]": done({"id": 7}), "mail": NOT_DONE})
+
+
+def follow(runner: Runner) -> NodeOutcome:
+    control = RunControl(lambda progress: print(progress.done, progress.total, progress.message))
+    control.on_cancel(lambda: None)
+    origin = RunOrigin(owner="ann", above=("outer",))
+    workflow = runner.normalise(runner.read('{"nodes": []}', "wf.json"))
+    assert_type(runner.run(workflow, {}, origin=origin, control=control).checkpoint, JSONObject)
+    ran = runner.run_node("echo", {"message": 1}, origin=origin, control=control)
+    assert_type(ran.structure, tuple[ValuePath, ...])
+    return ran
