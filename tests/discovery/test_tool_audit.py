@@ -23,12 +23,6 @@ def test_each_server_is_compared_with_all_others(catalog):
     assert found == [("", "hidden-text", "instructions"), ("add", "shadowing", "description")]
 
 
-def test_tools_that_become_no_nodes_are_left_out(catalog):
-    found = list(audit(catalog, ["evil"], allowed=lambda server, _: server != "github"))
-    assert [it.rule for it in found] == ["hidden-text"]
-    assert [it.tool for it in audit(catalog, ["evil"], allowed=lambda _, tool: tool != "add")] == [""]
-
-
 def test_a_sync_shows_errors_first_and_not_all_of_many(catalog):
     found = list(audit(catalog, ["evil"]))
     first, second = notes("evil", reversed(found))

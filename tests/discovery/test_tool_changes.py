@@ -19,12 +19,6 @@ def changed(old, new):
     return change.kind, list(change.fields)
 
 
-def test_added_and_removed_tools_are_named():
-    found = compare([Tool(name="a"), Tool(name="b")], [Tool(name="b"), Tool(name="c")])
-    assert (found.added, found.removed, found.changed) == (("c",), ("a",), ())
-    assert not compare([Tool(name="a")], [Tool(name="a")])
-
-
 @pytest.mark.parametrize(
     ("new", "kind", "fields"),
     [
@@ -36,17 +30,11 @@ def test_added_and_removed_tools_are_named():
         (tool({"a": {"type": ["string", "null"]}}), "breaking", ["inputSchema.properties.a.type"]),
         (tool({"a": {**TEXT, "title": "A"}}), "compatible", ["inputSchema.properties.a.title"]),
         (tool({"a": {**TEXT, "enum": ["x"]}}), "breaking", ["inputSchema.properties.a.enum"]),
-        (tool({"a": {**TEXT, "maxLength": 3}}), "breaking", ["inputSchema.properties.a.maxLength"]),
         (tool({"a": TEXT}, additionalProperties=False), "breaking", ["inputSchema.additionalProperties"]),
     ],
 )
 def test_a_tool_that_accepts_less_than_before_is_breaking(new, kind, fields):
     assert changed(tool({"a": TEXT}), new) == (kind, fields)
-
-
-def test_more_values_are_compatible():
-    old, new = tool({"a": {"enum": [1]}}), tool({"a": {"enum": [1, 2]}})
-    assert (changed(old, new)[0], changed(new, old)[0]) == ("compatible", "breaking")
 
 
 @given(SCHEMAS, SCHEMAS)
