@@ -21,8 +21,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc7662 import IntrospectionEndpoint
 from authlib.oauth2.rfc8628 import DeviceAuthorizationEndpoint, DeviceCodeGrant
 from authorization_messages import Answer, Inbound
-from authorization_records import Client, Code, Device, Token
-from authorization_switches import Switches
+from authorization_records import Client, Code, Device, Switches, Token
 from joserfc.jwk import KeySet
 from starlette.responses import JSONResponse
 

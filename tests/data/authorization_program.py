@@ -17,8 +17,7 @@ from authlib.oauth2.rfc6749 import OAuth2Error
 from authlib.oauth2.rfc9207 import IssuerParameter
 from authorization_grants import METHODS, RESOURCE_SERVER, USER, Issuing
 from authorization_messages import Answer, Inbound, InboundJson
-from authorization_records import Client
-from authorization_switches import Switches
+from authorization_records import Client, Switches
 from recorded_app import RecordedApp, change, listening_socket, origin_of, read_settings, serve
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -38,9 +37,9 @@ _GRANTS = [
 ]
 _PAGE = """<!doctype html>
 <meta charset="utf-8">
-<title>{title}</title>
-<h1>{title}</h1>
-<p>{text}</p>
+<title>Sign in</title>
+<h1>Sign in to {name}</h1>
+<p>It asks for: {scope}</p>
 <form method="post">
 <button id="approve" name="decision" value="approve">Approve</button>
 <button id="deny" name="decision" value="deny">Deny</button>
@@ -87,7 +86,6 @@ class Endpoints:
         pages = {
             f"{_WELL_KNOWN}/oauth-authorization-server": ("metadata", self._metadata, ["GET"]),
             f"{ROOM}/authorize": ("authorize", self._authorize, ["GET", "POST"]),
-            f"{ROOM}/device/verify": ("verify", self._verify, ["GET", "POST"]),
             f"{ROOM}/register": ("register", self._register, ["POST"]),
             f"{ROOM}/token": ("token", self._token, ["POST"]),
         }
@@ -110,7 +108,7 @@ class Endpoints:
             "switch": lambda **changes: change(self._switches, changes),
             "add_client": self._add_client,
             "forget_clients": self._forget_clients,
-            "clients": self._clients,
+            "client_secrets": lambda: [it.client_secret for it in self._server.clients.values()],
             "tokens": lambda: [attrs.asdict(token) for token in self._server.tokens],
             "expire_access_tokens": self._expire_access_tokens,
             "revoke": self._revoke,
@@ -137,18 +135,6 @@ class Endpoints:
         for client in list(self._server.clients.values()):
             if client.registered:
                 del self._server.clients[client.client_id]
-
-    def _clients(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "client_id": client.client_id,
-                "client_secret": client.client_secret,
-                "registered": client.registered,
-                "metadata": client.metadata,
-            }
-            for client in self._server.clients.values()
-            if client.client_id != RESOURCE_SERVER
-        ]
 
     def _expire_access_tokens(self) -> None:
         for token in self._server.tokens:
@@ -208,23 +194,12 @@ class Endpoints:
             if decision == "page":
                 client = grant.request.client
                 name = client.metadata.get("client_name") or client.client_id
-                return _page(f"Sign in to {name}", f"It asks for: {grant.request.scope}")
+                return HTMLResponse(_PAGE.format(name=escape(name), scope=escape(grant.request.scope)))
             user = USER if decision in {"approve", "auto"} else None
             answer = self._server.create_authorization_response(inbound, user, grant)
         if isinstance(answer, Answer):
             self._issuer_parameter.add_issuer_parameter(self._server, answer)
         return answer
-
-    async def _verify(self, request: Request) -> Response:
-        inbound = await Inbound.read(request)
-        user_code = inbound.payload.data.get("user_code")
-        known = {device.user_code for device in self._server.devices.values()}
-        if user_code not in known:
-            return PlainTextResponse("There is no such device.", 404)
-        if decision := inbound.form.get("decision"):
-            self._decide(user_code, decision == "approve")
-            return HTMLResponse("<!doctype html><title>Done</title><p>Go back to your device.")
-        return _page("Connect a device", f"Its code is {user_code}.")
 
     async def _register(self, request: Request) -> Response:
         if not self._switches.registration:
@@ -262,10 +237,6 @@ class Endpoints:
         except (httpx2.HTTPError, ValueError):
             return {}
         return document if isinstance(document, dict) else {}
-
-
-def _page(title: str, text: str) -> Response:
-    return HTMLResponse(_PAGE.format(title=escape(title), text=escape(text)))
 
 
 def _expire(things: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """An OAuth authorization server for tests: a program of its own on loopback, with TLS by a test's CA.
 
-Its grants are Authlib's. What it does is switched (`authorization_switches.py`), and it tells what it was
-asked, secrets and all.
+Its grants are Authlib's. What it does is switched, by `Switches` in `authorization_records.py`, and it
+tells what it was asked, secrets and all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCRIPT = Path(__file__).with_name("authorization_program.py")
 
 class AuthorizationServer(LoopbackProgram):
     """One that runs. The endpoints in its log, and for `fail`, are `metadata`, `authorize`, `token`,
-    `register`, `device`, `verify`, `introspect`, `revoke` and `documents`.
+    `register`, `device`, `introspect`, `revoke` and `documents`.
 
     Attributes:
         issuer: Its issuer identifier.
@@ -40,11 +40,6 @@ class AuthorizationServer(LoopbackProgram):
     def add_client(self, client_id: str, client_secret: str = "", **metadata: Any) -> None:
         """Know a client beforehand; its metadata are those of a registration (RFC 7591)."""
         self.control("add_client", client_id=client_id, client_secret=client_secret, metadata=metadata)
-
-    def clients(self) -> list[dict[str, Any]]:
-        """Return the clients with their metadata."""
-        clients: list[dict[str, Any]] = self.control("clients")
-        return clients
 
     def forget_clients(self) -> None:
         """Forget every client that registered."""
@@ -82,8 +77,8 @@ class AuthorizationServer(LoopbackProgram):
             for field in ("code_verifier", "client_secret", "client_assertion")
             if field in entry.form
         ]
-        known = [client["client_secret"] for client in self.clients() if client["client_secret"]]
-        return sorted({*self.control("issued"), *sent, *known})
+        known = {*self.control("issued"), *self.control("client_secrets"), *sent}
+        return sorted(known - {"", self.introspection_secret})
 
     def refreshes(self, status: int = 200) -> list[Recorded]:
         """Return the requests to redeem a refresh token that were answered with a status."""

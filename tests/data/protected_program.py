@@ -16,7 +16,6 @@ import httpx2
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
-from protected_switches import Switches
 from recorded_app import RecordedApp, change, listening_socket, origin_of, read_settings, serve, with_body
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -29,6 +28,19 @@ _TOOL_SCOPES = {"write_note": "notes:write", "delete_note": "notes:delete"}
 """The scopes that tools need; without them, a call is answered with 403."""
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _ENDPOINTS = {PATH: "mcp", f"{_WELL_KNOWN}{PATH}": "resource_metadata", _WELL_KNOWN: "resource_metadata"}
+
+
+@attrs.define(kw_only=True)
+class Switches:
+    """What is switched with `ProtectedServer.switch`, and what it is at the start.
+
+    Attributes:
+        challenge_scope: The `scope` that a 401 names; empty for none, which is how the SDK answers.
+        metadata: What the metadata of the resource say instead; a field that is None is left out.
+    """
+
+    challenge_scope: str = ""
+    metadata: dict[str, Any] = attrs.field(factory=dict)
 
 
 class Introspecting(TokenVerifier):

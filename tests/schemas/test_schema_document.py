@@ -106,9 +106,7 @@ WEAK = {"nullable": True, "type": "string"}
             {"items": {"anyOf": [NULL, TEXT]}, "additionalProperties": {"anyOf": [NULL, TEXT]}},
         ),
         ({"properties": 3, "additionalProperties": False}, {}),
-        ({"prefixItems": 3, "items": TEXT}, {}),
         ({"items": [TEXT], "additionalItems": False}, {"prefixItems": [TEXT], "items": False}),
-        ({"items": TEXT, "additionalItems": False}, {"items": TEXT}),
         (
             {"exclusiveMinimum": True, "minimum": 3, "exclusiveMaximum": False, "maximum": 4},
             {"exclusiveMinimum": 3, "maximum": 4},
@@ -119,12 +117,11 @@ WEAK = {"nullable": True, "type": "string"}
             {"patternProperties": {f"^{n}": True for n in range(20)}},
         ),
         *(({"multipleOf": it}, {}) for it in (0, 0.5, True)),
-        *(({"minLength": it}, {}) for it in (-1, 1.5, True, "1")),
+        *(({"minLength": it}, {}) for it in (-1, 1.5, True)),
         *(({"minLength": it}, {"minLength": it}) for it in (0, 2.0)),
         *(({"type": it}, {}) for it in ("str", [], [3])),
         ({"required": ["a", 3], "enum": "x", "minimum": True}, {}),
         ({"dependentRequired": {"a": "b"}}, {}),
-        ({"dependentRequired": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}),
         (
             {"$schema": "http://json-schema.org/draft-06/schema#", "const": 1, "if": TEXT, "then": TEXT},
             {"const": 1},
