@@ -86,15 +86,6 @@ def test_a_file_under_the_name_of_another_server_is_corrupt(catalog):
     assert catalog.file("b") is None
 
 
-def test_the_era_counts_only_for_the_config_it_was_found_with(catalog):
-    catalog.save("a", listing("x"), "f1")
-    assert catalog.current("a", "f1").info.era == "modern"
-    assert catalog.current("a", "f2") is None
-    assert catalog.current("b", "f1") is None
-    assert catalog.fingerprint_of("a") == "f1"
-    assert catalog.fingerprint_of("b") == ""
-
-
 def test_a_tool_is_found_by_the_spelling_of_its_node_type(catalog):
     catalog.save("a", listing("Create_Issue", "x.y", "x_y"), "")
     assert catalog.tool("a", "create-issue").tool.name == "Create_Issue"

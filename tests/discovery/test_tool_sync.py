@@ -83,14 +83,6 @@ def test_a_failing_server_neither_stops_the_others_nor_loses_what_was_known(stor
     assert {synced.server for synced in done} == {"good", "bad", "deep"}
 
 
-def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
-    add(store, a={})
-    _, results = run(store, catalog, {"a": listing("x", skipped=(("z", "no schema"),))})
-    synced = results["a"]
-    assert synced.skipped == (("z", "no schema"),)
-    assert (synced.tools_discovered, synced.tools_registered) == (2, 1)
-
-
 def test_the_config_says_which_tools_are_registered_and_misspelt_names_are_noted(store, catalog):
     add(store, a={"tools": {"allow": ["get_*"], "deny": ["*_secret"]}, "rename": {"gone": "x"}})
     _, results = run(store, catalog, {"a": listing("get_a", "get_secret", "put")})

@@ -118,12 +118,6 @@ def test_a_failure_of_a_stub_takes_the_action_of_a_real_one(pflow_host):
     assert tickets.count("search") == 2
 
 
-def test_a_call_without_an_answer_says_what_to_set(pflow_host):
-    pflow_host.stub("tickets", [SEARCH])
-    outcome = pflow_host.run(SEARCHES, {"query": "open"})
-    assert 'give("search", ...)' in str(outcome.error)
-
-
 def test_hooks_of_a_registered_plugin_see_the_calls_of_a_stub(pflow_host):
     class Loud:
         @hookimpl(wrapper=True)
