@@ -86,6 +86,7 @@ class Endpoints:
         pages = {
             f"{_WELL_KNOWN}/oauth-authorization-server": ("metadata", self._metadata, ["GET"]),
             f"{ROOM}/authorize": ("authorize", self._authorize, ["GET", "POST"]),
+            f"{ROOM}/device/verify": ("verify", self._verify, ["POST"]),
             f"{ROOM}/register": ("register", self._register, ["POST"]),
             f"{ROOM}/token": ("token", self._token, ["POST"]),
         }
@@ -200,6 +201,12 @@ class Endpoints:
         if isinstance(answer, Answer):
             self._issuer_parameter.add_issuer_parameter(self._server, answer)
         return answer
+
+    async def _verify(self, request: Request) -> Response:
+        """Take what a person says of a device at the page that it shows."""
+        inbound = await Inbound.read(request)
+        self._decide(inbound.payload.data["user_code"], inbound.form["decision"] == "approve")
+        return PlainTextResponse("Go back to your device.")
 
     async def _register(self, request: Request) -> Response:
         if not self._switches.registration:

@@ -21,7 +21,7 @@ _SCRIPT = Path(__file__).with_name("authorization_program.py")
 
 class AuthorizationServer(LoopbackProgram):
     """One that runs. The endpoints in its log, and for `fail`, are `metadata`, `authorize`, `token`,
-    `register`, `device`, `introspect`, `revoke` and `documents`.
+    `register`, `device`, `verify`, `introspect`, `revoke` and `documents`.
 
     Attributes:
         issuer: Its issuer identifier.
