@@ -1,4 +1,7 @@
-"""What the types of the contract refuse beside values of a wrong type, which `test_entries.py` tries."""
+"""Values that the types of the contract refuse, and what those of runs do."""
+
+import threading
+from contextlib import nullcontext
 
 import pytest
 
@@ -10,6 +13,8 @@ from pflow_mcp_plugin.contract import (
     PflowError,
     Problem,
     Report,
+    RunControl,
+    RunOptions,
     Workflow,
 )
 
@@ -57,3 +62,36 @@ def test_a_wrong_value_is_rejected_and_its_field_named(make, said):
 def test_a_node_of_a_compiled_workflow_equals_only_itself_and_may_be_a_key():
     one, other = (NodeRef(id="n", type="n", entry=Entry(**NODE), host=None, params={"a": []}) for _ in "ab")
     assert {one: 1, other: 2}[one] == 1
+
+
+def test_what_is_registered_is_stopped_once_and_what_comes_later_at_once():
+    control, stopped = RunControl(), []
+    control.on_cancel(lambda: stopped.append("a"))
+    assert (control.cancelled, stopped) == (False, [])
+    control.cancel()
+    control.cancel()
+    control.on_cancel(lambda: stopped.append("b"))
+    assert (control.cancelled, stopped) == (True, ["a", "b"])
+
+
+def test_who_waits_learns_of_the_cancellation():
+    control = RunControl()
+    assert not control.wait(0)
+    threading.Timer(0.01, control.cancel).start()
+    assert control.wait(30)
+
+
+def test_the_secrets_of_a_run_are_collected():
+    control = RunControl()
+    control.add_secrets(["a", "b"])
+    control.add_secrets(iter(["b", "c"]))
+    assert control.secrets == {"a", "b", "c"}
+    assert RunControl().secrets == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("cache", "no_cache", "accepted"), [(60, True, False), (60, False, True), (None, True, True)]
+)
+def test_results_are_reused_or_not(cache, no_cache, accepted):
+    with nullcontext() if accepted else pytest.raises(PflowError, match="exclude each other"):
+        RunOptions(cache=cache, no_cache=no_cache)

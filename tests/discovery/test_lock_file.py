@@ -1,5 +1,4 @@
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -181,39 +180,6 @@ def test_what_is_not_toml_is_told_with_line_and_column():
     with pytest.raises(storage.CorruptFile) as refused:
         decode(PATH, b"schema_version = 1\n<<<<<<< HEAD\n")
     assert (refused.value.line, refused.value.column) == (2, 1)
-
-
-values = st.recursive(
-    st.none().map(lambda _: 0)
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats()
-    | st.text(alphabet="a\u202e$.", max_size=3)
-    | st.dates(),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(["schema_version", "servers", "tools", "args", "s"]), inner, max_size=3
-        )
-    ),
-    max_leaves=8,
-)
-
-
-@given(values, values)
-def test_no_value_of_a_wrong_type_crashes(one, two):
-    import tomli_w
-
-    for document in (
-        {"schema_version": one, "servers": two},
-        {"schema_version": 1, "servers": {"s": one}},
-        {"schema_version": 1, "servers": {"s": {"tools": one, "args": two, "version": one}}},
-    ):
-        content = tomli_w.dumps(document).encode()
-        with suppress(PflowError):
-            decode(PATH, content)
-        with suppress(PflowError):
-            is_lock_file(PATH, content)
 
 
 @pytest.mark.parametrize(

@@ -130,14 +130,6 @@ def test_every_way_to_a_tool_takes_the_settings_and_asks_the_plugins(program, wa
     assert "13 is refused" in said
 
 
-def test_plugins_are_loaded_once_however_many_nodes_run_alone(program):
-    said = program("-c", ALONE).stderr
-    lines = said.splitlines()
-    assert (lines[0], lines[-1]) == ("configured", "unconfigured")
-    assert lines.count("configured") == lines.count("unconfigured") == 1
-    assert "answered 41" in said
-
-
 def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home):
     monkeypatch.setattr(metadata, "entry_points", lambda group: ())
     with pytest.raises(McpError, match="No pflow host is installed") as caught, open_runtime():
@@ -149,7 +141,9 @@ def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home
         pass
 
 
-def test_another_core_goes_before_the_embedded_one(program, tmp_path):
+def test_another_core_goes_before_the_embedded_one_and_is_opened_once_for_nodes_that_run_alone(
+    program, tmp_path
+):
     core = """
         from contextlib import contextmanager
         from pflow_mcp_plugin.host.embedded_host import open_host as embedded
@@ -163,7 +157,12 @@ def test_another_core_goes_before_the_embedded_one(program, tmp_path):
     (tmp_path / "site" / "core.py").write_text(dedent(core))
     with (tmp_path / "site" / "veto-1.dist-info" / "entry_points.txt").open("a") as file:
         file.write("[pflow.hosts]\nzz_core = core:open_host\n")
-    assert program("-c", ALONE).stdout == "another core\n"
+    done = program("-c", ALONE)
+    lines = done.stderr.splitlines()
+    assert done.stdout == "another core\n"
+    assert (lines[0], lines[-1]) == ("configured", "unconfigured")
+    assert lines.count("configured") == lines.count("unconfigured") == 1
+    assert "answered 41" in lines
 
 
 def test_another_home_gets_a_host_of_its_own(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Every fault has a test, a guard and a bound on its time, and is one of the fault matrix."""
+"""Every fault has a test and a guard, and is one of the fault matrix."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ HERE = Path(__file__).parent
 MATRIX = Path(os.environ.get("PFLOW_FAULT_MATRIX", HERE.parents[2] / "shared/FAULTS.md"))
 OWN = {*range(65, 81)}
 """Those that the fault matrix beside the project does not have."""
-LONGEST = 120
-"""Seconds that any test of the suite may take."""
 
 
 @pytest.mark.parametrize("file", FAULTS)
@@ -38,18 +36,6 @@ def may_notice(guard, text):
     names = re.findall(rf"def (test_row_{guard.row:02}_\w+)", text)
     cases = re.findall(r'"([^"\n]*)"', text) if names else []
     return any(guard.among in word for word in (*names, *cases))
-
-
-def test_every_test_of_a_row_has_a_bound_on_its_time(request):
-    """A bound of 0, which a test may set itself, is none."""
-    items = [item for item in request.session.items if item.path.parent == HERE]
-    bounds = {item.name: bound_of(item) for item in items}
-    assert {name: bound for name, bound in bounds.items() if not 0 < bound <= LONGEST} == {}
-
-
-def bound_of(item):
-    marker = item.get_closest_marker("timeout")
-    return marker.args[0] if marker else 0
 
 
 @pytest.mark.skipif(not MATRIX.exists(), reason="the fault matrix is not beside the project")
