@@ -9,7 +9,6 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -34,14 +33,14 @@ def commands() -> Iterator[str]:
                 yield from (f"{path} {name}" for name in (*option.opts, *option.secondary_opts))
 
 
-def fields(schema: Any) -> Iterator[str]:
-    """Yield the keys that a JSON Schema describes, wherever it does."""
-    if isinstance(schema, Mapping):
-        yield from schema.get("properties", ())
-    for inner in (
-        schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ()
-    ):
-        yield from fields(inner)
+def fields() -> Iterator[str]:
+    """Yield the tables of the config with their keys; `file` is the file itself."""
+    schema = json.loads(CONFIG.read_bytes())
+    for name, table in {"file": schema, **schema["properties"], **schema["$defs"]}.items():
+        yield name
+        for part in (table, table.get("else")) if isinstance(table, Mapping) else ():
+            if isinstance(part, Mapping):
+                yield from (f"{name} {key}" for key in part.get("properties", ()))
 
 
 def hooks() -> Iterator[str]:
@@ -59,17 +58,15 @@ def served_tools() -> Iterator[str]:
             yield from (f"{tool.name} {key}" for key in tool.input_schema["properties"])
 
 
-def named(part: Any) -> set[str]:
+def named(part: Mapping[str, str]) -> set[str]:
     """Return the names in a part of the file, and each with each word that belongs to it."""
-    if isinstance(part, list):
-        return set(part)
     return {f"{name} {word}".rstrip() for name, words in part.items() for word in ("", *words.split())}
 
 
 def test_nothing_that_was_offered_is_gone():
     now = {
         "commands": commands(),
-        "config": fields(json.loads(CONFIG.read_bytes())),
+        "config": fields(),
         "hooks": hooks(),
         "tools": served_tools(),
         "exit_codes": (*EXIT_CODES, *(f"{kind} {code}" for kind, code in EXIT_CODES.items())),
