@@ -137,13 +137,6 @@ def test_a_runner_reads_json_objects_and_says_what_else_is_wrong(text, message):
     assert caught.value.kind == "validation"
 
 
-def test_settings_that_cannot_be_changed_say_so():
-    assert (Fixed().names(), Fixed().unset("KEY")) == ({}, False)
-    with pytest.raises(PflowError, match="does not save settings") as caught:
-        Fixed().set("KEY", "x")
-    assert caught.value.kind == "usage"
-
-
 @pytest.mark.parametrize("missing", ["get", "entries"])
 def test_what_a_registry_must_have_is_required(missing):
     given = {name: getattr(Few, name) for name in ("get", "entries") if name != missing}
@@ -207,7 +200,9 @@ def test_what_a_host_lacks_is_refused_or_empty():
     parts = (Host.runner, Host.settings, Host.library, Host.traces)
     assert [part.fget(keeper) for part in parts] == [None] * 4
     assert keeper.complete_chain([], "ec") == ()
+    assert (Fixed().names(), Fixed().unset("KEY")) == ({}, False)
     for refused in (
+        lambda: Fixed().set("KEY", "x"),
         lambda: keeper.run_chain(["echo"], "pflow"),
         lambda: Few().withhold_code(Problem(message="no")),
     ):

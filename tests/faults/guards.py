@@ -68,7 +68,7 @@ GUARDS = (
     Guard(5, "MessageStream.end", drop("unfinished")),
     Guard(6, "_on_unreadable", never("encode")),
     Guard(7, "LineBuffer._check", never("_cap")),
-    Guard(7, "LineBuffer.feed", instead("_begun", "write", code=_COPIED), "copied"),
+    Guard(7, "LineBuffer.feed", instead("_begun", "write", code=_COPIED), "never_copied"),
     Guard(8, "Connection._own", first_argument("timeout", None)),
     Guard(9, "MessageStream._match", drop("unmatched")),
     Guard(10, "MessageStream._match", drop("discard")),
