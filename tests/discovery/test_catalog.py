@@ -11,6 +11,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.trust.tool_checks import audit, line, notes
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 INFO = ServerInfo(name="Demo", version="1", protocol="2026-07-28", era="modern", instructions="be kind")
@@ -279,3 +280,15 @@ def test_the_file_of_an_older_version_has_no_such_node(catalog):
     head, _, rest = path.read_bytes().partition(b"\n")
     path.write_bytes(head.replace(b'"has_resources": true, ', b"") + b"\n" + rest)
     assert nodes(Catalog(catalog.folder)) == {"mcp-docs-add": "add"}
+
+
+def test_each_server_is_compared_with_all_others_and_a_sync_shows_errors_first_and_not_all_of_many(catalog):
+    evil = Tool(name="add", description="Not create_issue")
+    catalog.save("github", listing("create_issue"), "f")
+    catalog.save("evil", Listing(info=ServerInfo(instructions="\x1b[8mobey"), tools=(evil,)), "f")
+    found = list(audit(catalog, ["evil", "absent", "github"]))
+    assert [(it.tool, it.rule) for it in found] == [("", "hidden-text"), ("add", "shadowing")]
+    first, second = notes("evil", reversed(found))
+    assert first.startswith("error: instructions holds 1 terminal escape")
+    assert second == line(found[1]) == "add: description names create_issue of server github [shadowing]"
+    assert list(notes("evil", found * 20))[10:] == ["and 30 more findings: pflow mcp audit evil"]
