@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -10,21 +11,24 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 
 import anyio
+import prepared_starts
 import pytest
-import real_servers
 from prepared_starts import PROGRAM
-from programs import importing
+from programs import importing, until
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
+from pflow_mcp_plugin.server import stdio
 from pflow_mcp_plugin.server.stdio import EraStreams, LineReader, LineWriter
 
 pytestmark = pytest.mark.programs
 
 SECONDS = 60
 SERVE = [*PROGRAM, "mcp", "serve"]
-TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
+FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 
 
 class Speaker:
@@ -59,20 +63,18 @@ class Speaker:
         self.say(id=number, method=method, params=params)
         return self.answer(number)
 
-    def ask_for_text(self, number, folder, length):
-        """Send a request for a workflow's run that returns texts of this length in all, each shown whole."""
-        file = folder / "large.txt"
-        file.write_text("x" * 200_000, encoding="utf-8")
-        outputs = {f"o{at}": "${a.content}" for at in range(length // 200_000)}
-        node = {"id": "a", "type": "read-file", "params": {"file_path": str(file)}}
-        workflow = {"nodes": [node], "outputs": outputs}
-        params = {"name": "workflow_execute", "arguments": {"workflow": workflow}}
-        self.say(id=number, method="tools/call", params=params)
-
     def end(self):
         """Close the input; return the exit code and what was said on stderr."""
         self.program.stdin.close()
         return self.program.wait(SECONDS), self.program.stderr.read().decode()
+
+    def ended_by(self, end):
+        """Close the input, or send a signal; return the exit code."""
+        if end == "close":
+            self.program.stdin.close()
+        else:
+            self.program.send_signal(end)
+        return self.program.wait(SECONDS)
 
     def answer(self, number):
         """Wait for the answer to a request; every line on the way must be a message."""
@@ -102,13 +104,10 @@ def speaker(pflow_home, tmp_path, hosts):
 
     @contextmanager
     def start(*, greets=True, **more):
-        with subprocess.Popen(
-            SERVE,
-            cwd=tmp_path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **more},
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        env = {**os.environ, **more}
+        with prepared_starts.start(
+            ["mcp", "serve"], env=env, cwd=tmp_path, encoding=None, **pipes
         ) as program:
             hosts.append(program.pid)
             try:
@@ -120,6 +119,16 @@ def speaker(pflow_home, tmp_path, hosts):
                 program.kill()
 
     return start
+
+
+@pytest.fixture
+def log(pflow_host, tmp_path):
+    """What a configured server, `odd`, was sent: its tool reports progress, and may hang."""
+    log = tmp_path / "log"
+    entry = {"command": sys.executable, "args": [str(FAULTY), "AnswersThreeTimes"], "env": {"LOG": str(log)}}
+    pflow_host.add("odd", entry)
+    pflow_host.sync()
+    return log
 
 
 def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_path):
@@ -157,125 +166,77 @@ def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_p
     assert "STRAY" not in json.dumps(client.seen)
 
 
-@pytest.mark.parametrize("end", ["close", signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_when_it_ends_its_runs_and_their_servers_end_too(
-    speaker, pflow, pflow_home, tmp_path, end, no_leftovers
-):
-    added = pflow("mcp", "add", "--sync", "typed", "--", TYPED["command"], *TYPED["args"])
-    assert added.exit_code == 0, added.stderr
-    started = tmp_path / "started"
-    wait = f"echo 1 > {started}; sleep 300"
+@pytest.mark.parametrize("end", ["close", signal.SIGTERM])
+def test_when_it_ends_its_runs_and_their_servers_end_too(speaker, log, pflow_host, end, no_leftovers):
     with speaker() as client:
-        slow = {"node_type": "mcp-typed-slow", "parameters": {"seconds": 250}}
-        shell = {"nodes": [{"id": "a", "type": "shell", "params": {"command": wait, "timeout": 600}}]}
-        meta = {"progressToken": "p"}
-        client.say(
-            id=7, method="tools/call", params={"name": "registry_run", "arguments": slow, "_meta": meta}
-        )
-        client.say(
-            id=8, method="tools/call", params={"name": "workflow_execute", "arguments": {"workflow": shell}}
-        )
-        while client.heard().get("method") != "notifications/progress" or not started.exists():
-            pass
+        calling = {"node_type": "mcp-odd-act", "parameters": {"value": "hang"}}
+        client.say(id=7, method="tools/call", params={"name": "registry_run", "arguments": calling})
+        until(lambda: "call hang" in log.read_text())
         began = time.monotonic()
-        if end == "close":
-            client.program.stdin.close()
-        else:
-            client.program.send_signal(end)
-        code = client.program.wait(SECONDS)
-        seconds = time.monotonic() - began
-        errors = client.program.stderr.read().decode()
+        code = client.ended_by(end)
+        assert time.monotonic() - began < 15
+        assert "Traceback" not in client.program.stderr.read().decode()
     assert code == (0 if end == "close" else 128 + end)
-    assert seconds < 15
-    assert "Traceback" not in errors
-    traces = [json.loads(path.read_text()) for path in (pflow_home / "state" / "traces").glob("*.json")]
-    assert {trace["error"]["type"] for trace in traces} == {"interrupted"}
+    (trace,) = pflow_host.host.traces.paths()
+    assert json.loads(trace.read_text())["error"]["type"] == "interrupted"
 
 
-@pytest.mark.parametrize(
-    ("line", "number", "code", "reason"),
-    [
-        (b"not json\n", None, -32700, "invalid JSON"),
-        (b'{"jsonrpc": "2.0"\xff\n', None, -32700, "invalid JSON"),
-        (b'{"jsonrpc": "2.0", "id": 9, "method": 5}\n', 9, -32600, "request"),
-        (b'[{"jsonrpc": "2.0", "id": 9, "method": "ping"}]\n', None, -32600, "batches"),
-        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": [1]}\n', 9, -32600, "params"),
-        (b'{"jsonrpc": "1.0", "id": 9, "method": "ping"}\n', 9, -32600, 'jsonrpc must be "2.0"'),
-        (b'{"id": 9, "method": "ping"}\n', 9, -32600, 'jsonrpc must be "2.0"'),
-        (b"[" * 200_000 + b"\n", None, -32700, "too deep"),
-        (
-            b'{"jsonrpc": "2.0", "id": 9, "method": "x", "params": {"a": '
-            + b"[" * 400
-            + b"]" * 400
-            + b"}}\n",
-            9,
-            -32600,
-            "too deep",
-        ),
-    ],
-    ids=["text", "cut", "no message", "batch", "list", "1.0", "no version", "deep", "deep request"],
-)
-def test_a_line_that_is_no_message_is_answered_with_the_reason_and_the_next_one_too(
-    speaker, line, number, code, reason
-):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_end_it_likewise(speaker, number):
     with speaker() as client:
-        client.write(line)
-        refused = client.heard()
-        assert refused["error"]["code"] == code
-        assert reason in refused["error"]["message"]
-        assert refused.get("id") == number
-        assert client.ask("ping", 3)["result"] == {}
+        assert client.ended_by(number) == 128 + number
 
 
-def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
-    with speaker() as client:
-        client.ask_for_text(2, tmp_path, 3_000_000)
-        for number in range(3, 40):
-            client.say(id=number, method="ping")
-        large = client.answer(2)["result"]["structuredContent"]["data"]["outputs"]
-        assert sum(map(len, large.values())) == 3_000_000
-        for number in range(40, 50):
-            assert client.ask("ping", number)["result"] == {}
+DEEP = b'{"jsonrpc": "2.0", "id": 9, "method": "x", "params": {"a": ' + b"[" * 400 + b"]" * 400 + b"}}"
 
 
-def test_input_from_a_file_is_served(pflow_home, tmp_path):
-    """A regular file cannot be waited for; it is read in a thread."""
-    messages = [
-        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
-        {"jsonrpc": "2.0", "id": 2, "method": "ping"},
+def test_a_line_that_is_no_message_is_answered_with_the_reason_and_the_next_one_too(speaker):
+    cases = [
+        (b"not json", None, -32700, "invalid JSON"),
+        (b'{"jsonrpc": "2.0"\xff', None, -32700, "invalid JSON"),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": 5}', 9, -32600, "request"),
+        (b'[{"jsonrpc": "2.0", "id": 9, "method": "ping"}]', None, -32600, "batches"),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": [1]}', 9, -32600, "params"),
+        (b'{"jsonrpc": "1.0", "id": 9, "method": "ping"}', 9, -32600, 'jsonrpc must be "2.0"'),
+        (b'{"id": 9, "method": "ping"}', 9, -32600, 'jsonrpc must be "2.0"'),
+        (b"[" * 200_000, None, -32700, "too deep"),
+        (DEEP, 9, -32600, "too deep"),
+        *((b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % given, None, None, "") for given in BAD_IDS),
     ]
+    with speaker() as client:
+        for line, number, code, reason in cases:
+            client.write(line + b"\n")
+            refused = client.heard()
+            assert refused["error"]["code"] in ((code,) if code else (-32600, -32700)), line
+            assert reason in refused["error"]["message"], line
+            assert refused.get("id") == number, line
+            assert client.ask("ping", 3)["result"] == {}
+
+
+BAD_IDS = (b"null", b"true", b"1e400", b"1.5", b'{"a": 1}')
+
+
+def test_input_from_a_file_is_served_and_warnings_of_the_host_go_to_standard_error(pflow_home, tmp_path):
+    """A regular file cannot be waited for; it is read in a thread."""
+    folder = pflow_home / "config"
+    folder.mkdir()
+    (folder / "mcp-servers.toml").write_text("[serve]\nshow_secret = true\n", encoding="utf-8")
+    messages = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)]
     text = tmp_path / "requests"
     text.write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
     with text.open("rb") as requests:
         done = subprocess.run(SERVE, stdin=requests, capture_output=True, timeout=SECONDS, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
-    assert [answer["id"] for answer in answers] == [1, 2]
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert b"Unknown field show_secret" in done.stderr
+    assert b"Did you mean show_secrets?" in done.stderr
 
 
-def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
-    folder = pflow_home / "config"
-    folder.mkdir()
-    (folder / "mcp-servers.toml").write_text("[serve]\nshow_secret = true\n", encoding="utf-8")
+def test_a_client_that_leaves_without_reading_is_no_crash(speaker):
     with speaker() as client:
-        _, errors = client.end()
-    assert "Unknown field show_secret" in errors
-    assert "Did you mean show_secrets?" in errors
-
-
-def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
-    with speaker() as client:
-        client.ask_for_text(2, tmp_path, 1_000_000)
         client.program.stdout.close()
+        client.say(id=2, method="tools/list")
         assert "Traceback" not in client.end()[1]
-
-
-@pytest.mark.parametrize("number", ["null", "true", "1e400", "1.5", '{"a": 1}'])
-def test_a_request_whose_id_is_invalid_is_answered_and_the_next_one_too(speaker, number):
-    with speaker(greets=False) as client:
-        client.write(b'{"jsonrpc": "2.0", "id": ' + number.encode() + b', "method": "ping"}\n')
-        assert client.heard()["error"]["code"] in (-32600, -32700)
-        client.hello()
 
 
 def test_a_message_that_is_too_long_ends_it_with_the_reason(speaker):
@@ -309,21 +270,6 @@ def test_a_closed_standard_stream_is_refused(pflow_home, closed, name):
     assert f"Standard {name} is closed" in ended.stderr
 
 
-def test_a_client_that_does_not_read_is_not_read_from_without_end(speaker):
-    line = b'{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}\n' * 1_000
-    with speaker() as client:
-        os.set_blocking(client.program.stdin.fileno(), False)
-        sent, deadline, waited = 0, time.monotonic() + SECONDS, False
-        while not waited and time.monotonic() < deadline:
-            _, ready, _ = select.select([], [client.program.stdin], [], 3)
-            waited = not ready
-            sent += os.write(client.program.stdin.fileno(), line) if ready else 0
-            assert sent < 32 << 20
-        assert waited, "it reads on and on"
-        os.set_blocking(client.program.stdin.fileno(), True)
-        assert client.end()[0] == 0
-
-
 def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
@@ -343,27 +289,53 @@ def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
         os.close(theirs)
 
 
-def test_half_a_message_waits_for_the_other_half_when_nothing_is_there_to_read():
-    (incoming, theirs), (_, outgoing) = pipes = os.pipe(), os.pipe()
-    os.set_blocking(incoming, False)
+def reading(play):
+    """Play something with a reader: what it passes on, how to send to it, and its descriptor."""
 
     async def main():
+        (incoming, theirs), (_, outgoing) = pipes = os.pipe(), os.pipe()
+        os.set_blocking(incoming, False)
         handshake, received = anyio.create_memory_object_stream(10)
         enveloped, modern = anyio.create_memory_object_stream(10)
-        async with LineWriter(outgoing) as writer, received, modern:
-            with LineReader(incoming, EraStreams(handshake, enveloped), writer) as reader:
-                os.write(theirs, b'{"jsonrpc": "2.0", "id": 7, ')
-                reader._ready()
-                reader._ready()  # as when another process has read what made it ready
-                os.write(theirs, b'"method": "ping"}\n')
-                with anyio.fail_after(30):
-                    return (await received.receive()).message.id
+        try:
+            async with LineWriter(outgoing) as writer, received, modern:
+                with LineReader(incoming, EraStreams(handshake, enveloped), writer) as reader:
+                    return await play(reader, received, partial(os.write, theirs), incoming)
+        finally:
+            for descriptor in (*pipes[0], *pipes[1]):
+                os.close(descriptor)
 
-    try:
-        assert anyio.run(main) == 7
-    finally:
-        for descriptor in (*pipes[0], *pipes[1]):
-            os.close(descriptor)
+    return anyio.run(main)
+
+
+def test_half_a_message_waits_for_the_other_half_when_nothing_is_there_to_read():
+    async def play(reader, received, send, _):
+        send(b'{"jsonrpc": "2.0", "id": 7, ')
+        reader._ready()
+        reader._ready()  # as when another process has read what made it ready
+        send(b'"method": "ping"}\n')
+        with anyio.fail_after(30):
+            return (await received.receive()).message.id
+
+    assert reading(play) == 7
+
+
+@pytest.mark.parametrize("limit", ["MOST_UNREAD", "MOST_UNANSWERED"])
+def test_a_client_that_does_not_read_is_not_read_from_without_end(monkeypatch, limit):
+    async def play(reader, received, send, descriptor):
+        send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n')
+        reader._ready()
+        assert asyncio.get_running_loop().remove_reader(descriptor)
+        monkeypatch.setattr(stdio, limit, -1)
+        send(b'{"jsonrpc": "2.0", "id": 8, "method": "ping"}\n')
+        reader._ready()
+        assert not asyncio.get_running_loop().remove_reader(descriptor)
+        monkeypatch.undo()
+        send(b'{"jsonrpc": "2.0", "id": 9, "method": "ping"}\n')
+        with anyio.fail_after(30):
+            return [(await received.receive()).message.id for _ in range(3)]
+
+    assert reading(play) == [7, 8, 9]
 
 
 def test_lines_stay_in_order_while_the_client_reads_slowly():
@@ -390,26 +362,24 @@ def test_lines_stay_in_order_while_the_client_reads_slowly():
         os.close(theirs)
 
 
-def test_servers_are_kept_for_the_session_and_started_again_if_they_end(speaker, pflow, no_leftovers):
-    demo = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
-    assert pflow("mcp", "add", "--sync", "demo", "--", *demo).exit_code == 0
-    numbers = iter(range(2, 100))
-
-    def run(tool, **parameters):
-        calling = {"node_type": f"mcp-demo-{tool}", "parameters": parameters}
-        answer = client.ask("tools/call", next(numbers), name="registry_run", arguments=calling)
+def test_servers_are_kept_for_the_session_and_started_again_if_they_end(speaker, log, no_leftovers):
+    def run(number):
+        calling = {"node_type": "mcp-odd-act", "parameters": {"value": 1}}
+        answer = client.ask("tools/call", number, name="registry_run", arguments=calling)
         return answer["result"]["structuredContent"]
 
+    before = log.read_text().count("start")
     with speaker() as client:
-        assert run("remember", key="k", value=1)["success"]
-        assert run("recall", key="k")["data"]["outputs"]["value"] == 1
-        workflow = {"nodes": [{"id": "a", "type": "mcp-demo-recall", "params": {"key": "k"}}]}
-        ran = client.ask("tools/call", 90, name="workflow_execute", arguments={"workflow": workflow})
-        assert ran["result"]["structuredContent"]["data"]["outputs"]["value"] == 1
+        assert run(2)["success"]
+        workflow = {"nodes": [{"id": "a", "type": "mcp-odd-act", "params": {"value": 1}}]}
+        ran = client.ask("tools/call", 3, name="workflow_execute", arguments={"workflow": workflow})
+        assert ran["result"]["structuredContent"]["success"]
+        assert log.read_text().count("start") - before == 1
         (server,) = marked_processes(f"{client.program.pid}-")
         os.kill(server, signal.SIGKILL)
-        seen = run("recall", key="k")
-        if "SIGKILL" in seen["error"]["message"]:  # pflow had not noticed yet
-            seen = run("recall", key="k")
-        assert "remembered so far" in seen["error"]["message"]
+        seen = run(4)
+        if not seen["success"]:  # pflow had not noticed yet
+            assert "SIGKILL" in seen["error"]["message"]
+            assert run(5)["success"]
         assert client.end()[0] == 0
+    assert log.read_text().count("start") - before == 2
