@@ -73,10 +73,8 @@ def told(result: CallResult) -> Any:
 @pytest.mark.parametrize(
     ("protocol", "era", "version"),
     [
-        ("auto", "modern", "2026-07-28"),
         ("handshake", "handshake", "2025-11-25"),
         ("2026-07-28", "modern", "2026-07-28"),
-        ("2025-11-25", "handshake", "2025-11-25"),
         ("2025-06-18", "handshake", "2025-06-18"),
     ],
 )
@@ -86,19 +84,6 @@ def test_the_bundled_server_speaks_every_version_that_is_insisted_on(pool, demo,
     assert (listing.info.era, listing.info.protocol) == (era, version)
     call = ToolCall(server="demo", tool="add", arguments={"a": 1, "b": 2})
     assert pool.call(launch, call).structured == {"result": 3}
-
-
-@pytest.mark.servers
-def test_a_real_server_of_the_modern_era_is_found_to_be_one(time_command, pool):
-    info = pool.info(started(*time_command))
-    assert (info.era, info.protocol) == ("modern", "2026-07-28")
-
-
-@pytest.mark.servers
-@pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
-def test_a_real_server_of_the_handshake_era_is_found_to_be_one(everything_command, pool, protocol):
-    info = pool.info(started(*everything_command, protocol=protocol))
-    assert (info.era, info.protocol) == ("handshake", "2025-11-25")
 
 
 @pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
@@ -111,16 +96,26 @@ def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(sc
     assert 'set protocol = "auto"' in caught.value.suggestions[0]
 
 
+NAMES_ONE = (-32602, "Unsupported protocol version", {"supported": ["2024-11-05"]})
+
+
 @pytest.mark.parametrize(
-    ("refusal", "offers"),
+    ("protocol", "refusal", "offers"),
     [
-        ((-32602, "Unsupported protocol version", {"supported": ["2024-11-05"]}), "offers 2024-11-05"),
-        ((-32022, "No", {"supported": ["1999-01-01", "2024-11-05"]}), "offers 1999-01-01, 2024-11-05"),
-        ((-32022, "No"), "does not say which it supports"),
-        ((-32000, "Bad: Unsupported protocol version (supported versions: 2024-11-05)"), "offers 2024-11-05"),
+        *((protocol, NAMES_ONE, "offers 2024-11-05") for protocol in ("auto", "handshake", "2025-11-25")),
+        (
+            "auto",
+            (-32022, "No", {"supported": ["1999-01-01", "2024-11-05"]}),
+            "offers 1999-01-01, 2024-11-05",
+        ),
+        ("auto", (-32022, "No"), "does not say which it supports"),
+        (
+            "auto",
+            (-32000, "Unsupported protocol version (supported versions: 2024-11-05)"),
+            "offers 2024-11-05",
+        ),
     ],
 )
-@pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
 def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
     scripted, pool, protocol, refusal, offers
 ):

@@ -1,8 +1,9 @@
-"""Lines out of chunks."""
+"""Lines out of chunks, messages out of lines, and half characters in them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from pflow_mcp_plugin.client.transport.messages import (
     MessageQueue,
     MessageStream,
     as_message,
+    replace_lone_surrogates,
 )
 
 
@@ -153,3 +155,28 @@ def test_an_answer_that_is_no_message_is_the_error_of_its_request(said, answers)
     assert isinstance(found, JSONRPCError)
     assert (found.id, type(found.id), found.error.code) == (answers, type(answers), -32700)
     assert found.error.message.startswith("Failed to parse ")
+
+
+TEXTS = st.text(st.one_of(st.characters(categories=["Cs"]), st.sampled_from('\\"ud8Dcé\n😀a')))
+
+
+@given(TEXTS)
+def test_halves_are_replaced_and_all_else_is_left(text):
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert json.loads(replace_lone_surrogates(json.dumps(text).encode())) == whole
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (rb"\ud83d", "\ufffd"),
+        (rb"\uDE00", "\ufffd"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd😀"),
+        (rb"\ud83d\ude00", "😀"),
+        (rb"\\ud83d", r"\ud83d"),
+        (rb"\\ud83d\ude00", "\\ud83d\ufffd"),
+        (rb"\\\ud83d", "\\\ufffd"),
+    ],
+)
+def test_an_escaped_backslash_begins_no_half(sent, read):
+    assert json.loads(replace_lone_surrogates(b'"' + sent + b'"')) == read

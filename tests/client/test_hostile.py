@@ -8,10 +8,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from http_server import FaultServer, Reply, Request, on_call, trickling, with_status
+from http_server import FaultServer, Reply, Request, on_call, with_status
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -42,7 +42,6 @@ def answer(request: Request, result: str) -> bytes:
     "script",
     [
         f"raw('{{oops {SECRET}\\n')",
-        f"fail(-32000, 'the key {SECRET} is wrong')",
         f"fail(-32000, 'no', {{'key': ['{SECRET}']}})",
         f"raw('{{' + 'x' * 187 + '{SECRET}\\n')",
         f"print('x' * 40 + '{SECRET}', file=sys.stderr, flush=True); os._exit(1)",
@@ -64,11 +63,9 @@ def test_the_words_of_a_server_are_cut(pool, scripted):
     [
         (429, "retry-after: Mon, 01 Jan 99999999999 00:00:00 GMT", b"", "too many requests"),
         (500, "content-type: application/json", b"[" * 60_000, "HTTP 500"),
-        (500, "set-cookie: \xff=;", b"", "HTTP 500"),
-        (500, "content-type: \xff", b"", "HTTP 500"),
         (500, "mcp-session-id: \xff", b"", "HTTP 500"),
     ],
-    ids=["date", "nested", "cookie", "type", "session"],
+    ids=["date", "nested", "session"],
 )
 def test_an_answer_that_cannot_be_read_costs_its_own_call_only(pool, serve, status, header, body, words):
     async def odd(request: Request, reply: Reply) -> None:
@@ -89,15 +86,14 @@ def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool, scripted):
 
 
 @pytest.mark.parametrize(
-    ("kind", "before", "after"),
+    ("kind", "before", "after", "half"),
     [
-        ("application/json", b"", b""),
-        ("text/event-stream", b"data: ", b"\n\n"),
-        ("application/json", b"\xef\xbb\xbf", b""),
+        ("application/json", b"", b"", rb"\ud83d"),
+        ("text/event-stream", b"data: ", b"\n\n", b"\xff"),
+        ("application/json", b"\xef\xbb\xbf", b"", b"\xff"),
     ],
     ids=["json", "events", "byte order mark"],
 )
-@pytest.mark.parametrize("half", [rb"\ud83d", b"\xff"])
 def test_what_is_no_character_in_an_answer_is_replaced_over_http(pool, serve, kind, before, after, half):
     async def halve(request: Request, reply: Reply) -> None:
         data = answer(request, HALF).replace(rb"\ud83d", half)
@@ -106,9 +102,8 @@ def test_what_is_no_character_in_an_answer_is_replaced_over_http(pool, serve, ki
     assert act(pool, web(serve(on_call(halve)))).content[0]["text"] == "cut \ufffd"
 
 
-@pytest.mark.parametrize("fault", ["'result': None", "'error': 'no'", "'result': [1]", "'x': 1"])
-def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(pool, scripted, fault):
-    script = f"raw(json.dumps({{'jsonrpc': '2.0', 'id': request['id'], {fault}}}) + '\\n')"
+def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(pool, scripted):
+    script = "raw(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': [1]}) + '\\n')"
     error = failure_of(pool, scripted(script))
     assert "answered with JSON that is not a JSON-RPC message" in error.message
     assert error.ran == "unknown"
@@ -153,12 +148,6 @@ def test_a_call_may_take_a_call_timeout_that_was_raised(pool, serve, path):
     assert act(pool, launch).content[0]["text"] == "done"
 
 
-def test_a_body_that_trickles_meets_a_raised_call_timeout(pool, serve):
-    server = serve(on_call(trickling(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")))
-    with pytest.raises(DeadlineExceeded, match="call_timeout_max"):
-        act(pool, web(server, timeout=0.5, call_timeout=31, call_timeout_max=1.5))
-
-
 def test_a_server_that_cannot_be_watched_is_not_started(pool, demo, monkeypatch):
     monkeypatch.delattr(os, "waitid")
     with pytest.raises(ConnectionFailed, match="Server demo cannot be started") as caught:
@@ -177,10 +166,7 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool, serve, kind):
     ("code", "headers", "words"),
     [
         (204, {}, "answered with nothing"),
-        (307, {}, "redirects without a location"),
         (302, {"location": "javascript:alert(1)"}, "redirects to an invalid address"),
-        (307, {"location": "http://a]b/x"}, "redirects to an invalid address"),
-        (307, {"location": "http://[bad"}, "redirects to an invalid address"),
         (307, {"location": "http://127.0.0.1:99999/"}, "redirects to an invalid address"),
         (307, {"location": "\x01"}, "redirects to itself"),
         (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
@@ -199,8 +185,7 @@ def test_what_a_server_puts_into_headers_is_told_in_short(pool, serve, code, hea
 @pytest.mark.parametrize(
     "before",
     [
-        "notify('progress', {'progressToken': token, 'progress': 10**400})",
-        "notify('progress', {'progressToken': token, 'progress': 1, 'total': 10**400})",
+        "notify('progress', {'progressToken': token, 'progress': 10**400, 'total': 10**400})",
         "notify('progress', {'progressToken': token, 'progress': float('nan'), 'message': ['x']})",
         "notify('cancelled', {'requestId': [1]})",
         "notify('cancelled', {'requestId': '9' * 6000})",
@@ -218,11 +203,6 @@ def test_an_odd_message_before_the_answer_does_no_harm(pool, scripted, capfd, be
 def test_answers_in_a_batch_are_taken_one_by_one(pool, scripted):
     script = "raw(json.dumps([{'jsonrpc': '2.0', 'id': request['id'], 'result': {'content': []}}]) + '\\n')"
     assert act(pool, scripted(script)).content == ()
-
-
-def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool, scripted):
-    error = failure_of(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
-    assert error.message.endswith("error -32603: red alert")
 
 
 def test_null_is_no_structured_content_in_the_handshakes_versions(pool, scripted):

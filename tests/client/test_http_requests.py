@@ -1,9 +1,13 @@
-"""What both HTTP transports share: where a request may be led, and how much of an answer is read."""
+"""What both HTTP transports share: which address is used, where a request may be led, when it goes again."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
+import anyio
+import httpcore2
 import httpx2
 import pytest
 from http_server import FaultServer, Reply, Request, always, handshake
@@ -13,7 +17,9 @@ from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
 from pflow_mcp_plugin.client.transport.http_requests import request_headers
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.network.checked_connections import _first
 from pflow_mcp_plugin.network.egress import is_same_origin
+from pflow_mcp_plugin.network.http_headers import retry_after
 from pflow_mcp_plugin.types import Server
 
 
@@ -101,3 +107,45 @@ def test_a_cookie_is_sent_back_to_the_server_that_set_it_and_to_no_other(pool, a
     assert len(later) >= 4
     assert {request.headers.get("cookie") for request in later} == {"route=a1"}
     assert not any("cookie" in request.headers for request in other.requests)
+
+
+class Stream(httpcore2.AsyncNetworkStream):
+    """Stands for a connection to an address."""
+
+    def __init__(self, address):
+        self.address = address
+
+    async def aclose(self):
+        """Close it."""
+
+
+def reached(addresses, refusing):
+    async def connected(address):
+        if address in refusing:
+            raise httpcore2.ConnectError(f"{address} refused")
+        return Stream(address)
+
+    return anyio.run(_first, addresses, connected).address
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_first_address_that_answers_is_used_wherever_it_stands(number):
+    addresses = [f"192.0.2.{each}" for each in range(number)]
+    for answering in addresses:
+        before = addresses[: addresses.index(answering)]
+        assert reached(addresses, before) == answering
+    with pytest.raises((OSError, httpcore2.ConnectError), match=f"{addresses[-1]} refused"):
+        reached(addresses, addresses)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), (" 0 ", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)]
+)
+def test_seconds_are_read_and_nothing_is_made_of_nonsense(header, seconds):
+    assert retry_after(header) == seconds
+
+
+def test_a_date_is_read_as_the_time_until_then():
+    then = datetime.now(UTC) + timedelta(seconds=60)
+    assert retry_after(format_datetime(then, usegmt=True)) == pytest.approx(60, abs=10)
+    assert retry_after(format_datetime(then - timedelta(days=1))) == 0

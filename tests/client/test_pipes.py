@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from pflow_mcp_plugin.client.request_failures import Undelivered
-from pflow_mcp_plugin.client.transport.line_transports import ChunkReader, PipeWriter, TailReader, read_pipe
-from pflow_mcp_plugin.client.transport.messages import MessageStream
+from pflow_mcp_plugin.client.transport.line_transports import PipeWriter, TailReader
 
 _MUCH = b"x" * 1_000_000 + b"\n"
 
@@ -143,27 +142,6 @@ async def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read(writer
         await writer.write(b"more\n")
     await asyncio.sleep(0)
     assert writer.unread is True
-
-
-def test_a_server_that_writes_a_line_without_end_is_read_no_further():
-    async def run() -> None:
-        reading, writing = os.pipe()
-        stream = MessageStream(PipeWriter(0.2).write, 0.1, print)
-        reader = ChunkReader(stream.feed, stream.end)
-        stream.incoming.source = await read_pipe(reader, os.fdopen(reading, "rb"))
-
-        def flood() -> None:
-            for _ in range(1000):
-                os.write(writing, b"x" * 65_536)
-
-        try:
-            with pytest.raises(BrokenPipeError):
-                await asyncio.to_thread(flood)
-        finally:
-            os.close(writing)
-        assert stream.seen.broken
-
-    asyncio.run(run())
 
 
 @piped()

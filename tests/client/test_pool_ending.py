@@ -70,14 +70,6 @@ def test_closing_one_pool_leaves_the_servers_of_others_alone(scripted, monkeypat
         assert len(marked_processes(f"{os.getpid()}-")) == 1
 
 
-def test_closing_does_not_wait_for_a_server_that_is_starting(scripted):
-    pool = Pool(print)
-    pool.prepare(scripted(start=SILENT, startup_timeout=60))
-    begun = time.monotonic()
-    pool.close()
-    assert time.monotonic() - begun < 10
-
-
 @pytest.mark.parametrize(
     ("server", "ran", "words"),
     [

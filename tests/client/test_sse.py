@@ -82,21 +82,6 @@ def called(pool: Pool, there: Launch) -> str:
     return str(pool.call(there, ACT).content[0]["text"])
 
 
-@pytest.mark.servers
-@pytest.mark.parametrize(
-    ("kind", "speaks", "words"),
-    [("sse", "http", "streamable HTTP"), ("http", "sse", "HTTP with server-sent events")],
-)
-def test_a_real_server_of_the_other_transport_is_recognized(
-    pool, everything_http, everything_sse, kind, speaks, words
-):
-    there = launch(everything_sse if speaks == "sse" else everything_http, kind)
-    with pytest.raises(ConnectionFailed, match=f"speaks {words}, but its type is {kind}") as caught:
-        pool.info(there)
-    assert caught.value.suggestions == (f'set type = "{speaks}" for server old',)
-    assert caught.value.details["speaks"] == speaks
-
-
 def speaks(pool: Pool, there: Launch) -> str:
     """Return the transport that the failure to connect names."""
     with pytest.raises(ConnectionFailed) as caught:
@@ -104,7 +89,7 @@ def speaks(pool: Pool, there: Launch) -> str:
     return str(caught.value.details["speaks"])
 
 
-@pytest.mark.parametrize("code", [400, 404, 405, 406, 501])
+@pytest.mark.parametrize("code", [400, 404, 405])
 def test_a_server_of_server_sent_events_is_recognized_by_its_stream(pool, serve, code):
     posted = when(
         lambda request: request.method == "POST" and request.target == "/sse", with_status(code), Streaming()
@@ -132,7 +117,7 @@ def test_a_stream_that_names_no_endpoint_may_be_that_of_streamable_http(pool, se
     assert speaks(pool, launch(serve(streamable), startup_timeout=1.5)) == "http"
 
 
-@pytest.mark.parametrize("code", [401, 403, 429, 500, 503])
+@pytest.mark.parametrize("code", [401, 429, 503])
 def test_what_every_server_may_answer_says_nothing_of_its_transport(pool, serve, code):
     server = serve(always(with_status(code)))
     with pytest.raises(ConnectionFailed, match=f"HTTP {code}"):
@@ -283,8 +268,8 @@ def test_one_host_may_be_spelt_in_several_ways(pool, serve):
 @pytest.mark.slow
 def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):
     server = serve(always(lambda _, reply: open_stream(reply)))
-    with pytest.raises(ConnectionFailed, match="within 1 s"):
-        pool.info(launch(server, startup_timeout=1))
+    with pytest.raises(ConnectionFailed, match=r"within 0\.5 s"):
+        pool.info(launch(server, startup_timeout=0.5))
 
 
 def test_calls_at_once_get_their_own_answers(pool, serve):
