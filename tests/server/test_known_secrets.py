@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 
-import anyio
 import planted_secrets
 import pytest
 
@@ -78,10 +75,7 @@ def test_the_tools_of_saved_workflows_show_none_and_no_default_of_a_secret_input
 
 @pytest.mark.parametrize(
     "word",
-    [
-        *("object", "string", "inputSchema", "properties", "required", "greeting", "description"),
-        *("schema", "success", "message", "outputs", "not_found", "mimeType", "contents", "messages"),
-    ],
+    ["object", "properties", "greeting", "success", "message", "not_found", "mimeType", "contents"],
 )
 def test_a_secret_that_is_a_word_of_the_protocol_breaks_no_answer(served, word):
     given = {"greeting": {"type": "str", "description": word}}
@@ -122,10 +116,10 @@ def test_a_workflow_is_not_replaced_by_what_answers_show_of_it(served):
         served.data("workflow_save", workflow_file=text, name=name, description="d")
 
 
-def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, pflow):
+def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served):
     assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": PLANTED}
-    there = {"PFLOW_HOME": str(served.pflow.home)}
-    assert pflow("settings", "set", "SERVICE_TOKEN", PLANTED, env=there).exit_code == 0
+    with open_host() as other:
+        other.settings.set("SERVICE_TOKEN", PLANTED)
     assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": "***"}
 
 
@@ -161,27 +155,3 @@ def test_progress_does_not_show_it(served):
     served.talk(conversation)
     assert messages
     assert planted_secrets.remains(PLANTED, messages) == []
-
-
-def test_the_config_decides_whether_secrets_are_shown(pflow_home, tmp_path, pflow):
-    """Over stdio, with the real program; the file may change while it runs."""
-    from mcp import Client, StdioServerParameters
-
-    pflow("settings", "set", "SERVICE_TOKEN", PLANTED)
-    config = pflow_home / "config" / "mcp-servers.toml"
-    config.write_text("[serve]\nshow_secrets = false\n", encoding="utf-8")
-    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "serve", "mcp"]
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
-    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=tmp_path)
-
-    async def main():
-        async with Client(parameters) as client:
-            shown = []
-            for text in ("", "[serve]\nshow_secrets = true\n", "[serve]\nshow_secrets = 'yes'\n", "]"):
-                if text:
-                    config.write_text(text, encoding="utf-8")
-                result = await client.call_tool("settings_get", {"key": "SERVICE_TOKEN"})
-                shown.append(result.structured_content["data"]["value"])
-            return shown
-
-    assert anyio.run(main) == ["****", PLANTED, "****", "****"]

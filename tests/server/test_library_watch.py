@@ -164,13 +164,3 @@ def test_the_watch_ends_with_its_block_and_leaves_no_thread():
 
     assert asyncio.run(main()) == []
     assert threading.active_count() == before
-
-
-def test_an_audience_is_counted(server):
-    changes = ListChanges()
-    assert not changes.has_audience
-    leave = changes._bus.subscribe(lambda event: None)
-    assert changes.has_audience
-    leave()
-    leave()
-    assert not changes.has_audience

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
-import real_servers
 
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.server import registry_tools
 from pflow_mcp_plugin.server.registry_tools import DESCRIBE
 from pflow_mcp_plugin.types import Tool
-
-TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 
 
 def test_a_single_node_runs_and_every_path_of_its_output_is_described(either):
@@ -35,13 +31,6 @@ def test_of_many_paths_the_outermost_are_described_and_the_others_counted(served
     paths = [each["path"] for each in data["structure"]]
     assert paths[:4] == ["message", "message.many", "message.last", "message.many.k0"]
     assert (len(paths), data["more_paths"]) == (200, 803)
-
-
-def test_a_node_that_fails_says_why(either):
-    answer = either.call("registry_run", node_type="shell", parameters={"command": "exit 7"})
-    assert not answer["success"]
-    assert answer["error"]["type"] == "execution"
-    assert answer["trace_path"]
 
 
 def test_wrong_parameters_are_named_before_the_node_runs(served):
@@ -104,16 +93,6 @@ def test_all_nodes_are_listed(served):
     assert served.data("registry_search", pattern="zzzzqqq")["nodes"] == []
 
 
-@pytest.mark.slow
-def test_a_tool_of_a_server_runs_as_a_node(served, no_leftovers):
-    served.pflow.add("typed", TYPED)
-    served.pflow.sync()
-    data = served.data("registry_run", node_type="mcp-typed-structured")
-    paths = {each["path"]: each["type"] for each in data["structure"]}
-    assert paths["name"] == "str"
-    assert any(path.startswith("result.position.") for path in paths)
-
-
 def test_arguments_without_end_are_refused_and_large_workflows_are_not(served):
     endless = "x y" * 10_000
     refused = [
@@ -140,22 +119,15 @@ def give(served):
     return lambda answer: server.answers.give("give", answer)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "whole"),
-    [(LARGE, ("result",)), ({"rows": [{"n": n} for n in range(100_000)]}, ("result", "rows"))],
-    ids=["text", "rows"],
-)
-def test_a_large_result_of_a_tool_is_shown_by_its_beginning_and_the_file_that_holds_it(
-    served, give, answer, whole
-):
+def test_a_large_result_of_a_tool_is_shown_by_its_beginning_and_the_file_that_holds_it(served, give):
+    answer = {"rows": [{"n": n} for n in range(25_000)]}
     give(answer)
     answered = served.call("registry_run", node_type="mcp-big-give")
     outputs = answered["data"]["outputs"]
     assert len(json.dumps(answered)) < 200_000
-    (file,) = {Path(re.search(r"whole in (\S+\.\w+)", json.dumps(outputs[key]))[1]) for key in whole}
-    text = file.read_text()
-    assert (text if isinstance(answer, str) else {"rows": json.loads(text)}) == answer
+    files = (re.search(r"whole in (\S+\.\w+)", json.dumps(outputs[key]))[1] for key in ("result", "rows"))
+    (file,) = map(Path, set(files))
+    assert {"rows": json.loads(file.read_text())} == answer
     assert file.parent.name == answered["data"]["run_id"]
     run = {"nodes": [{"id": "a", "type": "mcp-big-give"}], "outputs": {"all": "${a.result}"}}
     shown = served.data("workflow_execute", workflow=run)["outputs"]["all"]

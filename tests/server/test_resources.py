@@ -1,4 +1,4 @@
-"""The resources that pflow serves."""
+"""The resources and the prompt that pflow serves."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def host(pflow_host):
 
 
 @pytest.fixture
+def offering(host):
+    """The server, with all that it offers."""
+    offer = Offer(host)
+    return build_server(host, offer.tools, offer.options())
+
+
+@pytest.fixture
 def read(host):
     """Read a resource as some owner; return its one content."""
 
@@ -45,9 +52,8 @@ def run(host, owner=""):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_client_lists_and_reads_them(host, mode):
+def test_a_client_lists_and_reads_them(host, offering, mode):
     run_id = run(host)
-    offer = Offer(host)
 
     async def conversation(client):
         listed = {str(each.uri) for each in (await client.list_resources()).resources}
@@ -58,7 +64,7 @@ def test_a_client_lists_and_reads_them(host, mode):
         templates = (await client.list_resource_templates()).resource_templates
         return contents, {each.uri_template for each in templates}
 
-    contents, templates = talk(build_server(host, offer.tools, offer.options()), conversation, mode)
+    contents, templates = talk(offering, conversation, mode)
     assert set(contents) == {
         "pflow://guide",
         "pflow://schema/workflow",
@@ -71,29 +77,24 @@ def test_a_client_lists_and_reads_them(host, mode):
     assert json.loads(contents["pflow://schema/workflow"].text)["title"] == "pflow workflow"
 
 
-def test_a_resource_that_does_not_exist_is_an_error_of_the_protocol(host):
-    offer = Offer(host)
-
+def test_a_resource_that_does_not_exist_is_an_error_of_the_protocol(offering):
     async def conversation(client):
         with pytest.raises(MCPError) as caught:
             await client.read_resource("pflow://workflows/nothing")
         return caught.value
 
-    error = talk(build_server(host, offer.tools, offer.options()), conversation)
+    error = talk(offering, conversation)
     assert "No workflow is saved as nothing" in str(error)
 
 
 @pytest.mark.parametrize(
     "uri",
     [
-        "pflow://workflows/",
         "pflow://workflows/../../settings",
         "pflow://workflows/greet/versions",
-        "pflow://workflows/greet.json",
         "pflow://traces/" + "a" * 10_000,
         "pflow://settings/KEY",
         "file:///etc/passwd",
-        "http://127.0.0.1/",
         "",
         "PFLOW://GUIDE",
     ],
@@ -153,3 +154,37 @@ def test_the_guide_names_tools_and_resources_that_exist(read):
     assert {"workflow_discover", "registry_run", "workflow_validate", "workflow_execute"} <= named
     for uri in re.findall(r"`(pflow://[\w/]+)`", guide):
         read(uri)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_prompt_walks_an_agent_from_discovery_to_a_saved_workflow(offering, mode):
+    async def conversation(client):
+        (prompt,) = (await client.list_prompts()).prompts
+        assert [(each.name, each.required) for each in prompt.arguments] == [("task", True)]
+        return await client.get_prompt(prompt.name, {"task": "Count the {words} of ${a} file"})
+
+    (message,) = talk(offering, conversation, mode).messages
+    assert message.role == "user"
+    assert "Count the {words} of ${a} file" in message.content.text
+    steps = ["workflow_discover", "registry_run", "workflow_validate", "workflow_execute", "workflow_save"]
+    places = [message.content.text.index(step) for step in steps[:1] + steps[1:3]]
+    assert places == sorted(places)
+    named = set(re.findall(r"(?:workflow|registry|trace)_\w+", message.content.text))
+    assert {*steps} <= named <= {tool.name for tool in ALL_TOOLS}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("build-workflow", {}, "task is missing"),
+        ("build-workflow", {"task": "  "}, "task is missing"),
+        ("build-workflow", {"task": "x" * 10_001}, "at most 10,000"),
+        ("other", {"task": "x"}, "There is no prompt other"),
+    ],
+)
+def test_a_wrong_request_is_an_error_of_the_protocol(offering, name, arguments, said):
+    async def conversation(client):
+        with pytest.raises(MCPError, match=said):
+            await client.get_prompt(name, arguments)
+
+    talk(offering, conversation)

@@ -20,6 +20,7 @@ import pytest
 from prepared_starts import PROGRAM
 from programs import importing, until
 
+from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.server import stdio
 from pflow_mcp_plugin.server.stdio import EraStreams, LineReader, LineWriter
@@ -230,6 +231,18 @@ def test_input_from_a_file_is_served_and_warnings_of_the_host_go_to_standard_err
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
     assert b"Unknown field show_secret" in done.stderr
     assert b"Did you mean show_secrets?" in done.stderr
+
+
+def test_the_config_decides_whether_secrets_are_shown_also_while_it_runs(speaker, pflow_home):
+    with open_host() as host:
+        host.settings.set("SERVICE_TOKEN", "planted-token")
+    config = pflow_home / "config" / "mcp-servers.toml"
+    with speaker() as client:
+        for number, (text, value) in enumerate((("false", "****"), ("true", "planted-token"), ("3", "****"))):
+            config.write_text(f"[serve]\nshow_secrets = {text}\n", encoding="utf-8")
+            asked = {"name": "settings_get", "arguments": {"key": "SERVICE_TOKEN"}}
+            answer = client.ask("tools/call", number + 2, **asked)
+            assert answer["result"]["structuredContent"]["data"]["value"] == value
 
 
 def test_a_client_that_leaves_without_reading_is_no_crash(speaker):

@@ -89,7 +89,6 @@ def test_a_token_of_each_asymmetric_kind_is_accepted(standing, algorithm):
     [
         {"aud": ["a", AUDIENCE]},
         {"headers": {"jku": "http://127.0.0.1:1/x"}},
-        {"headers": {"typ": "JWT"}},
         {"headers": {"typ": None}},
         {"headers": {"typ": "application/AT+JWT"}},
     ],
@@ -102,7 +101,6 @@ def test_what_a_token_has_beside_changes_nothing(standing, given):
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"exp": 1}, "has expired"),
         ({"exp": time.time() - 40}, "has expired"),
         ({"nbf": TOMORROW}, "not valid yet"),
         ({"iat": TOMORROW}, "not valid yet"),
@@ -285,7 +283,6 @@ def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable |
     [
         {"issuer": None},
         {"jwks_uri": "http://192.0.2.1/keys"},
-        {"jwks_uri": None},
         {"jwks_uri": "http://[::1"},
     ],
 )
@@ -349,14 +346,7 @@ def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "issuer",
-    [
-        "http://as.example",
-        "as.example",
-        "https://",
-        "https://as.example/?x",
-        "https://as.example#x",
-        "ftp://a",
-    ],
+    ["http://as.example", "as.example", "https://", "https://as.example/?x", "https://as.example#x"],
 )
 def test_an_issuer_must_be_reached_safely(issuer):
     with pytest.raises(PflowError, match="--issuer must be an https URL"):

@@ -1,6 +1,7 @@
 """The application over real sockets: who is let in, and what is refused.
 
-What clients of both eras do with it is played in `test_serving.py` and in `test_served_tools.py`.
+What clients of both eras do with it is played in `test_serving.py` and in `test_served_tools.py`; what
+its gates answer is in `test_gates.py`.
 """
 
 from __future__ import annotations
@@ -8,15 +9,14 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
-import anyio
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from served import ERA_2025, TOKEN, bearer, modern_call, modern_headers, post, request, serving
 
-METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
-PATHS = ("/mcp", "/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")
+EVERYWHERE = [
+    *((method, "/mcp") for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")),
+    *(("POST", path) for path in ("/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")),
+]
 
 
 @pytest.mark.parametrize("headers", [ERA_2025, modern_headers("wait"), {}], ids=["2025", "2026", "none"])
@@ -31,26 +31,7 @@ def test_a_call_is_cancelled_when_its_stream_is_closed(served, headers):
     assert served.work.cancelled.wait(10)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_a_client_of_the_sdk_may_cancel_a_call_and_gets_an_answer_of_3_mb(served, mode):
-    async def play():
-        async with (
-            httpx2.AsyncClient(headers=bearer(), timeout=20, trust_env=False, verify=False) as http,
-            Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
-        ):
-            async with anyio.create_task_group() as group:
-                group.start_soon(client.call_tool, "wait", {})
-                assert await anyio.to_thread.run_sync(served.work.began.wait, 10)
-                group.cancel_scope.cancel()
-            assert await anyio.to_thread.run_sync(served.work.cancelled.wait, 10)
-            answer = await client.call_tool("echo", {"text": "x" * 3_000_000})
-            assert len(answer.content[0].text) > 3_000_000
-
-    anyio.run(play)
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "path"), EVERYWHERE)
 def test_no_path_and_no_method_answers_without_the_token(served, client, method, path):
     url = served.url.removesuffix("/mcp") + path
     for given in ("", "Bearer wrong-but-long-enough", "Basic dTpw"):

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 
 import pytest
 from served import (
@@ -15,9 +15,6 @@ from served import (
     ERA_2025,
     TOKEN,
     Served,
-    bearer,
-    modern_call,
-    modern_headers,
     post,
     request,
     serving,
@@ -53,12 +50,11 @@ def until_closed(connection: socket.socket) -> bytes:
     "beginning",
     [
         b"",
-        b"POST /mcp HT",
         HEAD + b"X-Slow: ",
         HEAD + b"Content-Length: 100\r\nContent-Type: application/json\r\n\r\n{",
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
     ],
-    ids=["nothing", "half a line", "half a header", "half a body", "half a body without a token"],
+    ids=["nothing", "half a header", "half a body", "half a body without a token"],
 )
 def test_a_slow_request_does_not_hold_its_connection(impatient, beginning):
     refused = b"Content-Length" in beginning and TOKEN.encode() not in beginning
@@ -66,13 +62,6 @@ def test_a_slow_request_does_not_hold_its_connection(impatient, beginning):
         connection.sendall(beginning)
         assert until_closed(connection).startswith(b"HTTP/1.1 401 " if refused else b"")
     assert post(impatient, request("tools/list")).is_success
-
-
-def test_many_idle_connections_do_not_keep_others_out(impatient):
-    with ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(closing(impatient.connect()))
-        assert post(impatient, request("tools/list")).is_success
 
 
 def test_headers_without_end_are_refused(served):
@@ -101,14 +90,6 @@ def test_a_request_too_many_is_refused_until_another_has_ended():
         first.join(10)
         assert answers == [200]
         assert post(served, request("tools/list")).status_code == 200
-
-
-def test_a_request_ends_at_its_time_limit():
-    with serving(request_timeout=0.3) as served:
-        answer = post(served, modern_call("wait"), {**bearer(), **modern_headers("wait")})
-        assert answer.status_code == 504
-        assert "0.3 seconds" in answer.json()["error_description"]
-        assert served.work.cancelled.wait(10)
 
 
 def test_a_client_that_does_not_read_its_answer_gives_way_to_others(monkeypatch):

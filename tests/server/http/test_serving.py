@@ -32,6 +32,8 @@ from pflow_mcp_plugin.host.embedded_host import open_host
 
 pytestmark = pytest.mark.programs
 
+FAULTY = Path(__file__).parents[2] / "faults" / "stdio_server.py"
+
 
 @pytest.fixture
 def program(pflow_home: Path, no_leftovers: None) -> Iterator[ServedProgram]:
@@ -51,11 +53,10 @@ def trusting(pflow_home: Path, issuer: Issuer) -> Callable[[], ServedProgram]:
     return lambda: ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE])
 
 
-def waiting(began: Path) -> dict:
+def waiting(began: Path, then: str = "sleep 60") -> dict:
     """Return a call of a workflow that begins, and goes on for a minute."""
-    line = f"touch {began}; sleep 60"
-    workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
-    return {"workflow": workflow}
+    line = f"touch {began}; {then}"
+    return {"workflow": {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}}
 
 
 def in_background(work: Callable[[], object]) -> threading.Thread:
@@ -83,11 +84,10 @@ def test_a_signal_ends_it_with_the_runs_and_their_processes(program, pflow_home,
 
 def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_leftovers):
     began, go_on = tmp_path / "began", tmp_path / "go-on"
-    line = f"touch {began}; while [ ! -e {go_on} ]; do sleep 0.05; done; echo done"
-    workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
+    call = waiting(began, f"while [ ! -e {go_on} ]; do sleep 0.05; done")
     with ServedProgram(pflow_home, ["--grace", "60"]) as program:
         answers: list[dict] = []
-        asking = in_background(lambda: answers.append(program.call("workflow_execute", workflow=workflow)))
+        asking = in_background(lambda: answers.append(program.call("workflow_execute", **call)))
         until(began.exists)
         ending = in_background(lambda: answers.append({"end": program.end(signal.SIGTERM)}))
         refused = False
@@ -213,15 +213,12 @@ def refusal(*options: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize(
-    "address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"]
-)
-def test_an_address_that_cannot_be_listened_on_is_refused(pflow_home, monkeypatch, address):
+def test_an_address_that_cannot_be_listened_on_is_refused_and_so_are_options_without_one(
+    pflow_home, monkeypatch
+):
     monkeypatch.setenv("PFLOW_SERVE_TOKEN", TOKEN)
-    assert address.rpartition(":")[0] in refusal("--http", address)
-
-
-def test_an_option_of_http_needs_http(pflow_home):
+    for address in ("8000", "192.0.2.1:0", "x.invalid:0"):
+        assert address.rpartition(":")[0] in refusal("--http", address)
     assert "--grace needs --http" in refusal("--grace", "1")
 
 
@@ -236,11 +233,14 @@ def test_an_address_in_use_is_refused_unless_it_is_shared(pflow, pflow_home, tmp
             assert second.call("settings_get", key="NOT_SET")["error"]["type"] == "not_found"
 
 
-def test_an_address_beyond_this_machine_is_warned_about(pflow_home):
-    with ServedProgram(pflow_home, address="0.0.0.0:0") as program:
+def test_an_address_beyond_this_machine_is_warned_about_and_may_be_one_of_ipv6(pflow_home):
+    with ServedProgram(pflow_home, address="[::]:0") as program:
         said = "\n".join(program.before)
         assert "plain http" in said
         assert "--allowed-host" in said
+        assert program.url.startswith("http://[::]:")
+        program.url = program.url.replace("[::]", "[::1]")
+        assert program.call("settings_set", key="A", value="b")["success"]
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -272,12 +272,6 @@ def test_it_serves_https_with_the_key_in_a_file_of_its_own_or_with_the_certifica
         assert httpx2.post(program.url, trust_env=False, verify=trusting).status_code == 401
 
 
-def test_it_listens_on_ipv6(pflow_home):
-    with ServedProgram(pflow_home, address="[::1]:0") as program:
-        assert program.url.startswith("http://[::1]:")
-        assert program.call("settings_set", key="A", value="b")["success"]
-
-
 def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     ours, theirs = pty.openpty()
     arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
@@ -300,20 +294,17 @@ def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     os.close(ours)
 
 
-def test_each_token_has_servers_of_its_own_which_are_kept_for_its_further_requests(pflow, issuer, trusting):
-    demo = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
-    assert pflow("mcp", "add", "--sync", "demo", "--", *demo).exit_code == 0
-
-    def call(tool, token, **parameters):
-        return program.call("registry_run", token, node_type=f"mcp-demo-{tool}", parameters=parameters)
-
+def test_each_token_has_servers_of_its_own_which_are_kept_for_its_further_requests(
+    pflow, issuer, trusting, tmp_path
+):
+    log = tmp_path / "log"
+    command = [sys.executable, str(FAULTY), "Plain"]
+    assert pflow("mcp", "add", "--sync", "odd", f"--env=LOG={log}", "--", *command).exit_code == 0
+    before = log.read_text().count("start")
     with trusting() as program:
         alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
         other = issuer.token(sub="alice", client_id="another program")
-        assert call("remember", alice, key="k", value="only for alice")["success"]
-        assert call("recall", alice, key="k")["data"]["outputs"]["value"] == "only for alice"
-        for token in (bob, other):
-            seen = call("recall", token, key="k")
-            assert not seen["success"], seen
-            assert "only for alice" not in str(seen)
+        for token, starts in ((alice, 1), (alice, 1), (bob, 2), (other, 3), (alice, 3)):
+            assert program.call("registry_run", token, node_type="mcp-odd-act")["success"]
+            assert log.read_text().count("start") - before == starts
         assert program.end(signal.SIGTERM) == (0, "")
