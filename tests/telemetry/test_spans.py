@@ -1,14 +1,16 @@
-"""The spans of runs and calls, as real programs send them to a collector."""
+"""The spans of runs, calls and traced requests, as real programs send them to a collector."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from contextvars import ContextVar
 from pathlib import Path
 
+import anyio
 import pytest
 
 from pflow_mcp_plugin.telemetry.spans import carried_context
@@ -30,6 +32,9 @@ with trace.get_tracer("test").start_as_current_span("outer") as outer, run_span(
     print(trace.get_current_span().parent == outer.get_span_context())
 """
 TOKEN = "planted-4711-token"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SPAN = "b7ad6b7169203331"
+META = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=kept", "baggage": "user=ada"}
 
 
 def workflow(folder, *nodes, **outputs):
@@ -40,20 +45,16 @@ def workflow(folder, *nodes, **outputs):
     return path
 
 
-@pytest.fixture
-def near_and_far(servers, tmp_path):
-    nodes = {"id": "a", "type": "mcp-near-meta"}, {"id": "b", "type": "mcp-far-meta"}
-    return workflow(tmp_path, *nodes, near="${a.meta}", far="${b.meta}")
-
-
 def attributes(span):
     return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
 
 
-def test_a_run_and_its_calls_are_one_trace_and_each_server_is_told(pflow, collector, near_and_far):
-    done = pflow("run", near_and_far, "--json", env=collector.environment)
+def test_a_run_and_its_calls_are_one_trace_and_each_server_is_told(collector, pflow, servers, tmp_path):
+    nodes = {"id": "a", "type": "mcp-near-meta"}, {"id": "b", "type": "mcp-far-meta"}
+    path = workflow(tmp_path, *nodes, near="${a.meta}", far="${b.meta}")
+    done = pflow("run", path, "--json", env=collector.environment)
     assert done.exit_code == 0, done.stderr
-    run = collector.one(f"pflow.run {near_and_far}")
+    run = collector.one(f"pflow.run {path}")
     assert attributes(run)["pflow.run_id"] == Path(done.envelope["trace_path"]).stem
     assert attributes(run)["pflow.outcome"] == "success"
     assert {span.trace_id for span in collector.spans} == {run.trace_id}
@@ -65,33 +66,31 @@ def test_a_run_and_its_calls_are_one_trace_and_each_server_is_told(pflow, collec
     for name, request in zip(("near", "far"), requests, strict=True):
         told = f"00-{request.trace_id.hex()}-{request.span_id.hex()}-"
         assert outputs[name]["traceparent"].startswith(told)
-
-
-def test_a_call_is_described_by_the_conventions_for_mcp(pflow, collector, near_and_far):
-    pflow("run", near_and_far, env=collector.environment)
-    near, far = map(attributes, collector.named("tools/call meta"))
+    assert {call.kind for call in calls} == {calls[0].SPAN_KIND_CLIENT}
+    near, far = map(attributes, calls)
     assert (near["pflow.server"], far["pflow.server"]) == ("near", "far")
     assert (near["mcp.method.name"], near["gen_ai.tool.name"]) == ("tools/call", "meta")
     assert (near["network.transport"], far["network.transport"]) == ("pipe", "tcp")
     assert far["server.address"] == "127.0.0.1"
     assert near["mcp.protocol.version"] == "2026-07-28"
-    call = collector.named("tools/call meta")[0]
-    assert call.kind == call.SPAN_KIND_CLIENT
 
 
-@pytest.mark.parametrize(("tool", "kind"), [("fail", "tool_error"), ("refuse", "execution")])
-def test_a_failure_is_recorded_by_its_kind_and_no_secret_with_it(pflow, collector, servers, tool, kind):
-    for server in ("near", "far"):
-        done = pflow("registry", "run", f"mcp-{server}-{tool}", env=collector.environment)
-        assert done.exit_code != 0
-    for call in collector.named(f"tools/call {tool}"):
+def test_a_failure_is_recorded_by_its_kind_and_no_secret_with_it(collector, pflow, servers, tmp_path):
+    path = workflow(tmp_path, {"id": "a", "type": "mcp-near-fail"})
+    for words in (("run", path), ("registry", "run", "mcp-far-refuse")):
+        assert pflow(*words, env=collector.environment).exit_code != 0
+    for tool, kind in (("fail", "tool_error"), ("refuse", "execution")):
+        call = collector.one(f"tools/call {tool}")
         assert attributes(call)["error.type"] == kind
         assert call.status.code == call.status.STATUS_CODE_ERROR
-    assert len(collector.named(f"tools/call {tool}")) == 2
+    run = collector.one(f"pflow.run {path}")
+    assert attributes(run)["pflow.outcome"] == "execution"
+    assert run.status.code == run.status.STATUS_CODE_ERROR
+    assert not run.events
     assert TOKEN not in "".join(map(str, collector.spans))
 
 
-def test_calls_of_a_parallel_batch_belong_to_the_run(pflow, collector, servers, tmp_path):
+def test_calls_of_a_parallel_batch_belong_to_the_run(collector, pflow, servers, tmp_path):
     batch = {"items": [1, 2, 3, 4], "parallel": True, "max_concurrent": 4}
     path = workflow(tmp_path, {"id": "a", "type": "mcp-near-meta", "batch": batch})
     assert pflow("run", path, env=collector.environment).exit_code == 0
@@ -100,30 +99,63 @@ def test_calls_of_a_parallel_batch_belong_to_the_run(pflow, collector, servers, 
     assert [call.parent_span_id for call in calls] == [run.span_id] * 4
 
 
-def test_a_run_that_fails_says_so(pflow, collector, servers, tmp_path):
-    path = workflow(tmp_path, {"id": "a", "type": "mcp-near-fail"})
-    assert pflow("run", path, env=collector.environment).exit_code != 0
-    run = collector.one(f"pflow.run {path}")
-    assert attributes(run)["pflow.outcome"] == "execution"
-    assert run.status.code == run.status.STATUS_CODE_ERROR
-    assert not run.events
-
-
-def test_without_opentelemetry_servers_are_told_nothing(pflow, servers):
-    for server in ("near", "far"):
-        done = pflow("registry", "run", f"mcp-{server}-meta", "--json")
-        assert "traceparent" not in done.envelope["data"]["outputs"]["meta"]
-
-
 def test_the_parent_is_the_current_span_or_else_what_the_origin_names():
     pytest.importorskip("opentelemetry.sdk", reason="the extra [otel] is not installed")
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    command = [sys.executable, "-c", IN_A_SPAN, parent]
+    command = [sys.executable, "-c", IN_A_SPAN, META["traceparent"]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["b7ad6b7169203331", "True"]
+    assert done.stdout.split() == [SPAN, "True"]
 
 
 def test_a_thread_that_works_for_another_gets_none_of_its_context_variables():
     variable = ContextVar("variable")
     variable.set("mine")
     assert variable not in carried_context()
+
+
+async def asked(home, mode, variables, workflow):
+    """Return what pflow, served over stdio, answers to a traced request to run a workflow."""
+    from mcp import Client, StdioServerParameters
+
+    command = ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
+    environment = {**os.environ, "PFLOW_HOME": str(home), **variables}
+    program = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    async with Client(program, mode=mode) as client:
+        return await client.call_tool("workflow_execute", {"workflow": workflow}, meta=META)
+
+
+@pytest.fixture
+def ask(servers, pflow_home, tmp_path):
+    nodes = {"id": "a", "type": "mcp-near-meta"}, {"id": "b", "type": "mcp-far-meta"}
+    path = workflow(tmp_path, *nodes, near="${a.meta}", far="${b.meta}")
+
+    def ask(mode="auto", variables=None):
+        answer = anyio.run(asked, pflow_home, mode, variables or {}, json.loads(path.read_text()))
+        assert not answer.is_error, answer
+        return answer.structured_content["data"]["outputs"]
+
+    return ask
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_trace_of_a_request_goes_through_the_run_to_every_server_without_its_baggage(
+    collector, ask, mode
+):
+    outputs = ask(mode, collector.environment)
+    request = collector.one("tools/call workflow_execute")
+    assert request.parent_span_id.hex() == SPAN
+    (run,) = (span for span in collector.spans if span.name.startswith("pflow.run"))
+    assert collector.above(run) == request
+    calls = collector.named("tools/call meta")
+    assert [collector.above(call) for call in calls] == [run, run]
+    sent = collector.named("MCP send tools/call meta")
+    assert [collector.above(span) for span in sent] == calls
+    assert {span.trace_id.hex() for span in (request, run, *calls, *sent)} == {TRACE}
+    for name, span in zip(("near", "far"), sent, strict=True):
+        assert outputs[name]["traceparent"].startswith(f"00-{TRACE}-{span.span_id.hex()}-")
+        assert outputs[name]["tracestate"] == "vendor=kept"
+        assert "baggage" not in outputs[name]
+
+
+def test_without_opentelemetry_nothing_is_passed_on(ask):
+    for said in ask().values():
+        assert not {"traceparent", "tracestate", "baggage"} & set(said)
