@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import attrs
 import pytest
 from http_server import Fault, Reply, Request, with_status
@@ -137,25 +134,6 @@ def test_a_refusal_with_an_endless_body_is_not_read(realm, call):
     assert call() == "done"
 
 
-PROGRAM = """
-import sys
-from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.exchange import Launch, ToolCall
-from pflow_mcp_plugin.types import Server
-auth = {"type": "bearer", "token": "planted-access-0"}
-server = Server(name="web", transport="http", url=sys.argv[1], auth=auth)
-with Pool(print) as pool:
-    pool.call(Launch(server=server), ToolCall(server="web", tool="act"))
-print([name for name in sys.modules if "client.oauth" in name or name in ("jwt", "keyring")])
-"""
-
-
-def test_for_a_server_with_other_auth_nothing_of_this_is_imported(realm):
-    realm.valid.add("planted-access-0")
-    command = [sys.executable, "-c", PROGRAM, realm.server.url()]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 @pytest.mark.parametrize(
     ("auth", "headers", "step"),
     [
@@ -174,30 +152,6 @@ def test_a_server_that_names_its_metadata_is_signed_in_to_unless_there_are_crede
     assert step in failure.suggestions[0]
     assert failure.details.get("login", False) is (not auth and not headers)
     assert realm.paths == []
-
-
-@pytest.mark.parametrize(
-    ("is_machine", "stored", "answer", "offered"),
-    [
-        (False, False, None, True),
-        (False, True, (400, {"error": "invalid_grant"}), True),
-        (False, True, (503, {}), False),
-        (True, False, (400, {"error": "invalid_grant"}), False),
-        (True, False, (401, {"error": "invalid_client"}), False),
-        (True, False, (200, {"access_token": "x", "token_type": "bearer", "scope": "read"}), False),
-    ],
-)
-def test_a_login_is_offered_where_a_sign_in_is_missing_or_over_and_never_to_a_machine(
-    realm, pool, is_machine, stored, answer, offered
-):
-    if stored:
-        realm.sign_in(expires_in=-10)
-    if answer:
-        realm.answers.append(answer)
-    failure = refused(pool, realm.machine(scopes=["read", "write"]) if is_machine else realm.launch())
-    assert failure.details.get("login", False) is offered
-    assert any("pflow mcp login" in step for step in failure.suggestions) is offered
-    assert realm.count("tools/call") == 0
 
 
 @pytest.mark.parametrize(

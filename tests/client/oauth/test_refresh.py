@@ -1,12 +1,19 @@
-"""Tokens are refreshed once, shortly before they expire, and lost only where they were refused as such."""
+"""Tokens are refreshed once, shortly before they expire; what answers, and others meanwhile, do to them."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import attrs
 import pytest
+from http_server import with_status
 from scripted_realm import ACT, refused
 
-from pflow_mcp_plugin.client.oauth.sign_in_state import Registration
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.oauth.sign_in_state import Registration, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 from pflow_mcp_plugin.errors import McpError
 
@@ -83,3 +90,131 @@ def test_a_client_keeps_its_redirect_for_the_next_login_when_a_token_is_refreshe
     realm.store.write(key, sign_in)
     assert call(realm.launch({"type": "oauth", "client_id": "known"})) == "done"
     assert realm.store.read(key).registration == client
+
+
+def test_a_refresh_that_fails_early_does_no_harm(realm, call):
+    realm.sign_in(expires_in=50)
+    realm.answers += [(503, {})] * 10
+    assert call() == "done"
+    assert len(realm.forms) == 1
+    assert realm.stored().refresh == "planted-refresh-0"
+
+
+def test_a_server_that_refuses_every_token_is_told_as_such_without_a_loop(realm, pool):
+    realm.sign_in()
+    realm.scripts["/mcp"] = with_status(401)
+    failure = refused(pool, realm.launch(protocol="handshake"))
+    assert "not logged in" in failure.message
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    assert failure.suggestions == ("run: pflow mcp login web",)
+    assert len(realm.forms) == 1
+
+
+def test_calls_at_once_refresh_a_refused_token_once_and_are_sent_again(realm, pool):
+    realm.sign_in()
+    pool.call(realm.launch(), ACT)
+    assert realm.paths == []
+    realm.valid.clear()
+    with ThreadPoolExecutor(12) as threads:
+        done = list(threads.map(lambda _: pool.call(realm.launch(), ACT), range(12)))
+    assert len(done) == 12
+    assert len(realm.forms) == 1
+
+
+def test_a_refresh_that_has_begun_ends_even_if_its_run_is_over(realm):
+    realm.sign_in(expires_in=-10)
+    begun, over = threading.Event(), threading.Event()
+
+    async def slow(request, reply):
+        begun.set()
+        await asyncio.to_thread(over.wait, 20)
+        await reply.json(realm.issue())
+
+    realm.scripts["/odd/token"] = slow
+    with Pool(pytest.fail, sign_in_folder=realm.folder) as pool:
+        pool.prepare(realm.launch())
+        assert begun.wait(20)
+        pool.cancel()
+        threading.Timer(0.1, over.set).start()
+    assert realm.stored().refresh == "planted-refresh-1"
+
+
+def test_without_a_login_nothing_is_sent(realm, pool):
+    failure = refused(pool, realm.launch())
+    assert failure.message == f"Server web: nobody is signed in at {realm.server.url()}"
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    assert realm.server.requests == []
+
+
+@pytest.mark.parametrize("meanwhile", ["a login", "a logout"])
+def test_what_could_not_be_stored_is_not_stored_after_a_login_or_logout_of_others(
+    realm, disk, warnings_seen, meanwhile
+):
+    sign_in = realm.sign_in(expires_in=-10)
+    later = attrs.evolve(sign_in, tokens=Tokens(access="later"), signed_in_at=sign_in.signed_in_at + 1)
+    realm.on_token = disk.fill
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
+        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+        disk.full = False
+        if meanwhile == "a login":
+            realm.store.write(realm.key, later)
+        else:
+            (entry,) = realm.store.entries()
+            realm.store.take_out(entry)
+    assert realm.stored() == (later.tokens if meanwhile == "a login" else None)
+
+
+LIFETIMES = (60, "60", 0.5)
+
+
+@pytest.mark.parametrize("given", [*LIFETIMES, None, True, "soon", 0, 1e99])
+def test_a_lifetime_may_be_a_number_or_a_string(realm, call, given):
+    realm.sign_in(expires_in=-10)
+    realm.answers.append((200, {**realm.issue(), "expires_in": given}))
+    assert call() == "done"
+    expires_at = realm.stored().expires_at
+    assert (expires_at is not None) is (given in LIFETIMES)
+    assert expires_at is None or expires_at - time.time() < float(given)
+
+
+@pytest.mark.parametrize("scope", ["read  write", ["read", "write"], ["read write", 3]])
+def test_scopes_may_be_a_string_or_a_list_and_the_refresh_token_stays_unless_there_is_a_new_one(
+    realm, call, scope
+):
+    realm.sign_in(expires_in=-10)
+    realm.answers.append((200, {"access_token": "planted-access-0", "scope": scope}))
+    assert call() == "done"
+    assert realm.stored().scopes == ("read", "write")
+    assert realm.stored().refresh == "planted-refresh-0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"access_token": "x\ny"}, "answered without a token"),
+        ({"access_token": 1}, "answered without a token"),
+        ({"access_token": "x", "token_type": "DPoP"}, "issued no bearer token"),
+        ({"access_token": "x" * (1 << 21)}, "its answer is larger than 1 MiB"),
+    ],
+)
+def test_a_token_that_cannot_be_sent_is_refused(realm, pool, answer, words):
+    before = realm.sign_in(expires_in=-10).tokens
+    realm.answers.append((200, answer))
+    assert words in refused(pool, realm.launch()).message
+    assert realm.stored() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "words"),
+    [
+        (404, {}, "answered HTTP 404"),
+        (400, {"error": 3}, "answered HTTP 400"),
+        (400, {"error": "bad\x1b[31m", "error_description": "x" * 500}, f"bad?[31m ({'x' * 200}"),
+    ],
+)
+def test_a_refusal_is_told_in_one_short_line(realm, pool, status, content, words):
+    realm.sign_in(expires_in=-10)
+    realm.answers.append((status, content))
+    failure = refused(pool, realm.launch())
+    assert words in failure.message
+    assert len(failure.message.splitlines()) == 1

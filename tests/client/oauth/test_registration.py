@@ -62,7 +62,7 @@ def test_a_secret_that_has_expired_is_replaced_by_another_registration(visitor, 
     assert visitor.sign_in().registration.client_id != first.client_id
 
 
-@pytest.mark.parametrize("number", ["Infinity", "NaN", "-1", "0", "null", '"soon"', "9" * 400])
+@pytest.mark.parametrize("number", ["NaN", "0", "null", '"soon"', "9" * 400])
 def test_a_secret_without_a_plausible_end_does_not_expire(visitor, authorization_server, number):
     authorization_server.add_client(
         "known", redirect_uris=["http://127.0.0.1/callback"], token_endpoint_auth_method="none"
