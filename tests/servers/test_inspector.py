@@ -21,7 +21,7 @@ _TOOL_FAILED = 5
 _SECONDS = 90
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture
 def served(request, pflow, pflow_home, tmp_path, no_leftovers):
     """A pflow with a saved workflow, served with its saved workflows as tools."""
     saved = tmp_path / "greet.json"
@@ -58,22 +58,22 @@ def inspect(served, inspector_command, tmp_path):
     return inspect
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_it_lists_the_tools_and_finds_their_schemas_portable(inspect, era):
+@pytest.mark.parametrize(("served", "era"), [("stdio", "modern"), ("http", "legacy")], indirect=["served"])
+def test_it_lists_the_tools_finds_their_schemas_portable_and_calls_them(inspect, era):
     """With `--strict`, a schema that not every client understands is an error."""
     tools = inspect("tools/list", "--strict", era=era)["tools"]
     assert {tool["name"] for tool in tools} > TOOLS
+    (saved,) = (tool for tool in tools if tool["name"] not in TOOLS)
+    assert saved["inputSchema"]["required"] == ["name"]
+    ada = {"name": "Ada"}
+    calls = ((saved["name"], ada), ("workflow_execute", {"workflow": "greet", "parameters": ada}))
+    for name, arguments in calls:
+        call = ["--tool-name", name, "--tool-args-json", json.dumps(arguments)]
+        answer = inspect("tools/call", *call, era=era)["structuredContent"]
+        assert answer.get("data", {"outputs": answer})["outputs"] == {"greeting": "Hello Ada"}
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_it_calls_a_tool(inspect, era):
-    arguments = json.dumps({"workflow": "greet", "parameters": {"name": "Ada"}})
-    call = ["--tool-name", "workflow_execute", "--tool-args-json", arguments]
-    answer = inspect("tools/call", *call, era=era)["structuredContent"]
-    assert answer["success"]
-    assert answer["data"]["outputs"] == {"greeting": "Hello Ada"}
-
-
+@pytest.mark.parametrize("served", ["http"], indirect=True)
 def test_it_sees_why_a_call_failed(inspect):
     call = ["--tool-name", "registry_run", "--tool-args-json", json.dumps({"node_type": "ecko"})]
     answer = inspect("tools/call", *call, exit_code=_TOOL_FAILED)
@@ -81,28 +81,13 @@ def test_it_sees_why_a_call_failed(inspect):
     assert answer["structuredContent"]["error"]["type"] == "not_found"
 
 
-def test_it_calls_a_saved_workflow(inspect):
-    listed = inspect("tools/list")["tools"]
-    tool = next(tool for tool in listed if tool["name"] not in TOOLS)
-    assert tool["inputSchema"]["required"] == ["name"]
-    call = ["--tool-name", tool["name"], "--tool-args-json", json.dumps({"name": "Ada"})]
-    assert "Hello Ada" in json.dumps(inspect("tools/call", *call)["structuredContent"])
-
-
-def test_it_lists_the_resources_and_reads_them(inspect):
-    resources = inspect("resources/list")["resources"]
-    uris = [resource["uri"] for resource in resources]
-    assert any("greet" in uri for uri in uris)
-    for uri in (uris[0], next(uri for uri in uris if "greet" in uri)):
-        contents = inspect("resources/read", "--uri", uri, era="modern")["contents"]
-        assert all(content["text"] for content in contents), uri
-
-
-def test_it_lists_the_prompts_and_gets_each(inspect):
-    prompts = inspect("prompts/list")["prompts"]
-    assert prompts
-    for prompt in prompts:
-        given = [f"{argument['name']}=text" for argument in prompt.get("arguments", [])]
-        options = ["--prompt-args", *given] if given else []
-        got = inspect("prompts/get", "--prompt-name", prompt["name"], *options, era="modern")
-        assert got["messages"][0]["content"]["text"]
+@pytest.mark.parametrize("served", ["stdio"], indirect=True)
+def test_it_lists_resources_and_prompts_and_reads_one_of_each(inspect):
+    uris = [resource["uri"] for resource in inspect("resources/list")["resources"]]
+    uri = next(uri for uri in uris if "greet" in uri)
+    contents = inspect("resources/read", "--uri", uri, era="modern")["contents"]
+    assert all(content["text"] for content in contents)
+    (prompt,) = inspect("prompts/list")["prompts"]
+    given = [f"{argument['name']}=text" for argument in prompt["arguments"]]
+    got = inspect("prompts/get", "--prompt-name", prompt["name"], "--prompt-args", *given, era="modern")
+    assert got["messages"][0]["content"]["text"]

@@ -17,6 +17,17 @@ pytestmark = pytest.mark.servers
 
 NEED_ACCOUNT = {"github", "slack", "postgres", "notion"}
 """The presets that cannot start without an account, or a database server."""
+ONE = {"thought": "one", "nextThoughtNeeded": "false", "thoughtNumber": "1", "totalThoughts": "1"}
+SIMPLE = [
+    ("demo", 6, {}, "word-count", {"text": "two words"}, '"words": 2'),
+    ("duckdb", 4, {}, "execute-query", {"sql": "SELECT 40 + 2 AS answer"}, "42"),
+    ("everything", 13, {}, "echo", {"message": "hello"}, "Echo: hello"),
+    ("filesystem", 14, {"folder": "{here}"}, "read-text-file", {"path": "{here}/note.txt"}, "from the file"),
+    ("sequential-thinking", 1, {}, "sequentialthinking", ONE, "thoughtNumber"),
+    ("sqlite", 6, {"database": "{here}/a.db"}, "read-query", {"query": "SELECT 40 + 2 AS answer"}, "42"),
+    ("time", 2, {"timezone": "Europe/Berlin"}, "get-current-time", {"timezone": "UTC"}, "UTC"),
+]
+"""Presets: how many tools there are, the inputs, a call of a tool, and what its answer says."""
 
 
 @pytest.fixture
@@ -73,18 +84,15 @@ def browser(tmp_path, chromium):
 
 def test_every_preset_is_tested_here_or_needs_an_account():
     tested = {name.removeprefix("test_preset_").replace("_", "-") for name in globals()}
-    assert {preset.name for preset in PRESETS} - tested == NEED_ACCOUNT
+    assert {preset.name for preset in PRESETS} - tested - {row[0] for row in SIMPLE} == NEED_ACCOUNT
 
 
-def test_preset_demo(preset):
-    assert '"words": 2' in preset("demo", 6)("word-count", text="two words")
-
-
-def test_preset_filesystem(preset, tmp_path):
+@pytest.mark.parametrize("row", SIMPLE, ids=[row[0] for row in SIMPLE])
+def test_preset(preset, tmp_path, row):
+    name, tools, inputs, tool, arguments, shown = row
     (tmp_path / "note.txt").write_text("from the file")
-    assert "from the file" in preset("filesystem", 14, folder=tmp_path)(
-        "read-text-file", path=tmp_path / "note.txt"
-    )
+    given = ({key: text.format(here=tmp_path) for key, text in each.items()} for each in (inputs, arguments))
+    assert shown in preset(name, tools, **next(given))(tool, **next(given))
 
 
 def test_preset_git(preset, tmp_path):
@@ -98,33 +106,12 @@ def test_preset_fetch(preset, site):
     assert "is not a public address" in preset("fetch", 1)("fetch", url=site, exit_code=1)
 
 
-def test_preset_time(preset):
-    assert "UTC" in preset("time", 2, timezone="Europe/Berlin")("get-current-time", timezone="UTC")
-
-
 def test_preset_memory(preset, tmp_path):
     file = tmp_path / "graph.jsonl"
     call = preset("memory", 9, file=file)
     call("create-entities", entities='[{"name": "Ada", "entityType": "person", "observations": []}]')
     assert "Ada" in call("read-graph")
     assert "Ada" in file.read_text()
-
-
-def test_preset_everything(preset):
-    assert "Echo: hello" in preset("everything", 13)("echo", message="hello")
-
-
-def test_preset_sequential_thinking(preset):
-    call = preset("sequential-thinking", 1)
-    answer = call(
-        "sequentialthinking", thought="one", nextThoughtNeeded="false", thoughtNumber="1", totalThoughts="1"
-    )
-    assert "thoughtNumber" in answer
-
-
-def test_preset_sqlite(preset, tmp_path):
-    call = preset("sqlite", 6, database=tmp_path / "acme.db")
-    assert "42" in call("read-query", query="SELECT 40 + 2 AS answer")
 
 
 @pytest.mark.timeout(240)
@@ -144,7 +131,3 @@ def test_preset_context7(preset, pflow_home, site, tmp_path):
     server["env"] = {**server.get("env", {}), "CONTEXT7_API_URL": site.rpartition("/")[0]}
     path.write_text(tomli_w.dumps(config))
     assert "How to write a node" in call("query-docs", libraryId="/acme/nodes", query="nodes")
-
-
-def test_preset_duckdb(preset):
-    assert "42" in preset("duckdb", 4)("execute-query", sql="SELECT 40 + 2 AS answer")
