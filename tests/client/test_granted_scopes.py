@@ -38,14 +38,15 @@ def call(server):
     return made
 
 
+GET = "get a token with the scope write for server web"
+
+
 @pytest.mark.parametrize(
-    "claims", [{"scope": "read admin"}, {"scp": ["read", "admin"]}, {"scp": "read admin"}]
-)
-@pytest.mark.parametrize(
-    ("auth", "step"),
+    ("claims", "auth", "step"),
     [
-        ({"token_env": "WEB_TOKEN"}, "set the variable WEB_TOKEN to a token with the scope write"),
-        ({}, "get a token with the scope write for server web"),
+        ({"scope": "read admin"}, {}, GET),
+        ({"scp": ["read", "admin"]}, {}, GET),
+        ({"scp": "read admin"}, {"token_env": "WEB"}, "set the variable WEB to a token with the scope write"),
     ],
 )
 def test_a_token_that_lacks_a_scope_is_not_sent(server, call, claims, auth, step):
@@ -61,13 +62,10 @@ def test_a_token_that_lacks_a_scope_is_not_sent(server, call, claims, auth, step
 @pytest.mark.parametrize(
     "text",
     [
-        "opaque",
         token({"scope": "write read"}),
         token({"scope": "", "scp": []}),
         token({"scope": 3, "scp": {"write": 1}}),
-        token({"aud": "web"}),
         token([1]),
-        token(b"{"),
         token(b"[" * 5000),
         "a.b.c",
         token({"scope": "read"}, segments=("e30",)),

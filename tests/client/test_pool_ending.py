@@ -25,7 +25,6 @@ from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.processes.process_group import ProcessGroup, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
-from pflow_mcp_plugin.processes.shutdown import ProcessEnd
 from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.programs
@@ -287,27 +286,3 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo):
     finally:
         end.set()
     until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))
-
-
-class Watched(ProcessGroup):
-    """Counts how often somebody looks whether the process has ended."""
-
-    looks = 0
-
-    @property
-    def returncode(self) -> int | None:
-        self.looks += 1
-        return super().returncode
-
-
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system does not report the end of a process")
-def test_the_end_of_a_process_is_reported_by_the_system_not_looked_for():
-    reaper = shared_reaper.acquire()
-    popen = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
-    process = Watched(popen, reaper)
-    try:
-        assert asyncio.run(ProcessEnd(process).reached(30))
-        assert process.looks <= 5
-    finally:
-        process.release()
-        shared_reaper.release()

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from mcp_types import JSONRPCNotification
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_transports import SseTransport
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -180,17 +179,6 @@ def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool
     assert script.connections == 2
 
 
-def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
-    script = Streaming(lambda script, request: script.answer(request, DONE, request_id=4711))
-    with pytest.raises(DeadlineExceeded, match="1 replies matched no request"):
-        pool.call(launch(serve(script), call_timeout=1), ACT)
-
-
-def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve):
-    script = Streaming(lambda script, request: script.answer(request, DONE, str(request.message["id"])))
-    assert called(pool, launch(serve(script), call_timeout=10)) == "done"
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -258,30 +246,8 @@ def test_an_endpoint_that_is_no_address_is_refused_at_once(pool, serve, endpoint
     assert caught.value.suggestions
 
 
-def test_one_host_may_be_spelt_in_several_ways(pool, serve):
-    script = Streaming()
-    server = serve(script)
-    script.endpoint = server.url("LocalHost", "/messages")
-    assert called(pool, launch(server.url("localhost", "/sse"))) == "done"
-
-
 @pytest.mark.slow
 def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):
     server = serve(always(lambda _, reply: open_stream(reply)))
     with pytest.raises(ConnectionFailed, match=r"within 0\.5 s"):
         pool.info(launch(server, startup_timeout=0.5))
-
-
-def test_calls_at_once_get_their_own_answers(pool, serve):
-    async def echo(script: Streaming, request: Request) -> None:
-        text = str(request.message["params"]["arguments"]["n"])
-        await script.answer(request, {"content": [{"type": "text", "text": text}]})
-
-    there = launch(serve(Streaming(echo)))
-
-    def call(n: int) -> str:
-        answer = pool.call(there, ToolCall(server="old", tool="act", arguments={"n": n}))
-        return str(answer.content[0]["text"])
-
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(call, range(8))) == [str(n) for n in range(8)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import threading
 
 import anyio
@@ -16,8 +14,7 @@ from mcp.client.subscriptions import listen
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.client_notifications import ListChanges, watched
 from pflow_mcp_plugin.server.offer import Offer
-from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
-from pflow_mcp_plugin.server.stdio import serve_descriptors
+from pflow_mcp_plugin.server.pflow_server import build_server
 
 GREET = {"nodes": [{"id": "greet", "type": "echo", "params": {"message": "hello"}}]}
 
@@ -58,32 +55,6 @@ def test_a_client_of_the_handshake_is_notified(server, pflow_host):
         return (await client.list_tools()).tools[-1].name
 
     assert talk(server, conversation, "legacy", message_handler=take) == "greet"
-
-
-def test_a_handshake_announces_changes_if_they_are_told(server, pflow_host):
-    silent = build_server(pflow_host.host, Offer(pflow_host.host).tools, ServingOptions())
-    told = {name: table.get("listChanged") for name, table in _capabilities(server).items()}
-    assert (told["tools"], told["resources"], told["prompts"]) == (True, True, True)
-    assert _capabilities(silent)["tools"] == {"listChanged": False}
-
-
-def _capabilities(server):
-    """Return those in the answer to a handshake over the descriptors of pipes."""
-    params = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    (asked, asking), (answers, answering) = os.pipe(), os.pipe()
-    try:
-        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        with os.fdopen(asking, "w") as client:
-            print(json.dumps(message), file=client)
-        anyio.run(serve_descriptors, server, asked, answering)
-        return json.loads(os.read(answers, 65_536))["result"]["capabilities"]
-    finally:
-        for descriptor in (asked, answers, answering):
-            os.close(descriptor)
 
 
 class Shelf:

@@ -13,6 +13,8 @@ import mcp_types as types
 import pytest
 from mcp.server.lowlevel import Server
 
+from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
 from pflow_mcp_plugin.server.stdio import serve_descriptors
 
 SECONDS = 60
@@ -70,8 +72,8 @@ class Connection:
         return answer
 
 
-def over_pipes(play, call=_call):
-    """Serve a server that tells who calls it, over pipes, and have a client talk to it."""
+def over_pipes(play, call=_call, served=None):
+    """Serve a server that tells who calls it, or another, over pipes, and have a client talk to it."""
 
     async def main():
         with ExitStack() as files:
@@ -85,7 +87,7 @@ def over_pipes(play, call=_call):
                 lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
             )
             files.callback(pipe.close)
-            server = Server("tested", on_list_tools=_list, on_call_tool=call)
+            server = served or Server("tested", on_list_tools=_list, on_call_tool=call)
             with anyio.fail_after(SECONDS):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(serve_descriptors, server, incoming, outgoing)
@@ -188,3 +190,15 @@ def test_a_call_is_cancelled_in_the_era_that_it_began_in(era):
             ended.set()
 
     over_pipes(play, endless)
+
+
+def test_a_handshake_announces_changes_if_they_are_told(pflow_host):
+    async def play(client):
+        told = (await client.ask("initialize", 1))["result"]["capabilities"]
+        return {name: table.get("listChanged") for name, table in told.items()}
+
+    offer = Offer(pflow_host.host)
+    told = over_pipes(play, served=build_server(pflow_host.host, offer.tools, offer.options()))
+    assert (told["tools"], told["resources"], told["prompts"]) == (True, True, True)
+    silent = over_pipes(play, served=build_server(pflow_host.host, offer.tools, ServingOptions()))
+    assert silent["tools"] is False

@@ -138,8 +138,6 @@ BOUNDED = {
     ("arguments", "said"),
     [
         ({"size": "small"}, "count is missing"),
-        ({"size": "small", "count": 1, "code": 3}, "code must be of type string"),
-        ({"size": "small", "count": "two"}, "count must be of type integer"),
         ({"size": "small", "count": 1.5}, "count must be of type integer"),
         ({"size": "small", "count": 1, "cuont": 2}, "no argument cuont"),
         ({"size": "huge", "count": 1}, "small"),
@@ -294,25 +292,18 @@ def output(kind="dict", schema=None):
 
 
 @pytest.mark.parametrize(
-    ("kind", "type_"),
+    ("kind", "type_", "words"),
     [
-        ("str", {"type": "string"}),
-        ("int | None", {"type": ["integer", "null"]}),
-        ("float", {"type": "number"}),
-        ("list | dict", {"type": ["array", "object"]}),
-        ("string | str", {"type": "string"}),
-        ("any", {}),
-        ("file", {}),
-        ("str | any", {}),
+        ("int | None", {"type": ["integer", "null"]}, "integer or null"),
+        ("list | dict", {"type": ["array", "object"]}, "array or object"),
+        ("string | str", {"type": "string"}, "string"),
+        ("file", {}, "any value"),
+        ("str | any", {}, "any value"),
     ],
 )
-def test_each_type_has_its_name_in_json(kind, type_):
+def test_each_type_has_its_name_in_json_and_words(kind, type_, words):
     assert output(kind) == type_
-
-
-def test_types_in_words():
-    words = [type_words(Field(key="x", type=kind)) for kind in ("str", "int | None", "any")]
-    assert words == ["string", "integer or null", "any value"]
+    assert type_words(Field(key="x", type=kind)) == words
 
 
 def test_only_inputs_without_a_default_are_required():

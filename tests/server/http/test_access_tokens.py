@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from issuer import AUDIENCE, KINDS, Issuer
 from mcp.server.auth.provider import AccessToken
-from served import bearer, post, request, serving
+from served import post, request, serving
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.http.request_tokens import (
@@ -127,14 +127,13 @@ def test_a_token_that_is_not_signed_is_refused(standing):
         assert "algorithm" in reason(tokens(standing), unsigned(claims, {"alg": spelling, "kid": "one"}))
 
 
-@pytest.mark.parametrize("algorithm", ["HS256", "HS512"])
-def test_a_public_key_is_no_shared_secret(standing, algorithm):
+def test_a_public_key_is_no_shared_secret(standing):
     standing.add_key("confused", "RS256")
     public = standing.keys["confused"].public_key()
     secret = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     claims = jwt.decode(standing.token(), options={"verify_signature": False})
-    head = unsigned(claims, {"alg": algorithm, "kid": "confused", "typ": "at+jwt"}).rstrip(".")
-    sealed = hmac.new(secret, head.encode(), algorithm.replace("HS", "sha")).digest()
+    head = unsigned(claims, {"alg": "HS256", "kid": "confused", "typ": "at+jwt"}).rstrip(".")
+    sealed = hmac.new(secret, head.encode(), "sha256").digest()
     forged = f"{head}.{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
     assert "algorithm" in reason(tokens(standing), forged)
 
@@ -278,21 +277,6 @@ def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable |
     assert issuer.asked.count(path) == 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"issuer": None},
-        {"jwks_uri": "http://192.0.2.1/keys"},
-        {"jwks_uri": "http://[::1"},
-    ],
-)
-def test_metadata_that_could_lead_elsewhere_is_refused(issuer, changes):
-    """Also those that are played in `test_token_attacks.py`."""
-    issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(**changes)
-    refusal(tokens(issuer), issuer.token(), 503)
-    assert "/keys" not in issuer.asked
-
-
 def test_known_keys_are_used_while_the_authorization_server_is_away(issuer):
     check = tokens(issuer, {"pause": 0, "fresh": 0})
     assert isinstance(verdict(check, issuer.token()), AccessToken)
@@ -351,16 +335,6 @@ def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
 def test_an_issuer_must_be_reached_safely(issuer):
     with pytest.raises(PflowError, match="--issuer must be an https URL"):
         valid_issuer(issuer)
-
-
-def test_clients_are_told_apart_by_their_subject_and_the_reason_is_told(standing):
-    with serving(check=tokens(standing)) as served:
-        for subject in ("alice", "bob"):
-            answer = post(served, OWNER, bearer(standing.token(sub=subject)))
-            assert f'"text":"{standing.url} {subject}"' in answer.text
-        expired = post(served, OWNER, bearer(standing.token(exp=1)))
-        assert expired.status_code == 401
-        assert 'error_description="The token has expired"' in expired.headers["www-authenticate"]
 
 
 def test_a_client_without_a_token_finds_the_authorization_server(standing):

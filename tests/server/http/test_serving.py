@@ -179,10 +179,8 @@ def test_an_issuer_that_the_config_denies_is_not_asked_and_the_operator_is_told(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--token-file", "short"], "fewer than 16 characters"),
         (["--token-file", "."], "cannot be read"),
         (["--issuer", "https://as.example"], "--issuer needs --audience"),
-        (["--issuer", "http://as.example", "--audience", "a"], "must be an https URL"),
         (["--audience", "a"], "--audience and --scope need --issuer"),
         (["--issuer", "https://a.example", "--audience", "a", "--token-file", "x"], "exclude each other"),
         (["--allowed-origin", "*"], "--allowed-origin takes an origin"),
@@ -216,8 +214,8 @@ def refusal(*options: str) -> str:
 def test_an_address_that_cannot_be_listened_on_is_refused_and_so_are_options_without_one(
     pflow_home, monkeypatch
 ):
-    monkeypatch.setenv("PFLOW_SERVE_TOKEN", TOKEN)
     for address in ("8000", "192.0.2.1:0", "x.invalid:0"):
+        monkeypatch.setenv("PFLOW_SERVE_TOKEN", TOKEN)  # it is taken out of the environment
         assert address.rpartition(":")[0] in refusal("--http", address)
     assert "--grace needs --http" in refusal("--grace", "1")
 
