@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 
 import pytest
@@ -120,12 +118,3 @@ def test_where_the_memory_cannot_be_told_a_warning_says_so_once(scripted, monkey
             act(pool, scripted(memory_limit_mb=0.5))
     (warning,) = warnings
     assert warning.startswith("server odd: memory_limit_mb has no effect")
-
-
-def test_the_memory_of_this_process_is_known():
-    found, used = system_calls.used_by(os.getsid(0))
-    assert os.getpid() in found
-    assert used > 10
-    assert system_calls.group_memory_mb(os.getpgrp()) is not None
-    assert system_calls.used_by(2**22 + 1) == ([], 0)
-    assert sys.platform != "linux" or system_calls.is_memory_known()

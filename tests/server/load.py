@@ -105,8 +105,6 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
     """Return what is wrong with a server under load, and print its figures."""
     with ServedProgram(home) as program:
         program.call("settings_set", key="LOAD_SETTING", value="a value")
-        for tool, arguments in CALLS:
-            program.call(tool, **arguments)
         # What is loaded and set up once; a minute leaves time for that.
         anyio.run(clients, program, Load(), *((2, 1.0) if seconds >= 40 else (number, 4.0)))
         before = settled(lambda: program.threads, 1), program.descriptors
@@ -114,14 +112,10 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
         anyio.run(clients, program, seen, number, seconds)
         after = settled(lambda: (program.threads, program.descriptors), before)
         code, said = program.end(signal.SIGTERM)
-    begin, width = (10, 10) if seconds >= 40 else (seconds / 4, seconds / 4)
+    begin = width = min(10, seconds / 4)
     first, last = seen.between(begin, begin + width), seen.between(seconds - width, seconds)
-    rate = sum(seen.calls.values()) / seconds
-    print(f"{dict(seen.calls)}, {rate:.0f} calls a second; {len(seen.errors)} errors; exit code {code}")
-    course = [f"{seen.between(moment, moment + 10) / 2**20:.1f}" for moment in range(0, int(seconds), 10)]
-    print(f"memory every ten seconds, MiB: {' '.join(course)}")
+    print(f"{dict(seen.calls)}, {seen.calls.total() / seconds:.0f} calls a second; exit code {code}")
     print(f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last: {last / first:.3f}")
-    print(f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}")
     wrong = [*seen.errors[:5], *([said] if said else [])]
     if last > first * 1.05:
         wrong.append("the memory grows")
@@ -136,7 +130,8 @@ class Writer:
     def __init__(self, url: str) -> None:
         self._url = url
         self._numbers = count()
-        self.acknowledged: dict[str, set[str]] = {"settings": set(), "workflows": set()}
+        self.settings: set[str] = set()
+        self.workflows: set[str] = set()
         self.unanswered = 0
         self.refused: list[str] = []
 
@@ -144,28 +139,26 @@ class Writer:
         """Write settings and workflows in turn, each on a connection of its own."""
         while time.monotonic() < until:
             number = next(self._numbers)
-            if number % 2:
-                name = f"KEY_{number}"
-                await self._send("settings", name, "settings_set", {"key": name, "value": f"value-{number}"})
-            else:
-                name = f"saved-{number}"
-                arguments = {"workflow_file": json.dumps(WORKFLOW), "name": name, "description": "Says it"}
-                await self._send("workflows", name, "workflow_save", arguments)
+            setting, workflow = f"KEY_{number}", f"saved-{number}"
+            if await self._send("settings_set", key=setting, value=f"value-{number}"):
+                self.settings.add(setting)
+            given = {"workflow_file": json.dumps(WORKFLOW), "name": workflow, "description": "Says it"}
+            if await self._send("workflow_save", **given):
+                self.workflows.add(workflow)
 
-    async def _send(self, kind: str, name: str, tool: str, arguments: dict[str, Any]) -> None:
+    async def _send(self, tool: str, **arguments: str) -> bool:
+        """Call a tool; return whether it acknowledged that."""
         try:
             async with httpx2.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
-                answer = await http.post(
-                    self._url, json=call(tool, arguments), headers={**HEADERS, **_BEARER}
-                )
-                found = envelope(answer.text) if answer.status_code == 200 else None
+                body, headers = call(tool, arguments), {**HEADERS, **_BEARER}
+                answer = await http.post(self._url, json=body, headers=headers)
+                found = envelope(answer.text) if answer.status_code == 200 else {"success": False}
         except (httpx2.HTTPError, KeyError, ValueError):
             self.unanswered += 1  # its process was killed
-            return
-        if found is None or not found["success"]:
+            return False
+        if not found["success"]:
             self.refused.append(answer.text[:300])
-        else:
-            self.acknowledged[kind].add(name)
+        return bool(found["success"])
 
 
 def surviving(home: Path, seconds: float, writers: int) -> list[str]:
@@ -174,38 +167,30 @@ def surviving(home: Path, seconds: float, writers: int) -> list[str]:
         first = stack.enter_context(ServedProgram(home, ["--reuse-port"]))
         address = first.url.removeprefix("http://").removesuffix("/mcp")
         stack.enter_context(ServedProgram(home, ["--reuse-port"], address=address))
-        writer, kills = Writer(first.url), 0
+        writer, until = Writer(first.url), time.monotonic() + seconds
 
-        def kill_again_and_again(until: float) -> int:
+        def kill_again_and_again() -> None:
             killed = 0
             while time.monotonic() < until:
                 with ServedProgram(home, ["--reuse-port"], address=address) as third:
                     time.sleep(0.3 + killed % 7 * 0.05)
                     third.process.kill()
                 killed += 1
-            return killed
 
         async def play() -> None:
-            nonlocal kills
-            until = time.monotonic() + seconds
             async with anyio.create_task_group() as group:
                 for _ in range(writers):
                     group.start_soon(writer.write, until)
-                kills = await anyio.to_thread.run_sync(kill_again_and_again, until)
+                await anyio.to_thread.run_sync(kill_again_and_again)
 
         anyio.run(play)
         listed = first.call("workflow_list")["data"]["workflows"]
-        lost = writer.acknowledged["workflows"] - {workflow["name"] for workflow in listed}
-        for key in writer.acknowledged["settings"]:
-            if not first.call("settings_get", key=key)["success"]:
-                lost.add(key)
+        lost = writer.workflows - {workflow["name"] for workflow in listed}
+        lost |= {key for key in writer.settings if not first.call("settings_get", key=key)["success"]}
         first.end(signal.SIGTERM)
-    written = {kind: len(names) for kind, names in writer.acknowledged.items()}
-    print(f"{written} acknowledged, {len(lost)} lost; {kills} kills, {writer.unanswered} requests unanswered")
-    wrong = [f"lost: {sorted(lost)[:10]}"] if lost else []
-    if not writer.unanswered:
-        print("note: no request was in the killed process")
-    return [*wrong, *writer.refused[:5]]
+    written = len(writer.settings), len(writer.workflows)
+    print(f"{written} settings and workflows acknowledged, {len(lost)} lost; {writer.unanswered} unanswered")
+    return [*([f"lost: {sorted(lost)[:10]}"] if lost else []), *writer.refused[:5]]
 
 
 def main() -> int:

@@ -17,18 +17,7 @@ HINTS = {
 """What each tool says of itself: that it is read-only, destructive, idempotent, open to the world."""
 
 
-def test_its_tools_say_what_they_do_to_the_world():
-    async def conversation(client):
-        return (await client.list_tools()).tools
-
-    hints = {tool.name: tool.annotations for tool in talk(build_server(), conversation)}
-    assert {
-        name: (it.read_only_hint, it.destructive_hint, it.idempotent_hint, it.open_world_hint)
-        for name, it in hints.items()
-    } == HINTS
-
-
-def test_its_tools_add_count_and_remember():
+def test_its_tools_add_count_and_remember_and_say_what_they_do_to_the_world():
     calls = [
         ("add", {"a": 2, "b": 3}, {"result": 5}),
         ("echo", {"value": "[1]"}, {"value": "[1]"}),
@@ -40,6 +29,10 @@ def test_its_tools_add_count_and_remember():
     ]
 
     async def conversation(client):
+        for tool in (await client.list_tools()).tools:
+            it = tool.annotations
+            hints = (it.read_only_hint, it.destructive_hint, it.idempotent_hint, it.open_world_hint)
+            assert hints == HINTS[tool.name]
         return [await client.call_tool(tool, arguments) for tool, arguments, _ in calls]
 
     for result, (_, _, expected) in zip(talk(build_server(), conversation), calls, strict=True):

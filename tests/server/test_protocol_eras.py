@@ -146,16 +146,6 @@ def test_one_connection_serves_both_eras_in_any_order(order, prefixes):
     over_pipes(play)
 
 
-def test_each_request_has_the_answer_of_its_own_era_when_they_alternate():
-    async def play(client):
-        await client.ask("initialize", "shake")
-        for number in range(0, 40, 2):
-            check_modern("call", await client.ask("enveloped call", number))
-            check_legacy("call", await client.ask("call", number + 1), shaken=True)
-
-    over_pipes(play)
-
-
 def test_a_handshake_follows_a_version_that_is_not_served():
     async def play(client):
         meta = {**ENVELOPE, f"{KEY}protocolVersion": "2031-01-01"}

@@ -87,25 +87,6 @@ def test_a_resource_that_does_not_exist_is_an_error_of_the_protocol(offering):
     assert "No workflow is saved as nothing" in str(error)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "pflow://workflows/../../settings",
-        "pflow://workflows/greet/versions",
-        "pflow://traces/" + "a" * 10_000,
-        "pflow://settings/KEY",
-        "file:///etc/passwd",
-        "",
-        "PFLOW://GUIDE",
-    ],
-)
-def test_a_hostile_address_leads_nowhere(read, uri):
-    with pytest.raises(PflowError) as caught:
-        read(uri)
-    assert caught.value.kind == "not_found"
-    assert len(caught.value.message) < 1_000
-
-
 def test_a_trace_is_read_by_its_whole_id_or_as_the_latest(read, host):
     run_id = run(host)
     assert json.loads(read(f"pflow://traces/{run_id}")["text"])["run_id"] == run_id

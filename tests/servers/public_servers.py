@@ -1,8 +1,8 @@
 """Public MCP servers: each is installed, added, synced, tested and called with the installed `pflow`.
 
-    python tests/servers/public_servers.py [--only NAME]... [--json] [--keep]
+    python tests/servers/public_servers.py [--only NAME]...
 
-prints a table and exits with 1 if a server failed. The servers, at pinned versions, are in
+prints a line on each and exits with 1 if a server failed. The servers, at pinned versions, are in
 `public_servers.toml`; they are installed once per checkout, each by itself, and run offline.
 """
 
@@ -21,7 +21,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +94,11 @@ class Row:
         """Whether a step failed, or none was taken."""
         return "failed" in self.outcomes.values() or self.outcomes["sync"] == "-"
 
-    def cells(self) -> list[str]:
-        """Return the row as text, in the order of the table's titles."""
-        seconds = [f"{self.seconds[step]:.1f}" if step in self.seconds else "-" for step in ("sync", "call")]
-        outcomes = [self.outcomes[step] for step in _STEPS]
-        return [self.name, self.version, self.protocol, str(self.tools), *outcomes, *seconds, self.remark]
+    def __str__(self) -> str:
+        outcomes = "  ".join(f"{step} {self.outcomes[step]:6}" for step in _STEPS)
+        seconds = " ".join(f"{step} {spent:.1f} s" for step, spent in self.seconds.items())
+        about = f"{self.name:24}  {self.version:12}  {self.protocol:10}  {self.tools:3} tools"
+        return f"{about}  {outcomes}  {seconds:26}  {self.remark}".rstrip()
 
 
 class StepFailed(Exception):
@@ -308,47 +308,30 @@ def _page() -> Iterator[str]:
 
 
 @contextmanager
-def desk(*, keep: bool = False) -> Iterator[Desk]:
-    """Give a desk in a temporary folder, which is removed afterwards unless it is kept."""
-    with ExitStack() as stack:
-        home = Path(tempfile.mkdtemp(prefix="public-servers-"))
-        if keep:
-            stack.callback(print, f"kept: {home}", file=sys.stderr)
-        else:
-            stack.callback(shutil.rmtree, home, ignore_errors=True)
-        yield Desk(home, stack.enter_context(_page()))
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a table, with a line on all of them below."""
-    titles = ["SERVER", "VERSION", "PROTOCOL", "TOOLS", *map(str.upper, _STEPS), "SYNC S", "CALL S", "REMARK"]
-    lines = [titles, *(row.cells() for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    failed = sum(row.failed for row in rows)
-    tools, called = sum(row.tools for row in rows), sum(row.outcomes["call"] == "ok" for row in rows)
-    last = f"{len(rows)} servers, {tools} tools, {called} called, {failed} failed"
-    return "\n".join([*(text.rstrip() for text in texts), last])
+def desk() -> Iterator[Desk]:
+    """Give a desk in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="public-servers-") as home, _page() as page:
+        yield Desk(Path(home), page)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the chosen servers and print what came of them; return the exit code."""
+    """Check the chosen servers and print what came of each; return the exit code."""
     parser = argparse.ArgumentParser(description="Check pflow against public MCP servers.")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this server")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--keep", action="store_true", help="keep the temporary home of pflow")
-    options = parser.parse_args(arguments)
     try:
-        servers = chosen(read_list(), options.only)
+        servers = chosen(read_list(), parser.parse_args(arguments).only)
     except LookupError as error:
         parser.error(str(error))
     rows = []
-    with desk(keep=options.keep) as place:
+    with desk() as place:
         for server in servers:
-            print(f"{server.name} ...", file=sys.stderr)
             rows.append(check(server, place))
-    print(json.dumps([attrs.asdict(row) for row in rows], indent=2) if options.json else table(rows))
-    return 1 if any(row.failed for row in rows) else 0
+            print(rows[-1], flush=True)
+    called = sum(row.outcomes["call"] == "ok" for row in rows)
+    failed = sum(row.failed for row in rows)
+    tools = sum(row.tools for row in rows)
+    print(f"{len(rows)} servers, {tools} tools, {called} called, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
