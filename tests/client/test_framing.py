@@ -117,24 +117,6 @@ def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_who_waits_for_a_message_gets_it_or_the_end(ends):
-    async def run() -> None:
-        queue = MessageQueue()
-        message: Any = "message"
-        waiting = asyncio.ensure_future(queue.receive())
-        await asyncio.sleep(0)
-        if ends:
-            await queue.aclose()
-            with pytest.raises(EndOfStream):
-                await waiting
-        else:
-            queue.put(message)
-            assert await waiting == message
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("said", "answers"),
     [

@@ -58,14 +58,6 @@ def test_a_real_server_is_listed_and_called(pool, everything_http, everything_ss
     assert result.content[0]["text"] == "Echo: grüße"
 
 
-def test_a_reply_to_another_request_is_not_taken_for_the_answer(pool, serve):
-    async def mixed_up(request: Request, reply: Reply) -> None:
-        other = {"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}
-        await reply.events(event(other), event({**other, "id": request.message["id"], "result": DONE}))
-
-    assert text(pool, web(serve(on_call(mixed_up)))) == "done"
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve, streamed):
     async def quote(request: Request, reply: Reply) -> None:

@@ -64,11 +64,8 @@ def test_without_the_extra_the_variables_have_no_effect(ask):
     assert ask(absent, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")[0] == "none"
 
 
-def test_a_provider_that_the_program_sets_is_used(ask, sdk):
+def test_with_the_extra_a_provider_that_the_program_sets_is_used_and_the_environment_is_enough(ask, sdk):
     assert ask(OWN) == ["traces", "imported"]
-
-
-def test_the_environment_is_enough_with_the_extra(ask, sdk):
     assert ask(OTEL_TRACES_EXPORTER="console") == ["traces", "imported"]
 
 

@@ -125,22 +125,16 @@ def test_a_body_that_is_no_request_is_refused(served, client, era, body):
     assert 400 <= answer.status_code < 500
 
 
-def test_a_crash_is_a_line_on_stderr_without_its_message(served, client, capfd):
+def test_a_crash_is_a_line_on_stderr_without_its_message_and_requests_leave_none(served, client, capfd):
+    client.post(served.url, json=request("tools/list"), headers={"host": "evil.example"})
+    served.raw(b"nonsense\r\n\r\n")
+    assert capfd.readouterr() == ("", "")
     answer = client.post(served.url, json=request("tools/call", {"name": "crash", "arguments": {}}))
     assert "Traceback" not in answer.text
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "RuntimeError in served.py" in captured.err
     assert TOKEN not in captured.err
-
-
-def test_requests_leave_no_line_on_the_terminal(served, client, capfd):
-    client.post(served.url, json=request("tools/list"))
-    client.post(served.url, json=request("tools/list"), headers={"host": "evil.example"})
-    served.raw(b"nonsense\r\n\r\n")
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert captured.err == ""
 
 
 def test_the_answer_is_json_unless_there_is_progress(served, client):
