@@ -29,11 +29,14 @@ def names(pflow_host):
     return names
 
 
-def test_workflows_are_served_when_they_are_asked_for(names):
+def test_workflows_are_served_when_they_are_asked_for_and_patterns_and_read_only_apply_to_them(names):
     own = [tool.name for tool in ALL_TOOLS]
     assert names() == own
     assert names(workflows=["*"]) == [*own, "daily-mail", "daily-report", "weekly"]
     assert names(workflows=["week*", "daily-mail"]) == [*own, "daily-mail", "weekly"]
+    assert names("daily-*", "trace_read", workflows=["*"]) == ["trace_read", "daily-mail", "daily-report"]
+    safe = names(workflows=["*"], read_only=True)
+    assert ("daily-report" in safe, "weekly" in safe, "daily-mail" in safe) == (True, True, False)
 
 
 @pytest.mark.parametrize(
@@ -58,16 +61,6 @@ def test_what_agents_are_told_names_only_tools_that_are_served(pflow_host, patte
         f"This server does not serve {', '.join(lacking)}." if lacking else "# Working with pflow"
     )
     assert bool(prompts) == (not lacking)
-
-
-def test_patterns_of_tools_apply_to_workflows_too(names):
-    assert names("daily-*", "trace_read", workflows=["*"]) == ["trace_read", "daily-mail", "daily-report"]
-
-
-def test_read_only_applies_to_workflows_too(names):
-    served = names(workflows=["*"], read_only=True)
-    assert {"daily-report", "weekly"} <= {*served}
-    assert "daily-mail" not in served
 
 
 def test_a_pattern_without_a_tool_is_refused_unless_a_workflow_may_have_the_name_later(names, pflow_host):

@@ -197,12 +197,3 @@ def test_metadata_that_do_not_fit_are_refused_before_anybody_is_sent_anywhere(
         visitor.sign_in(browser=browser)
     assert visitor.urls == visitor.shown == []
     assert authorization_server.requests("register") == []
-
-
-def test_the_secrets_of_a_login_are_learned(visitor, authorization_server):
-    authorization_server.switch(registered_method="client_secret_basic")
-    learned = set()
-    launch = visitor.launch
-    visitor.launch = lambda **auth: attrs.evolve(launch(**auth), report=learned.update)
-    sign_in = visitor.sign_in()
-    assert learned >= {sign_in.tokens.access, sign_in.tokens.refresh, sign_in.registration.client_secret}
