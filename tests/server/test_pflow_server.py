@@ -199,28 +199,6 @@ def test_a_cancelled_call_of_a_hanging_tool_ends_its_server(either, no_leftovers
     either.talk(conversation)
 
 
-def test_calls_at_once_do_not_wait_for_each_other(served, root):
-    """32 runs are open at the same time: each waits until all have begun."""
-    count = 32
-    wait = f"touch {root}/$N; while [ $(ls {root} | wc -l) -lt {count} ]; do sleep 0.05; done; echo $N"
-    answers = {}
-
-    async def conversation(client):
-        async def one(number):
-            node = {"id": "a", "type": "shell", "params": {"command": f"N={number}; {wait}"}}
-            result = await client.call_tool("workflow_execute", {"workflow": {"nodes": [node]}})
-            answers[number] = served.envelope(result)["data"]["outputs"]
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(count):
-                tasks.start_soon(one, number)
-
-    served.talk(conversation)
-    assert {number: out["stdout"].strip() for number, out in answers.items()} == {
-        number: str(number) for number in range(count)
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "part_of"),
     [("runner", runner_of), ("library", library_of), ("settings", settings_of), ("traces", traces_of)],

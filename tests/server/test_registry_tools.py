@@ -152,13 +152,3 @@ def test_what_a_failed_tool_answered_is_in_the_details_shortened(served, give):
     assert shown["code"] == 7
     file = re.search(r"whole in (\S+): [\d,]+ more items", shown["rows"][-1])[1]
     assert json.loads(Path(file).read_text()) == structured["rows"]
-
-
-def test_what_a_large_value_leads_to_in_a_workflow_is_whole(served, give):
-    give(LARGE)
-    nodes = [
-        {"id": "a", "type": "mcp-big-give"},
-        {"id": "b", "type": "transform", "params": {"expression": "length(a.result)"}},
-    ]
-    run = {"nodes": nodes, "outputs": {"length": "${b.result}"}}
-    assert served.data("workflow_execute", workflow=run)["outputs"] == {"length": len(LARGE)}

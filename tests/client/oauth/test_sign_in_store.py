@@ -43,27 +43,25 @@ SIGN_IN = SignIn(
     ),
     signed_in_at=1_000.0,
 )
-KEYRING = """
-from pathlib import Path
-import json
-FILE = Path(__file__).with_name("entries.json")
-def _entries():
-    return json.loads(FILE.read_text()) if FILE.exists() else {}
-def _ask(question):
-    with FILE.with_name("asked").open("a") as asked:
-        asked.write(question + " ")
-def get_password(service, key):
-    _ask("get")
-    return _entries().get(key)
-def set_password(service, key, value):
-    _ask("set")
-    BEHAVIOUR
-    FILE.write_text(json.dumps({**_entries(), key: value}))
-def delete_password(service, key):
-    entries = _entries()
-    del entries[key]
-    FILE.write_text(json.dumps(entries))
-"""
+
+
+class Keyring:
+    """A keyring, with what it holds and what it was asked; `takes` is called with each new secret."""
+
+    def __init__(self):
+        self.entries = {}
+        self.asked = []
+        self.takes = self.entries.__setitem__
+
+    def get_password(self, _service, key):
+        self.asked.append(key)
+        return self.entries.get(key)
+
+    def set_password(self, _service, key, value):
+        self.takes(key, value)
+
+    def delete_password(self, _service, key):
+        del self.entries[key]
 
 
 @pytest.fixture
@@ -73,19 +71,11 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def keyring(tmp_path, monkeypatch):
-    """Return a function that installs a keyring which is a file, and returns its folder."""
-    folder = tmp_path / "keyring"
-
-    def install(behaviour="pass"):
-        folder.mkdir(exist_ok=True)
-        (folder / "keyring.py").write_text(KEYRING.replace("BEHAVIOUR", behaviour), encoding="utf-8")
-        monkeypatch.syspath_prepend(str(folder))
-        sys.modules.pop("keyring", None)
-        return folder
-
-    yield install
-    sys.modules.pop("keyring", None)
+def keyring(monkeypatch):
+    """The keyring of this process."""
+    installed = Keyring()
+    monkeypatch.setitem(sys.modules, "keyring", installed)
+    yield installed
     sign_in_store._from_keyring.cache_clear()
 
 
@@ -148,42 +138,43 @@ def test_an_ended_sign_in_keeps_its_registration(store, no_keyring):
 
 
 def test_secrets_are_in_the_keyring_where_there_is_one(store, keyring):
-    folder = keyring()
     store.write(KEY, SIGN_IN)
     assert secrets_in(store) == "keyring"
     assert not any(secret in file_of(store).read_text() for secret in SECRETS)
-    assert all(secret in (folder / "entries.json").read_text() for secret in SECRETS)
+    assert all(secret in str(keyring.entries) for secret in SECRETS)
     assert store.read(KEY) == SIGN_IN
     (entry,) = store.entries()
     assert store.take_out(entry) == SIGN_IN
-    assert (folder / "entries.json").read_text() == "{}"
+    assert keyring.entries == {}
     assert list(store.entries()) == []
     assert store.take_out(entry) is None
 
 
 def test_the_keyring_is_read_once_until_something_new_is_written(store, keyring):
-    asked = keyring() / "asked"
     store.write(KEY, SIGN_IN)
-    asked.unlink()
+    keyring.asked.clear()
     for _ in range(3):
         assert SignInStore(store._folder).read(KEY) == SIGN_IN
     assert len(list(store.entries())) == 1
-    assert asked.read_text() == "get "
+    assert len(keyring.asked) == 1
     newer = attrs.evolve(SIGN_IN, tokens=Tokens(access="planted-newer"))
     store.write(KEY, newer)
     assert store.read(KEY) == newer
 
 
-@pytest.mark.parametrize("behaviour", ["return", "raise RuntimeError('it is locked')"])
-def test_secrets_are_in_the_file_where_the_keyring_does_not_take_them(store, keyring, behaviour):
-    keyring(behaviour)
+def raises(_key, _value):
+    raise RuntimeError("it is locked")
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_secrets_are_in_the_file_where_the_keyring_does_not_take_them(store, keyring, is_locked):
+    keyring.takes = raises if is_locked else lambda *_: None
     store.write(KEY, SIGN_IN)
     assert set(secrets_in(store)) == {"access", "refresh", "client_secret"}
     assert store.read(KEY) == SIGN_IN
 
 
 def test_without_its_keyring_a_sign_in_has_no_secrets_and_without_its_entry_no_tokens(store, keyring):
-    keyring()
     store.write(KEY, SIGN_IN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "keyring", None)
