@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -15,9 +14,7 @@ import pytest
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
-from pflow_mcp_plugin.types import Server
 
-MODERN = Path(__file__).with_name("modern.py")
 FORM = {
     "method": "elicitation/create",
     "params": {
@@ -44,18 +41,31 @@ reply({"content": [{"type": "text", "text": json.dumps(answer.get("result", answ
 """
 
 
-def started(*command: str, **options: Any) -> Launch:
-    return Launch(server=Server(name="odd", command=command[0], args=command[1:], **options))
+Modern = Callable[..., Launch]
 
 
-def modern(script: str, **options: Any) -> Launch:
-    """A server of 2026-07-28 whose tools do what the script says."""
-    return started(sys.executable, str(MODERN), script, **options)
+@pytest.fixture
+def modern(scripted: Callable[..., Launch]) -> Modern:
+    """Return a launch of a server of 2026-07-28 that does what the script says."""
+    return partial(scripted, start="modern()")
 
 
-def listing(hints: Mapping[str, Any], script: str = "") -> Launch:
-    """One whose list of tools has these cache hints."""
-    return started(sys.executable, str(MODERN), script, json.dumps(hints))
+@pytest.fixture
+def listing(modern: Modern) -> Modern:
+    """Return that of one whose list of tools has these cache hints, and says how often it was asked for."""
+
+    def make(hints: Mapping[str, Any]) -> Launch:
+        tool = "{'name': 'act', 'inputSchema': {'type': 'object'}, 'description': str(state['lists'])}"
+        return modern(f"""
+if request["method"] == "tools/list":
+    state["lists"] = state.get("lists", 0) + 1
+    reply({{"tools": [{tool}], **{hints!r}}})
+else:
+    changed()
+    reply({{"content": []}})
+""")
+
+    return make
 
 
 def act(pool: Pool, launch: Launch, arguments: Mapping[str, Any] | None = None) -> CallResult:
@@ -140,8 +150,8 @@ def test_a_server_whose_answer_to_the_probe_is_of_no_use_is_tried_with_the_hands
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])
-def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool, protocol):
-    no_handshake = 'send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})'
+def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(modern, pool, protocol):
+    no_handshake = "fail(-32601, 'Method not found')"
     words = "^MCP protocol version not supported: server odd offers 2026-07-28"
     with pytest.raises(ConnectionFailed, match=words):
         act(pool, modern(no_handshake, protocol=protocol))
@@ -157,11 +167,11 @@ def test_invalid_params_of_the_handshake_that_name_no_version_are_no_matter_of_v
 
 
 @pytest.mark.parametrize("code", [-32022, -32601])
-def test_a_server_that_gave_up_the_handshake_since_it_was_synced_is_discovered(pool, code):
+def test_a_server_that_gave_up_the_handshake_since_it_was_synced_is_discovered(modern, pool, code):
     script = f"""
 assert request["method"] in ("initialize", "tools/call"), "what is remembered comes first"
 if request["method"] == "initialize":
-    send({{"id": request["id"], "error": {{"code": {code}, "message": "no"}}}})
+    fail({code}, "no")
 else:
     reply({{"content": []}})
 """
@@ -179,7 +189,7 @@ def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
 # Questions of a server during a call.
 
 
-def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool, warnings_seen):
+def test_a_form_in_a_result_is_declined_and_the_call_goes_on(modern, pool, warnings_seen):
     for _ in range(2):
         answers, state = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
         assert answers["q"]["action"] == "decline"
@@ -188,24 +198,24 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool, warnings_seen
     assert "server odd asks for input: 'Which colour?'; declined" in warning
 
 
-def test_servers_are_not_told_of_elicitation(pool):
+def test_servers_are_not_told_of_elicitation(modern, pool):
     script = "reply({'content': [], 'structuredContent': params['_meta']})"
     meta = act(pool, modern(script)).structured
     assert "elicitation" not in meta["io.modelcontextprotocol/clientCapabilities"]
 
 
-def test_a_question_for_roots_gets_none(scripted, pool):
+def test_a_question_for_roots_gets_none(modern, scripted, pool):
     roots = {"method": "roots/list"}
     assert told(act(pool, modern(ASKS_IN_ITS_RESULT), roots))[0]["q"]["roots"] == []
     assert told(act(pool, scripted(ASKS_BY_A_REQUEST), roots))["roots"] == []
 
 
-def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool):
+def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(modern, pool):
     with pytest.raises(CallFailed, match="asks for the use of a language model, which a run cannot provide"):
         act(pool, modern(ASKS_IN_ITS_RESULT), SAMPLING)
 
 
-def test_a_server_that_only_gives_its_state_is_called_again(pool):
+def test_a_server_that_only_gives_its_state_is_called_again(modern, pool):
     script = """
 rounds = int(params.get("requestState", 0))
 if rounds < 3:
@@ -216,7 +226,7 @@ else:
     assert told(act(pool, modern(script))) == ["_meta", "arguments", "name", "requestState"]
 
 
-def test_a_server_that_asks_for_ever_is_given_up(pool):
+def test_a_server_that_asks_for_ever_is_given_up(modern, pool):
     script = """
 reply({"resultType": "input_required", "inputRequests": {"q": params["arguments"]}, "requestState": "s"})
 """
@@ -224,7 +234,7 @@ reply({"resultType": "input_required", "inputRequests": {"q": params["arguments"
         act(pool, modern(script), FORM)
 
 
-def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool):
+def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(modern, pool):
     script = "reply({'resultType': 'input_required', 'requestState': 's'})"
     begun = time.monotonic()
     with pytest.raises(CallFailed, match="call_timeout_max"):
@@ -243,14 +253,14 @@ def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool):
         ({}, "2"),
     ],
 )
-def test_a_list_is_asked_for_again_unless_it_says_that_it_holds(pool, hints, asked):
+def test_a_list_is_asked_for_again_unless_it_says_that_it_holds(listing, pool, hints, asked):
     launch = listing(hints)
     assert pool.list_tools(launch).tools[0].description == "1"
     assert pool.list_tools(launch).tools[0].description == asked
 
 
-def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool):
-    launch = listing({"ttlMs": 60_000, "cacheScope": "private"}, "changed(); reply({'content': []})")
+def test_a_list_that_the_server_calls_changed_is_asked_for_again(listing, pool):
+    launch = listing({"ttlMs": 60_000, "cacheScope": "private"})
     assert pool.list_tools(launch).tools[0].description == "1"
     assert pool.changed_lists() == []
     act(pool, launch)
@@ -258,7 +268,7 @@ def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool):
     assert pool.list_tools(launch).tools[0].description == "2"
 
 
-def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(pool):
+def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(modern, pool):
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
     script = f"""
 reply({{"tools": [{{"name": "bad", "inputSchema": {schema!r}}}], "ttlMs": 0, "cacheScope": "private"}})
