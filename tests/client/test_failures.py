@@ -255,7 +255,6 @@ def test_an_error_of_the_protocol_says_what_the_server_said(error, phase, known,
 @pytest.mark.parametrize(
     ("says", "word"),
     [
-        ("npm error code ENOTFOUND\nnpm error network request to https://a.example/x failed", "ENOTFOUND"),
         ("Error: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap", "ECONNREFUSED"),
         ("FetchError: getaddrinfo EAI_AGAIN api.a.example", "EAI_AGAIN"),
         ("[Errno -3] Temporary failure in name resolution", "name resolution"),

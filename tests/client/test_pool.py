@@ -92,18 +92,6 @@ def test_a_wrong_working_folder_is_named(pool, tmp_path, name, wrong):
     assert (caught.value.where.phase, caught.value.ran) == ("start", "not ran")
 
 
-def test_after_a_failure_a_server_is_started_in_the_background_again(pool, scripted, tmp_path):
-    starts = tmp_path / "starts"
-    start = f"open({str(starts)!r}, 'a').write('x'); len(open({str(starts)!r}).read()) > 1 or sys.exit(3)"
-    launch = scripted(start=start, protocol="handshake")
-    with pytest.raises(ConnectionFailed):
-        pool.info(launch)
-    pool.prepare(launch)
-    until(lambda: starts.read_text() == "xx")
-    pool.info(launch)
-    assert starts.read_text() == "xx"
-
-
 def test_a_variable_that_was_not_set_is_named_when_the_start_fails(pool):
     launch = attrs.evolve(script_launch("raise SystemExit(1)"), unset=("TOKEN",))
     with pytest.raises(ConnectionFailed, match="Not set and passed as empty: TOKEN") as caught:

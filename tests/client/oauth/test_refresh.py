@@ -202,19 +202,3 @@ def test_a_token_that_cannot_be_sent_is_refused(realm, pool, answer, words):
     realm.answers.append((200, answer))
     assert words in refused(pool, realm.launch()).message
     assert realm.stored() == before
-
-
-@pytest.mark.parametrize(
-    ("status", "content", "words"),
-    [
-        (404, {}, "answered HTTP 404"),
-        (400, {"error": 3}, "answered HTTP 400"),
-        (400, {"error": "bad\x1b[31m", "error_description": "x" * 500}, f"bad?[31m ({'x' * 200}"),
-    ],
-)
-def test_a_refusal_is_told_in_one_short_line(realm, pool, status, content, words):
-    realm.sign_in(expires_in=-10)
-    realm.answers.append((status, content))
-    failure = refused(pool, realm.launch())
-    assert words in failure.message
-    assert len(failure.message.splitlines()) == 1

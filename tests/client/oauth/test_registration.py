@@ -73,26 +73,19 @@ def test_a_secret_without_a_plausible_end_does_not_expire(visitor, authorization
     assert visitor.stored().registration.client_id == "known"
 
 
-def test_a_client_of_the_config_comes_first(visitor, authorization_server):
-    authorization_server.add_client(
-        "known",
-        redirect_uris=[LOOPBACK],
-        grant_types=["authorization_code"],
-        token_endpoint_auth_method="none",
-    )
-    document = published(authorization_server)
-    sign_in = visitor.sign_in(client_id="known", client_metadata_url=document)
-    assert sign_in.registration.client_id == "known"
-    assert authorization_server.requests("register") == []
-
-
-def test_the_document_of_a_client_comes_before_registration(visitor, authorization_server):
+def test_the_document_of_a_client_comes_before_registration_and_a_client_of_the_config_first(
+    visitor, authorization_server
+):
     document = published(authorization_server)
     sign_in = visitor.sign_in(client_metadata_url=document)
     assert sign_in.registration.client_id == query_of(visitor.urls[0])["client_id"] == document
     assert authorization_server.requests("register") == []
     # Once the config no longer names it, it is not used any more.
     assert visitor.sign_in().registration.client_id != document
+    public = {"redirect_uris": [LOOPBACK], "grant_types": ["authorization_code"]}
+    authorization_server.add_client("known", **public, token_endpoint_auth_method="none")
+    known = visitor.sign_in(client_id="known", client_metadata_url=document)
+    assert known.registration.client_id == "known"
 
 
 def test_the_document_of_a_client_is_used_only_where_that_is_supported(visitor, authorization_server):

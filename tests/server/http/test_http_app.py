@@ -6,9 +6,6 @@ its gates answer is in `test_gates.py`.
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
-
 import httpx2
 import pytest
 from served import ERA_2025, TOKEN, bearer, modern_call, modern_headers, post, request, serving
@@ -17,18 +14,6 @@ EVERYWHERE = [
     *((method, "/mcp") for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")),
     *(("POST", path) for path in ("/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")),
 ]
-
-
-@pytest.mark.parametrize("headers", [ERA_2025, modern_headers("wait"), {}], ids=["2025", "2026", "none"])
-def test_a_call_is_cancelled_when_its_stream_is_closed(served, headers):
-    body = json.dumps(modern_call("wait")).encode()
-    lines = {**bearer(), **headers, "host": "localhost", "content-length": str(len(body))}
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    with closing(served.connect()) as connection:
-        connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
-        assert served.work.began.wait(10)
-        assert not served.work.cancelled.is_set()
-    assert served.work.cancelled.wait(10)
 
 
 @pytest.mark.parametrize(("method", "path"), EVERYWHERE)
