@@ -39,7 +39,7 @@ def servers(demo: Launch) -> list[Launch]:
     for name, script in BAD.items():
         for protocol in ("auto", "handshake"):
             arguments = ("-c", f"import os, sys, time; {script}")
-            options = {"args": arguments, "protocol": protocol, "startup_timeout": 1.0}
+            options = {"args": arguments, "protocol": protocol, "startup_timeout": 0.4}
             server = Server(name=f"{name} {protocol}", command=sys.executable, **options)
             launches.append(Launch(server=server))
     return launches
@@ -69,7 +69,7 @@ def test_nothing_is_left_of_a_pool_closed_at_any_moment(demo, seed):
             return False
         return True
 
-    for _ in range(3):
+    for _ in range(2):
         pool = Pool(lambda _: None)
         launches = chance.sample(servers(demo), chance.randint(1, 5))
         with ThreadPoolExecutor(8) as threads:
