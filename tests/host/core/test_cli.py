@@ -62,16 +62,9 @@ def nothing():
     return None
 
 
-def breaking(error):
-    def raise_it():
-        raise error
-
-    return click.command()(raise_it)
-
-
-crash = breaking(KeyError("volume"))
-spill = breaking(FileNotFoundError(2, "gone", "file"))
-interrupted = breaking(KeyboardInterrupt())
+@click.command()
+def crash():
+    raise KeyError("volume")
 
 
 @click.command()
@@ -79,17 +72,6 @@ interrupted = breaking(KeyboardInterrupt())
 def prints():
     click.echo("beside the answer")
     return Report(data=1)
-
-
-class Unreadable:
-    def __str__(self):
-        raise RuntimeError("no words")
-
-
-@click.command()
-@click.option("--json", is_flag=True, expose_value=False)
-def unreadable():
-    return Report(data={"value": Unreadable()}, text="fine")
 
 
 def announce(*commands):
@@ -119,10 +101,9 @@ def here(path, attribute, **options):
 def shouting(monkeypatch):
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace(**globals()))
     loads = {"other": "locate_other"}
-    names = "shout locate other crash spill prints unreadable nothing"
+    names = "shout locate other crash prints nothing"
     return announce(
         *(here(("voice", name), loads.get(name, name)) for name in names.split()),
-        here(("voice", "interrupted"), "interrupted", hidden=True),
         Command(path=("voice", "broken"), help="Is not there.", load="nowhere_to_be_found:x"),
     )
 
@@ -148,14 +129,6 @@ def test_alone_it_prints_its_help_and_it_has_a_version(pflow, words, begins, con
     assert (code, err) == (0, "")
     assert out.startswith(begins)
     assert contains in out
-
-
-def test_a_group_lists_its_commands_without_importing_them(pflow, shouting):
-    code, out, _ = pflow("voice", plugins=[shouting])
-    assert code == 0
-    assert "Does shout." in out
-    assert "Is not there." in out
-    assert "interrupted" not in out
 
 
 def test_groups_are_listed_apart_from_commands_each_with_the_line_that_its_commands_have_for_it(pflow):
@@ -279,10 +252,13 @@ def test_a_command_wins_over_a_word_that_the_fallback_knows_but_wrong_arguments_
 
 
 def test_the_help_of_a_group_says_what_its_fallback_is_and_imports_nothing(pflow):
-    plugin = announce(Command(path=("voice", "sing"), help="Sing.", load="nowhere:x", fallback=True))
+    sing = Command(path=("voice", "sing"), help="Sing.", load="nowhere:x", fallback=True)
+    hidden = Command(path=("voice", "hum"), help="Hum.", load="nowhere:x", hidden=True)
     for arguments in (("voice",), ("voice", "--help")):
-        code, out, _ = pflow(*arguments, plugins=[plugin])
+        code, out, _ = pflow(*arguments, plugins=[announce(sing, hidden)])
         assert code == 0
+        assert "Sing." in out
+        assert "Hum." not in out
         assert "Any other word goes to sing: `pflow voice X` is `pflow voice sing X`." in out
 
 
@@ -311,10 +287,7 @@ def test_the_command_of_a_disabled_plugin_names_the_plugin(install, monkeypatch,
     ("command", "code", "kind", "message"),
     [
         ("crash", 1, "execution", "KeyError: 'volume'"),
-        ("spill", 1, "execution", "crashed: FileNotFoundError"),
         ("broken", 2, "config", "could not load the command `pflow voice broken`: ModuleNotFoundError"),
-        ("interrupted", 130, "interrupted", "interrupted"),
-        ("unreadable", 1, "execution", "plugin-0 crashed: RuntimeError: no words"),
     ],
 )
 def test_a_command_that_breaks_is_told_without_a_traceback(pflow, shouting, command, code, kind, message):
@@ -331,8 +304,6 @@ def test_a_command_that_prints_itself_or_reports_nothing_still_gives_an_envelope
     for command, data, said in (("prints", 1, "beside the answer\n"), ("nothing", None, "")):
         code, out, err = pflow("voice", command, "--json", plugins=[shouting])
         assert (code, envelope(out)["data"], err) == (0, data, said)
-    # A text is printed where only the data cannot be shown.
-    assert pflow("voice", "unreadable", plugins=[shouting]) == (0, "fine\n", "")
 
 
 def test_standard_output_is_only_for_what_a_command_prints_not_for_plugins_around_it(pflow, shouting):
@@ -390,20 +361,13 @@ def test_a_search_says_how_many_more_there_are(pflow):
         assert envelope(pflow("registry", "search", nothing, "--json")[1])["total"] == 0
 
 
-@pytest.mark.parametrize("limit", [2**31, 2**63 - 1, 2**63, 10**30])
 @pytest.mark.parametrize(
     "command", [("registry", "search"), ("registry", "discover"), ("workflow", "discover")]
 )
-def test_a_limit_may_be_larger_than_anything_that_is_counted(pflow, command, limit):
-    code, out, err = pflow(*command, "file", "--limit", str(limit), "--json")
+def test_a_limit_may_be_larger_than_anything_that_is_counted(pflow, command):
+    code, out, err = pflow(*command, "file", "--limit", str(2**63), "--json")
     assert (code, err) == (0, "")
     assert envelope(out)["data"] == envelope(pflow(*command, "file", "--limit", "100", "--json")[1])["data"]
-
-
-def test_sound_node_types_are_said_to_be_so(pflow):
-    assert pflow("registry", "validate", "--all") == (0, "16 node types checked, no problems found\n", "")
-    assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
-    assert pflow("registry", "validate", "echo", "--all")[0] == 2
 
 
 ECHO = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
@@ -438,6 +402,7 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, saved):
         code, out, err = pflow("registry", "validate", *arguments)
         assert (code, err) == (0, "")
         assert out.endswith(f" checked, no problems found\n  - warning: {told}\n")
+    assert pflow("registry", "validate", "echo", "--all")[0] == 2
     saved(echo=ECHO, odd=3)
     code, _, err = pflow("registry", "validate")
     assert code == 2
@@ -588,7 +553,7 @@ def test_any_text_is_printed_in_any_locale(tmp_path):
 
 
 def test_a_closed_pipe_ends_silently(tmp_path):
-    for words in ("registry list", "--help", "registry list --json", "run --help", "mcp list --help"):
+    for words in ("registry list --json", "--help", "run --help"):
         reading, writing = os.pipe()
         os.close(reading)
         done = run_program(*words.split(), stdout=writing)
@@ -607,8 +572,10 @@ def full():
 NO_SPACE = (1, b"Error: the output could not be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", ["registry list", "--version", "--help", "registry --help", "run --help"])
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("registry list", ""), ("registry list", "1"), ("--version", ""), ("--help", ""), ("run --help", "1")],
+)
 def test_output_that_cannot_be_written_is_a_failure(full, words, unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     done = run_program(*words.split(), stdout=full, env=environment)
@@ -659,12 +626,6 @@ def test_discover_prints_complete_interfaces_with_confidence_and_reason(pflow, h
     assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
 
 
-def test_several_nodes_are_described_at_once(pflow):
-    code, out, _ = pflow("registry", "describe", "write-file", "echo", "echo", "--json")
-    assert (code, [entry["node"] for entry in envelope(out)["data"]]) == (0, ["write-file", "echo"])
-    assert pflow("registry", "describe", "write-file", "echo")[1].count("Parameters:") == 2
-
-
 def test_unknown_nodes_are_all_named_and_the_known_ones_still_described(pflow):
     words = ("registry", "describe", "ecko", "read-file", "no-such-node")
     code, out, _ = pflow(*words, "--json")
@@ -675,6 +636,8 @@ def test_unknown_nodes_are_all_named_and_the_known_ones_still_described(pflow):
     assert problems[1][0] == "Unknown node type no-such-node"
     assert [entry["node"] for entry in error["details"]["entries"]] == ["read-file"]
     assert pflow(*words)[1].splitlines()[0] == "read-file"
+    known = envelope(pflow("registry", "describe", "write-file", "echo", "echo", "--json")[1])["data"]
+    assert [entry["node"] for entry in known] == ["write-file", "echo"]
 
 
 def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp_path):
@@ -685,10 +648,11 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert found["data"]["outputs"]["content"] == "hello ${you}"
     assert {"path": "content", "type": "str", "sample": "hello ${you}"} in found["data"]["structure"]
     assert found["trace_path"]
-    code, out, _ = pflow("registry", "run", "echo", "message=${not} [1]")
-    assert code == 0
-    assert out.startswith("PATH     TYPE  SAMPLE\nmessage  str   ${not} [1]\n")
-    assert "${not} [1]" in out
+    for text in ("${not} [1]", '{"a":1}'):  # what takes anything takes it as it is written
+        code, out, _ = pflow("registry", "run", "echo", f"message={text}")
+        assert code == 0
+        assert out.split()[:3] == ["PATH", "TYPE", "SAMPLE"]
+        assert out.splitlines()[1].split(maxsplit=2) == ["message", "str", text]
 
 
 def test_the_structure_of_outputs_is_shown_to_a_bounded_length(pflow, home):
@@ -716,11 +680,6 @@ def test_a_parameter_for_lists_and_text_takes_a_json_array_as_a_list(pflow, home
     assert envelope(out)["data"]["outputs"]["stdout"] == said
 
 
-def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
-    out = pflow("registry", "run", "echo", 'message={"a":1}', "--json")[1]
-    assert envelope(out)["data"]["outputs"] == {"message": '{"a":1}'}
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -729,7 +688,6 @@ def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
         (["read-file", "file_path"], 2, "Invalid input 'file_path'"),
         (["echo", "mesage=a", "message=b"], 2, "no parameter mesage\n  -> Did you mean message?"),
         (["shell", "command=a", "timeout=soon"], 2, 'timeout of node shell must be float, got str "soon"'),
-        (["shell", "timeout=soon"], 2, "with these params: 2 problems\n  - Parameter timeout of"),
         (["read-file", "file_path=/nowhere/to/be/found"], 1, "/nowhere/to/be/found"),
     ],
 )
@@ -754,10 +712,7 @@ def test_a_failed_run_shows_beside_the_error_what_each_node_wrote(pflow, home, t
 @pytest.mark.parametrize(
     ("words", "usage"),
     [
-        (("help",), "Usage: pflow [OPTIONS]"),
         (("-h",), "Usage: pflow [OPTIONS]"),
-        (("help", "run"), "Usage: pflow run "),
-        (("help", "workflow", "save"), "Usage: pflow workflow save "),
         (("workflow", "help", "save"), "Usage: pflow workflow save "),
         (("workflow", "save", "-h"), "Usage: pflow workflow save "),
         (("help", "echo"), "Usage: pflow echo "),
@@ -768,10 +723,9 @@ def test_help_is_asked_for_in_every_usual_way(pflow, words, usage):
     assert (code, out[: len(usage)]) == (0, usage)
 
 
-@pytest.mark.parametrize("words", [["words=-"], []])
-def test_standard_input_that_is_not_utf8_is_refused(tmp_path, words):
+def test_standard_input_that_is_not_utf8_is_refused(tmp_path):
     path = workflow(tmp_path, inputs={"words": {"type": "str", "stdin": True}})
-    done = run_program("run", path, *words, input=b"caf\xe9")
+    done = run_program("run", path, input=b"caf\xe9")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"Standard input is not UTF-8 text (byte 3)" in done.stderr
 

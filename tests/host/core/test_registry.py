@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from node_types import ListedNodes, plugin_of
-from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch
 from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
@@ -279,35 +278,27 @@ def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
     assert len(built) == 2
 
 
-def test_sixteen_threads_on_one_host_find_and_run_what_they_would_one_by_one(open_with):
+def test_threads_on_one_host_find_what_they_would_one_by_one(open_with):
     kinds = ("loud", "soft", "high", "low")
     found = [entry(f"shout-{word}", f"Shout {word} of {len(word)}") for word in kinds]
     words = ["loud", "shout soft", "file", "write a file", "echo", "shell command", "of 4", "nothing"]
     with open_with(plugin(Source("shout", *found))) as opened:
-        host = opened.host
+        registry = opened.host.registry
 
         def seen(text):
-            registry = host.registry
             listed = registry.rows(text), registry.beginning("sh"), registry.count(text)
             discovered = registry.discover(text).matches if text == "echo" else ()
             return registry.search_rows(text, 5), listed, [match.item.node for match in discovered]
 
-        def run(number):
-            nodes = step("a", "echo", {"message": number}), step("b", "echo", {"message": "${a.message}"})
-            return host.runner.run(flow(*nodes), {}).outputs
-
-        def one(thread):
+        def search(_):
             start.wait(60)
-            searches = [(text, seen(text)) for text in words * 8]
-            return searches, [run(thread * 100 + number) for number in range(5)]
+            return [(text, seen(text)) for text in words * 3]
 
         alone = {text: seen(text) for text in words}
-        start = threading.Barrier(16)
-        with ThreadPoolExecutor(16) as threads:
-            answers = list(threads.map(one, range(16)))
-    for thread, (searches, runs) in enumerate(answers):
-        assert [text for text, answer in searches if answer != alone[text]] == []
-        assert runs == [{"message": thread * 100 + number} for number in range(5)]
+        start = threading.Barrier(8)
+        with ThreadPoolExecutor(8) as threads:
+            answers = [answer for answers in threads.map(search, range(8)) for answer in answers]
+    assert [text for text, answer in answers if answer != alone[text]] == []
 
 
 @pytest.mark.parametrize("cached", [True, False])

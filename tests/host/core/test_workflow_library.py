@@ -8,15 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from screen import Screen
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
-from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
@@ -90,16 +87,6 @@ def test_a_name_that_does_not_do_is_refused(library, name):
         library.save(name, workflow("x"))
     assert caught.value.exit_code == 2
     assert not library.folder.exists()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.text(max_size=12))
-def test_no_name_leads_out_of_the_folder(library, name):
-    if is_name(name):
-        assert library.path(name).parent == library.folder
-    else:
-        with pytest.raises(PflowError):
-            library.get(name)
 
 
 def test_a_name_that_is_not_saved_names_the_closest(library):
@@ -268,7 +255,6 @@ def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library
     ("line", "said"),
     [
         ("workflow list", "workflows: the folder could not be read"),
-        ("run a", "workflows: the folder could not be read"),
         ("workflow show a", "a.json: could not be read"),
     ],
 )
@@ -421,21 +407,21 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, exported, tmp_
 
 def test_an_exported_program_has_flags_for_its_inputs_help_and_one_json_object(exported, write):
     text = {"type": "str", "description": "What to say, 100 % of it"}
-    inputs = {"text": text, "json": {"type": "int", "default": 1}}
-    say = step("a", "echo", {"message": "${text} ${json}"})
+    inputs = {"text": text, "json": {"default": 1}, "times": {"type": "int", "default": 1, "maximum": 9}}
+    say = step("a", "echo", {"message": "${text} ${json} ${times}"})
     run = exported(write(flow(say, description="Say it", inputs=inputs)))
-    assert json.loads(run("--text", "hi").stdout) == json.loads(run("text=hi").stdout) == {"message": "hi 1"}
+    assert json.loads(run("--text", "hi").stdout) == {"message": "hi 1 1"}
     envelope = json.loads(run("--text=hi", "json=2", "--json").stdout)
-    assert (envelope["success"], envelope["data"]["outputs"]) == (True, {"message": "hi 2"})
+    assert (envelope["success"], envelope["data"]["outputs"]) == (True, {"message": "hi 2 1"})
     shown = run("--help")
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert "\nSay it\n" in shown.stdout
     assert re.search(r"\n  --text VALUE +What to say, 100 % of it, str\n", shown.stdout)
-    refused = run("--txt", "hi")
-    assert refused.exit_code == 2
-    assert refused.stderr == "Error: unrecognized arguments: --txt\n  -> See: python wf.py --help\n"
-    failed = run("--json", "--txt", "hi")
-    assert (failed.exit_code, json.loads(failed.stdout)["error"]["type"]) == (2, "usage")
+    assert "int, at most 9, default 1" in shown.stdout
+    assert "must be at most 9, got int 10" in run("--text", "hi", "--times", "10").stderr
+    refused = run("--json", "--txt", "hi")
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]["type"]) == (2, "usage")
+    assert "unrecognized arguments: --txt\n" in refused.stderr
 
 
 def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(greet, exported, started):

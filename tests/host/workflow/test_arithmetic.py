@@ -91,19 +91,13 @@ def test_comparisons_bind_less_than_arithmetic(one, sign, other, last):
         # A minus that begins a number, and one between values.
         ("list[1:-1]", [2]),
         ("list[::-1]", [3, 2, 1]),
-        ("list[] | [-1]", 3),
         ("[a-1, -1, -b, 1-1, 1+2]", [6, -1, -2, 0, 3]),
-        ("{x: -1, y: a -1}", {"x": -1, "y": 6}),
         ("a - -1", 8),
         ("sort_by(items, &-size)[0].size", 5),
         # A star that is a wildcard, and one between values.
-        ("object.*", [4, 1]),
         ("object.*|[0]*2", 8),
         ("length(*) * 2", 22),
         ("@.a * $.b", 14),
-        ("sum(list[]) / length(list)", 2.0),
-        ("7 // -2", -4),
-        ("-7 % 3", 2),
     ],
 )
 def test_operators_stand_beside_wildcards_and_signs(text, expected):
@@ -122,7 +116,6 @@ def test_operators_stand_beside_wildcards_and_signs(text, expected):
         ("a / zero", "/ divides by zero: zero is 0", "[?count != 0]"),
         ("a % 0.0", "% divides by zero", ""),
         ("huge * huge", "the result of * is too large", ""),
-        ("infinite - infinite", "the result of - is too large", ""),
     ],
 )
 def test_what_cannot_be_calculated_fails_with_the_operand_and_a_step(text, message, step):
@@ -193,7 +186,6 @@ TEXT, NUMBER = {"type": "str"}, {"type": "int"}
         ("word * 2", "* takes numbers, not a string", "to_number(value)"),
         ("count - `[]`", "- takes numbers, not a list", "map("),
         ("-null", "- takes numbers, not null", "not_null(value, 0)"),
-        ("lines(word) + 1", "+ takes numbers, not a list", "[one, other][]"),
         ("!count + 1", "+ takes numbers, not true or false", "Take a number"),
         ("count % 0", "% divides by zero", "another number"),
         ("count + 1 == 'x'", "a number is compared with a string", ""),

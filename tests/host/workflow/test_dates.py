@@ -24,11 +24,8 @@ def value(expression, **values):
         ("Sat, 31 Jan 2026 10:00:00 -0500", None, "2026-01-31T10:00:00-05:00"),
         ("3 MARCH 26, 11:05 pm", "%d %B %y, %I:%M %p", "2026-03-03T23:05:00+00:00"),
         ("12 am 1/2/1969", "%I %p %m/%d/%Y", "1969-01-02T00:00:00+00:00"),
-        ("12 PM 1/2/69", "%I %p %m/%d/%y", "1969-01-02T12:00:00+00:00"),
         ("Tue May 5 2026 100%", "%a %b %d %Y 100%%", "2026-05-05T00:00:00+00:00"),
         ("2026 +0530", "%Y %z", "2026-01-01T00:00:00+05:30"),
-        ("2026 -01:30", "%Y %z", "2026-01-01T00:00:00-01:30"),
-        ("20260131 101112.5", "%Y%m%d %H%M%S.%f", "2026-01-31T10:11:12.500000+00:00"),
     ],
 )
 def test_text_in_a_usual_form_or_a_form_of_its_own_is_a_date(text, form, expected):
@@ -42,16 +39,12 @@ def test_text_in_a_usual_form_or_a_form_of_its_own_is_a_date(text, form, expecte
     [
         ("parse_date(long)", "text that is not a date"),
         ("parse_date('5 Jan 2026 09:30:00 PM')", "text that is not a date"),
-        ("parse_date('Mon, 5 Jan 2026 09:30:00 CET')", "text that is not a date"),
         ("parse_date('2026-367', '%Y-%j')", "not a date"),
-        ("parse_date('2026 366', '%Y %j')", "not a date"),
         ("parse_date('13 2026', '%I %Y')", "does not have this form"),
         ("parse_date('2026 +9999', '%Y %z')", "not a date"),
-        ("parse_date(long, '%Y')", "does not have this form"),
         ("parse_date('1', '%d')", "a form without a year"),
         ("parse_date('2026 2025', '%Y %Y')", "names something twice"),
         ("format_date('2026-01-31', '%Z')", "does not know"),
-        ("format_date('2026-01-31', '%')", "does not know"),
         ("add_days('2026-01-31', 0.5)", "a fraction of a day"),
         ("add_days('2026-01-31', '1')", "takes a number, not a string"),
     ],
@@ -70,7 +63,6 @@ def test_what_is_no_date_fails_the_expression(expression, message):
         ("2026-01-31", 1, "2026-02-01"),
         ("2024-02-28", 1.0, "2024-02-29"),
         ("2026-01-31T10:00:00+02:00", 0.5, "2026-01-31T22:00:00+02:00"),
-        ("Sat, 31 Jan 2026 10:00:00 -0500", 0, "2026-01-31T10:00:00-05:00"),
     ],
 )
 def test_days_are_added(date, days, expected):

@@ -2,6 +2,7 @@ import json
 import re
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -48,45 +49,30 @@ def value(text, values=VALUES, *current, **options):
         ("sort_by(files, &name)[*].size", [3, 9]),
         # The members of a text that is JSON, as in a template.
         ("said.stdout.items[1].n", 2),
-        ("said.stdout.items[?n > 1] | [0].n", 2),
         ("from_json(said.stdout).items[*].n", [1, 2]),
         ("to_json(files[0].tags)", '["x"]'),
         ("lines(said.lines)", ["a", "b", "", "c"]),
-        ("lines('')", []),
-        ("words(said.lines)", ["a", "b", "c"]),
-        ("split('a, b', ', ')", ["a", "b"]),
         ("join('-', split('a b', ' '))", "a-b"),
         ("replace('a.b.c', '.', '')", "abc"),
-        ("zip(files[].name, files[].size)", [["a.md", 3], ["b.py", 9]]),
         ("group_by(files, &tags[0]) | x[].name", ["a.md", "b.py"]),
         ("items(group_by(files, &size > 5))[*].[@[0], length(@[1])]", [["false", 1], ["true", 1]]),
-        ("from_items(items({a: count}))", {"a": 3}),
-        ("unique(files[].tags[])", ["x", "y"]),
-        ("unique(['b', 'a', 'b', 'c', 'a'])", ["b", "a", "c"]),
         ("unique([true, `1`, `1.0`, '1'])", [True, 1, 1.0, "1"]),
         ("from_csv('a,b\n1,\"x, y\"\n2\n')", [{"a": "1", "b": "x, y"}, {"a": "2", "b": None}]),
         ("to_csv(files)", 'name,size,tags\na.md,3,"[""x""]"\nb.py,9,"[""x"",""y""]"\n'),
-        ("to_csv([['a', 'b'], [null, true]])", "a,b\n,true\n"),
-        ("to_number(' 12 ')", 12),
         ("to_number('1e999')", None),
         ("to_number('1_0')", None),
         ("contains([true], `1`)", False),
         ("[contains([`[1]`], [true]), `[1]` == [true], {a: 0} == {a: false}]", [False] * 3),
         ("[`[1]` != [true], `[1, {}]` == `[1.0, {}]`, pair == `[1, 2]`]", [True] * 3),
-        ("contains(files[].name, 'b.py')", True),
         ("range(count)", [0, 1, 2]),
-        ("range(0)", []),
         ("zip(range(length(files)), files[].name)", [[0, "a.md"], [1, "b.py"]]),
-        ("pair[1]", 2),
         ("'a' < `1`", None),
         (
             'to_markdown(`[["a", "b"], [1], [null, true, {"k": [1]}]]`)',
             '| a | b |  |\n| --- | --- | --- |\n| 1 |  |  |\n|  | true | {"k":\\[1\\]} |\n',
         ),
-        ("to_markdown(empty)", ""),
         ("to_markdown([empty])", ""),
         ('to_markdown([`{"b": 1}`, `{"a": 2}`])', "| b | a |\n| --- | --- |\n| 1 |  |\n|  | 2 |\n"),
-        ("sort_by(files, &size, 'desc')[*].size", [9, 3]),
         ("sort_by(`[[1, 0], [2, 1], [1, 2], [2, 3]]`, &[0], 'desc')[*][1]", [1, 3, 0, 2]),
     ],
 )
@@ -113,16 +99,12 @@ def test_a_literal_dollar_and_brace_is_escaped_as_in_templates(text, value):
         ("+ count", "unexpected + at character 1", "Something is missing"),
         ("count\xa0", r"unexpected '\xa0' at character 6", ""),
         ("{read-file: 1}", "unexpected -file: at character 6", "in double quotes"),
-        ("${count} > 1", "unexpected {count} at character 2", "without ${}"),
         ("name == '${name}'", "unexpected ${name}' at character 10", "without ${}"),
         ('name == `["a ${name}"]`', "unexpected ${name}", "$${ is a literal ${"),
         ("count > 'x", "at character 9", "single quotes"),
         ("`{`", "`{` is not JSON at character 1", ""),
-        ("`NaN`", "is not JSON", ""),
-        ("`[1e999]`", "is not JSON", ""),
         ('`{"a": 1, "a": 2}`', "is not JSON", ""),
         ("a && files[?lenght(name) > 3]", "there is no function lenght", "Did you mean length?"),
-        ("chunk(files)", "there is no function chunk", "The functions are abs, add_days, avg, "),
         ("length()", "length() takes 1 argument, not 0", "Write length("),
         ("sort_by(files, size)", "argument 2 of sort_by() is an expression with & before it", "&expression"),
         ("length(&size)", "argument 1 of length() is an expression without &", ""),
@@ -151,39 +133,29 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("replace('a', $.b, c)", "replace() takes a string, not null; $.b is null and c is null"),
         ("join('', [null])", "join() takes a list of strings, not one that contains null"),
         ("files[].words(gone)", "words() takes a string, not null; gone is null"),
-        ("join('', said.files[*].name)", "not null; said.files is null"),
         ("join('', said.lines[*].name)", "not null; said.lines is a string that is not JSON, not a list"),
         ("join('', said[?n].name | [0])", "not null; said is an object with stdout, lines, not a list"),
-        ("join('', count[].name)", "not null; count is a number, not a list"),
         ("avg(files[].name)", "avg() takes a list of numbers, not one that contains a string"),
         ("from_json('{')", "from_json() was given a string that is not JSON at character 2"),
-        ("from_json('NaN')", "from_json() was given a string that is not JSON"),
-        ("from_json('[1e999]')", "from_json() was given a string that is not JSON"),
         (
             """from_json('{"a": 1, "a": 2}')""",
             "from_json() was given a string that is not JSON: a key occurs twice",
         ),
         ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
-        ("to_csv([`1`])", "to_csv() takes a list of objects, or a list of lists"),
         ("group_by(files, &tags)", "group_by() groups by a string or a number, and was given a list"),
         ("merge({a: 1}, null)", "merge() takes an object, not null"),
-        ("merge({a: 1}, [['k', 1]])", "merge() takes an object, not a list"),
         ("merge({a: 1}, {b: 2}, 'ab')", "merge() takes an object, not a string"),
-        ("zip(files, files, null)", "zip() takes a list, not null"),
         ("from_items([['a']])", "from_items() takes a list of pairs"),
         ("from_csv('a\n\"1')", "from_csv() was given a string that is not CSV: unexpected end of data"),
         ("sort_by(files, &tags)", "is a string, or a number, for every item, not a list"),
         ("max_by([1, 'a'], &@)", "max_by() compares strings, or numbers, not one with the other"),
         ("range(-1)", "range() takes a whole number that is not negative"),
-        ("range(ratio)", "range() takes a whole number that is not negative"),
         ("range(9999999999)", "it takes more than 2,000,000 steps"),
         ("range(`1" + "0" * 400 + "`)", "range() was given a number that is too large"),
         ("sum([2.5, `1" + "0" * 400 + "`])", "sum() was given a number that is too large"),
         ("to_markdown(`[1]`)", "to_markdown() takes a list of objects, or a list of lists"),
         ("sort_by(files, &size, 'down')", "the third argument of sort_by() is 'asc' or 'desc'"),
         ("sort_by(files, &size, count)", "sort_by() takes a string, not a number"),
-        ("sort_by(files, &tags, 'desc')", "that is a string, or a number, for every item, not a list"),
-        ("sort_by(files)", "sort_by() takes 2 arguments, not 1"),
         ("now(1)", "now() takes 0 arguments, not 1"),
     ],
 )
@@ -210,10 +182,16 @@ def test_who_asks_text_for_a_member_is_told_how_to_name_all_of_it():
 
 @given(text=st.text(max_size=8), end=st.text(max_size=8))
 def test_a_prefix_or_suffix_is_removed_as_by_the_standard_library(text, end):
-    for given_text in (text, text + end, end + text):
+    for given_text in (text + end, end + text):
         values = {"t": given_text, "e": end}
         assert value("remove_prefix(t, e)", values) == given_text.removeprefix(end)
         assert value("remove_suffix(t, e)", values) == given_text.removesuffix(end)
+
+
+def test_every_function_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
+    table = text.partition("| functions |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)[`(]", table)) == signatures().keys()
 
 
 def test_a_cell_of_a_csv_text_may_be_long():

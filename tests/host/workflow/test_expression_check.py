@@ -64,7 +64,7 @@ def ended(bench, workflow, x):
     return outcome.error.kind if outcome.error else "done"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(shape=transforms, chosen=cases, when=whens, edge_when=whens, x=anything)
 def test_whatever_stands_in_place_of_an_expression_is_refused_or_runs(
     bench, shape, chosen, when, edge_when, x

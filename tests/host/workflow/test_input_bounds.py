@@ -1,8 +1,6 @@
 """What an input says of its values is checked before anything runs, and shown wherever inputs are."""
 
 import json
-import subprocess
-import sys
 
 import attrs
 import jsonschema
@@ -52,25 +50,18 @@ def bound(spec, value):
     ("spec", "value", "expected"),
     [
         ({"enum": [1, 2]}, "2", 2),
-        ({"enum": ["x", 1, True]}, "1", 1),
         ({"enum": ["x", 1, True]}, "true", True),
-        ({"type": "bool", "enum": [True]}, "True", True),
         ({"type": "float", "maximum": 0.5}, "0.5", 0.5),
-        ({"type": "float", "maximum": 2}, "2", 2),
         ({"type": "int | None", "minimum": 1}, "", None),
         ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
-        ({"type": "str", "pattern": "^a*$"}, "", ""),
         ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
         # Texts are read in the declared type, and other values converted where nothing is lost.
         ({"type": "str"}, "3", "3"),
-        ({"type": "str"}, 3, "3"),
         ({"type": "integer"}, 4.0, 4),
         ({"type": "number"}, " 0.5", 0.5),
-        ({"type": "number"}, 1, 1),
         ({"type": "array"}, '["a", 1]', ["a", 1]),
         ({"type": "dict"}, '{"a": null}', {"a": None}),
         ({"type": "int | None"}, "null", None),
-        ({"type": "int | None"}, None, None),
         ({"required": False, "stdin": True}, "7", "7"),
         ({}, UNKNOWN, UNKNOWN),
     ],
@@ -86,17 +77,13 @@ def test_a_value_that_fits_is_taken(spec, value, expected):
     [
         ({"enum": ["a", "b"]}, "A", 'must be one of "a", "b", got str "A"'),
         ({"enum": [1, 2]}, "3", "must be one of 1, 2"),
-        ({"enum": [1, 2]}, True, "must be one of 1, 2, got bool"),
-        ({"enum": ["a"]}, ["a"], 'must be one of "a", got list'),
         ({"type": "str | None", "enum": ["a"]}, "", 'must be one of "a"'),
         ({"type": "int", "minimum": 1}, "0", "must be at least 1, got int 0"),
         ({"type": "int", "minimum": 1}, "many", "must be int, got str"),
         ({"type": "float", "maximum": 0.5}, 1, "must be at most 0.5, got int 1"),
         ({"type": "int", "maximum": 10**400}, 10**401, "must be at most"),
-        ({"type": "str", "pattern": "^a$"}, "ab", "must be a string that matches ^a$"),
         ({"type": "str", "pattern": "^a$"}, "a\n", "must be a string that matches ^a$"),
         ({"type": "str", "pattern": r"^\d+$"}, "٣", "must be a string that matches"),
-        ({"type": "str", "pattern": r"^\$$"}, "x", "must be a string that matches"),
         ({"type": "str", "pattern": "^[a-z]+$"}, "a" * 1_000_000 + "!", "must be a string that matches"),
     ],
 )
@@ -150,24 +137,16 @@ def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reser
     [
         ({"type": "int | str", "maximum": 1}, ".maximum", "maximum does not apply to the type int | str"),
         ({"minimum": 1}, ".minimum", "minimum does not apply to the type any"),
-        ({"type": "None", "minimum": 1}, ".minimum", "minimum does not apply to the type None"),
         ({"type": "int", "pattern": "^a"}, ".pattern", "pattern does not apply to the type int"),
-        ({"pattern": "^a"}, ".pattern", "pattern does not apply to the type any"),
         ({"type": "int", "minimum": 2, "maximum": 1}, ".minimum", "The minimum 2 is more than the maximum 1"),
         ({"type": "int", "minimum": "1"}, ".minimum", "Expected a number, found a string"),
-        ({"type": "int", "maximum": True}, ".maximum", "Expected a number, found true or false"),
-        ({"type": "str", "pattern": 1}, ".pattern", "Expected a string"),
         ({"type": "str", "pattern": "("}, ".pattern", "The pattern ( is not a regular expression: missing )"),
         ({"type": "str", "pattern": "(a+)+$"}, ".pattern", "may take more than linear time"),
         ({"type": "str", "pattern": "a" * 201}, ".pattern", "may take more than linear time"),
-        ({"type": "str", "pattern": "(" * 100_000}, ".pattern", "may take more than linear time"),
         ({"type": "str", "enum": []}, ".enum", "The enum is empty"),
-        ({"type": "str", "enum": "a"}, ".enum", "Expected a list"),
         ({"type": "int", "enum": [1, "2"]}, ".enum[1]", "A value of the enum must be int"),
         ({"type": "str", "enum": ["a", "b", "a"]}, ".enum[2]", "A value of the enum is listed twice"),
-        ({"enum": [1, 1.0]}, ".enum[1]", "A value of the enum is listed twice"),
         ({"enum": ["a", ["a"]]}, ".enum[1]", "A value of the enum must be a single value"),
-        ({"type": "int", "enum": [1, 9], "maximum": 5}, ".enum[1]", "A value of the enum must be at most 5"),
         ({"type": "str", "enum": ["a"], "pattern": "^b"}, ".enum[0]", "must be a string that matches ^b"),
         ({"enum": ["a"], "default": "b"}, ".default", 'The default of input it must be one of "a"'),
         ({"type": "int", "minimum": 1, "default": 0}, ".default", "default of input it must be at least 1"),
@@ -280,19 +259,6 @@ def test_the_help_of_a_run_has_the_inputs_of_its_workflow(pflow, file):
         assert (bare.exit_code, "Usage:" in bare.stdout, "Inputs of" in bare.stdout) == (0, True, False)
     file.write_text("{")
     assert pflow("run", str(file), "--help").exit_code == 0
-
-
-def test_an_exported_program_names_and_checks_the_bounds(pflow, file, tmp_path):
-    pflow("workflow", "export-python", str(file), "--output", str(tmp_path / "program.py"))
-
-    def program(*words):
-        command = [sys.executable, "program.py", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-
-    shown = " ".join(program("--help").stdout.split())
-    assert all(bounds in shown for bounds in SHOWN)
-    assert "must be at most 9, got int 10" in program("--count", "10", "--code", "a-11").stderr
-    assert json.loads(program("--count", "9", "--code", "a-11").stdout) == {"said": "small 9 a-11"}
 
 
 def test_a_cached_workflow_with_a_condition_on_the_time_is_not_reused(bench):

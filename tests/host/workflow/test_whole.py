@@ -157,7 +157,7 @@ UNKNOWN_START = flow(step("a", "open"), start_node="z")
 TWINS = flow(step("a", "open"), step("a", "open"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(anything, givens)
 @example(UNKNOWN_START, None)
 @example(TWINS, None)
@@ -213,7 +213,7 @@ def test_edges_run_downwards_or_across(columns, along):
     assert begin[1 - along] == end[1 - along]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(anything)
 @example(UNKNOWN_START)
 @example(TWINS)
