@@ -40,22 +40,16 @@ def suggested(tmp_path, monkeypatch, capsys, write):
         ("describe daily-report", "Did you mean pflow workflow show daily-report?"),
         ("describe echo", "Did you mean pflow registry describe echo?"),
         ("exec daily-report", "Did you mean pflow run daily-report?"),
-        ("exec report.json", "Did you mean pflow run report.json?"),
         # A name in place of a command.
         ("workflow daily-report", "Did you mean pflow workflow show daily-report?"),
         ("registry echo", "Did you mean pflow registry describe echo?"),
         # Without one, or where it is unknown, the word alone does.
         ("exec", "Did you mean pflow run?"),
-        ("delete nothing", "Did you mean pflow workflow delete?"),
-        ("workflow rm", "Did you mean pflow workflow delete?"),
         ("trace clean", "Did you mean pflow trace prune?"),
         ("workflow list-everything", "Did you mean pflow workflow list?"),
-        ("workflow-list", "Did you mean pflow workflow list?"),
-        ("trace show-everything", "Did you mean pflow trace show?"),
         ("trace latest", "Did you mean pflow trace show latest?"),
         # Commands that stand elsewhere.
         ("workflow run daily-report", "Did you mean pflow run?"),
-        ("workflow validate daily-report", "Did you mean pflow validate?"),
         ("config set KEY value", "Did you mean pflow settings set?"),
         ("tokens", "Did you mean pflow settings?"),
         ("version", "Did you mean pflow --version?"),

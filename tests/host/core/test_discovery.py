@@ -105,12 +105,9 @@ def test_an_apostrophe_quotes_nothing():
     "forms",
     [
         "copy copies copied copying",
-        "agree agrees agreed agreeing",
         "class classes",
         "cache caches cached caching",
-        "play plays played playing",
         "movie movies",
-        "use uses",
         "tag tags",
     ],
 )

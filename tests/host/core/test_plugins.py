@@ -1,11 +1,14 @@
 import re
+import sys
+import zipfile
+from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
 
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.host.cli.config_commands import plugins as list_plugins
-from pflow_mcp_plugin.host.plugins import Plugins, create_manager
+from pflow_mcp_plugin.host.plugins import Plugins, create_manager, entry_points
 
 GOOD = """
 from pflow_mcp_plugin.contract import hookimpl
@@ -33,8 +36,6 @@ def status(opened, name):
     [
         (AS_CLASS, "could not be loaded: TypeError: its entry point names a class; name an instance of it"),
         ("import nowhere_to_be_found", "could not be loaded: ModuleNotFoundError"),
-        ("class Own(BaseException): pass\nraise Own('mine')", "could not be loaded: Own: mine"),
-        (HEAD + "@hookimpl\ndef pflow_addhooks(manager): 1/0", "could not be loaded: ZeroDivisionError"),
         (HEAD + "@hookimpl\ndef pflow_configure(host): 1/0", "could not be configured: ZeroDivisionError"),
         (
             HEAD + "@hookimpl\ndef pflow_configure(host, more): 1",
@@ -155,3 +156,52 @@ def test_implementations_come_in_the_order_of_their_plugins_but_for_first_and_la
         manager.register(plugin, name)
     found = Plugins(print, manager).implementations("pflow_configure")
     assert [plugin.name for plugin, _ in found] == ["d", "a", "c", "b"]
+
+
+def facts(points):
+    return sorted((point.name, point.value) for point in points)
+
+
+def lay(folder, name, version, entry_points):
+    """Lay out an installed distribution in a folder."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+def test_the_same_is_found_as_by_the_standard_library():
+    for group in ("console_scripts", "pflow", "pytest11"):
+        assert facts(entry_points(group)) == facts(metadata.entry_points(group=group))
+
+
+def test_a_zip_on_the_path_is_looked_into(monkeypatch, tmp_path):
+    archive = tmp_path / "lib.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("zipped-1.dist-info/METADATA", "Name: zipped\nVersion: 1\n")
+        file.writestr("zipped-1.dist-info/entry_points.txt", "[pflow]\nzipped = json:dumps\n")
+    monkeypatch.syspath_prepend(str(archive))
+    (found,) = (point for point in entry_points("pflow") if point.name == "zipped")
+    assert (found.distribution.name, found.distribution.version) == ("zipped", "1")
+    assert found.load()(1) == "1"
+
+
+def test_the_first_of_two_versions_on_the_path_counts(monkeypatch, tmp_path):
+    for version in ("1", "2"):
+        points = "# comment\n[other]\na = b\n[pflow]\nmine = os.path:join [extra]\n"
+        lay(tmp_path / version, "My.Dist", version, points)
+        monkeypatch.syspath_prepend(str(tmp_path / version))
+    (found,) = (point for point in entry_points("pflow") if point.name == "mine")
+    assert (found.distribution.name, found.distribution.version) == ("My.Dist", "2")
+    assert found.load() is sys.modules["os.path"].join
+
+
+@pytest.mark.parametrize("beside", ["a folder", "a zip file"])
+def test_a_distribution_that_is_found_twice_counts_once(monkeypatch, tmp_path, beside):
+    for folder in ("one", "two"):
+        lay(tmp_path / folder, "twice", 1, "[pflow]\ntwice = json:dumps\n")
+        monkeypatch.syspath_prepend(str(tmp_path / folder))
+    if beside == "a zip file":  # then the standard library is asked
+        zipfile.ZipFile(tmp_path / "lib.zip", "w").close()
+        monkeypatch.syspath_prepend(str(tmp_path / "lib.zip"))
+    assert [point.name for point in entry_points("pflow")].count("twice") == 1

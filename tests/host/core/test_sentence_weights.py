@@ -1,11 +1,9 @@
 """Discovery by meaning with the model that the extra `[semantic]` installs."""
 
 import importlib.util
-import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -63,16 +61,3 @@ def test_it_finds_more_than_the_words_in_tasks_that_it_was_not_tuned_on():
     gained = gains()
     assert {name for name, least in GAIN.items() if gained[name] < least} == set(), gained
     assert min(gained.values()) > -LOSS, gained
-
-
-def test_the_program_embeds_once_and_then_finds_by_meaning(pflow, pflow_home):
-    first = pflow("registry", "discover", "put that down on disk", "--json")
-    assert (first.exit_code, first.stderr) == (0, "")
-    assert first.envelope["ranked_by"] == "words and embeddings"
-    (kept,) = (pflow_home / "cache").glob("embeddings*")
-    made = kept.stat().st_mtime_ns
-    started = time.monotonic()
-    second = pflow("registry", "discover", "put that down on disk", "--json")
-    assert time.monotonic() - started < 20  # seconds, on a machine that is busy with other tests
-    assert json.loads(second.stdout)["data"] == first.envelope["data"]
-    assert kept.stat().st_mtime_ns == made

@@ -8,10 +8,13 @@ from html import unescape
 
 import pytest
 from browser import HEADLESS
+from hypothesis import given
+from hypothesis import strategies as st
 from screen import Screen
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.rendering.timeline import ticks
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.host.trace_files import TraceFiles
 from pflow_mcp_plugin.redaction import Redactor
@@ -576,8 +579,8 @@ def test_the_path_of_a_trace_stands_for_it_also_that_of_a_copy(pflow, ran, tmp_p
     path, copy = pflow_home / "state" / "traces" / f"{ran}.json", tmp_path / "copy.json"
     shutil.copy(path, copy)
     shown = pflow("trace", "show", ran, "--json").envelope["data"]
-    for given in (path, copy, "copy.json"):
-        assert pflow("trace", "show", given, "--json").envelope["data"] == shown
+    for word in (path, copy, "copy.json"):
+        assert pflow("trace", "show", word, "--json").envelope["data"] == shown
     assert pflow("trace", "view", copy, "--output", "page.html").exit_code == 0
     missing = pflow("trace", "show", tmp_path / "none.json")
     assert missing.exit_code != 0
@@ -632,3 +635,27 @@ def test_the_owner_of_a_file_that_somebody_changed_is_nobody(owned):
     path.write_text("[]")
     with pytest.raises(PflowError):
         owned.find("2026-1", owner="")
+
+
+@pytest.mark.parametrize(
+    ("length", "texts"),
+    [
+        (0.02, ["0", "0.005 ms", "0.01 ms", "0.015 ms", "0.02 ms"]),
+        (900, ["0", "200 ms", "400 ms", "600 ms", "800 ms"]),
+        (4_700, ["0", "1 s", "2 s", "3 s", "4 s"]),
+        (1_500, ["0", "500 ms", "1 s", "1.5 s"]),
+        (70_000, ["0", "15 s", "30 s", "45 s", "1 min"]),
+        (8_000_000, ["0", "30 min", "1 h", "1 h 30 min", "2 h"]),
+        (900_000_000, ["0", "3 d", "6 d", "9 d"]),
+    ],
+)
+def test_ticks_are_at_round_times_in_the_units_of_people(length, texts):
+    assert [text for _, text in ticks(length)] == texts
+
+
+@given(st.floats(min_value=0.001, max_value=1e300))
+def test_ticks_are_few_and_inside(length):
+    places = [place for place, _ in ticks(length)]
+    assert places[0] == 0
+    assert len(places) <= 6
+    assert max(places) <= 1 + 1e-9

@@ -135,18 +135,15 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
     [
         # Without namespacing, strangers may choose the keys.
         ([node("open"), *HEARD], {}, 0),
-        ([node("open"), *HEARD], AT_ROOT, 1),
         ([FETCH, *HEARD], AT_ROOT, 1),
         # A node that does not say what it reads may read everything at the root.
         (SILENT, {}, 0),
         (SILENT, AT_ROOT, 1),
-        (SILENT, {"mappings": {"fetch": {"output_mappings": {"title": "headline"}}}}, 1),
         (SILENT, {"mappings": {"silent": {"input_mappings": {"text": "fetch.title"}}}}, 1),
         # A loop carries data back, and a node reads again what it wrote when it last ran.
         ([READING, FETCH], {"edges": BACK, "errors": True}, 1),
         ([READING, FETCH], {"edges": BACK[:1], "errors": True}, 0),
         ([node("both")], {}, 0),
-        ([node("both")], {"edges": [edge("both", "both", "again")]}, 1),
         # A workflow with mistakes still has its flows.
         ([FETCH, *LOST, FETCH], {"errors": True}, 1),
         ([], {"errors": True}, 0),
@@ -154,25 +151,6 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
 )
 def test_there_are_flows_where_data_may_move(nodes, options, number):
     assert len(shown(*nodes, **options)) == number
-
-
-def test_a_node_that_writes_anything_reads_it_again_after_its_failure():
-    edges = [edge("silent", "silent", "error")]
-    (flow,) = shown(node("silent"), edges=edges, policy=deny(("silent", "silent")), every=False)
-    assert flow.startswith("silent")
-
-
-def test_a_mapping_may_name_a_key_that_looks_like_a_path():
-    mappings = {"fetch": {"output_mappings": {"title": "a.b"}}, "post": {"input_mappings": {"text": "a.b"}}}
-    (flow,) = shown(node("fetch"), node("post"), mappings=mappings, errors=True)
-    assert "--a.b--> post" in flow
-
-
-def test_an_error_at_the_root_carries_data():
-    options = {"policy": deny(("ask", "report")), "every": False}
-    (flow,) = shown(node("ask", text="x"), node("report"), enable_namespacing=False, **options)
-    assert "--error--> report" in flow
-    assert shown(node("ask", text="x"), node("report"), **options) == []
 
 
 @pytest.mark.parametrize(
@@ -218,11 +196,9 @@ def chain(count, kind, *, namespaced=True):
     [
         lambda number: ("fetch", "post")[number % 2],
         lambda number: "both",
-        lambda number: "fetch",
         lambda number: "fetch" if number < 499 else "post",
-        lambda number: "post" if number < 499 else "fetch",
     ],
-    ids=["in turns", "both", "no end", "one end", "ends first"],
+    ids=["in turns", "both", "one end"],
 )
 def test_the_search_is_bounded_by_the_size_of_the_workflow(kind, namespaced):
     checked = chain(500, kind, namespaced=namespaced)
@@ -274,7 +250,6 @@ SECRETIVE = inside(FETCH, node("keep", text="x"), outputs={"kept": "${keep.text}
 OPEN = inside(FETCH, node("keep", text="x"), outputs={"kept": "${fetch.text}"})
 THROUGH = inside(node("keep", text="${given}"), outputs={"o": "${keep.text}"}, **FROM_FETCH)
 SAME = inside(node("keep", text="x"), outputs={"o": "${given}"}, **FROM_FETCH)
-TWICE = inside(inside(FETCH, node_id="in", outputs={"o": "${fetch.text}"}), outputs={"o": "${in.o}"})
 
 
 @pytest.mark.parametrize(
@@ -282,15 +257,12 @@ TWICE = inside(inside(FETCH, node_id="in", outputs={"o": "${fetch.text}"}), outp
     [
         ([OPEN, sent("${sub.kept}")], ["sub/fetch", "sub", "post"]),
         ([inside(FETCH, READING)], ["sub/fetch", "sub/post"]),
-        ([inside(inside(FETCH, READING, node_id="in"))], ["sub/in/fetch", "sub/in/post"]),
         ([FETCH, THROUGH, sent("${sub.o}")], ["fetch", "sub", "sub/keep", "sub", "post"]),
         ([FETCH, SAME, sent("${sub.o}")], ["fetch", "sub", "sub", "post"]),
-        ([TWICE, sent("${sub.o}")], ["sub/in/fetch", "sub/in", "sub", "post"]),
         # What an output does not name stays inside, but for an error and what the last node writes.
         ([SECRETIVE, sent("${sub.kept}")], []),
         ([FETCH, inside(node("post", text="x"), **FROM_FETCH)], []),
         ([SECRETIVE, sent("${sub.error}")], ["sub/fetch", "sub", "post"]),
-        ([inside(node("keep", text="x"), FETCH), sent("${sub.text}")], ["sub/fetch", "sub", "post"]),
         ([SECRETIVE, step("report", "report")], []),
     ],
 )

@@ -1,11 +1,7 @@
-import json
-from pathlib import Path
-
 import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError, Problem, RunOptions
-from pflow_mcp_plugin.host.cli.run_commands import validate
 
 ECHO = step("c", "echo", {"message": "x"})
 FLOW = flow(step("a", "t-say"), step("b", "t-say"), ECHO)
@@ -108,16 +104,3 @@ def test_a_plugin_that_fails_has_compared_nothing_so_nothing_runs(saying, hook, 
 def test_what_no_lock_file_can_hold_is_a_warning(saying, workflow, message):
     saying.plug(pflow_check_lock=lambda check: ())
     assert found(saying, workflow) == [("warning", "validation", message)]
-
-
-def test_a_lock_file_is_looked_for_beside_a_file_only(saying, tmp_path, monkeypatch):
-    folders = []
-    saying.plug(pflow_check_lock=lambda check: folders.extend([check.folder]))
-    saying.host.library.save("kept", FLOW)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "flows").mkdir()
-    for name in ("flows/flow.json", "flow.json"):
-        (tmp_path / name).write_text(json.dumps(FLOW))
-    for name in (str(tmp_path / "flows" / "flow.json"), "kept", "flow.json"):
-        validate.main([name, "--locked"], "validate", standalone_mode=False, obj=saying.host)
-    assert folders == [tmp_path / "flows", None, Path()]

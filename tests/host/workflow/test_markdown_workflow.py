@@ -156,48 +156,33 @@ def test_a_section_may_be_there_twice():
     ("text", "line", "message"),
     [
         ("", 1, "There is no section ## Steps"),
-        ("\x00\x01", 1, "There is no section ## Steps"),
-        ("# T\n\nProse.\n\n## Inputs\n", 1, "There is no section ## Steps"),
         (f"{STEP}Prose.\n", 5, "Step say has no type"),
         (f"{STEP}- type: claude-code\n", 6, "Step say: claude-code has no equivalent"),
-        (f"{STEP}- type:\n", 6, "Step say has no type"),
         (f"{STEP}- type: [a]\n", 6, "Step say has a type that is a list"),
         (f"{SAY}- type: echo\n", 8, "type is given twice, first in line 6"),
         (f"{SAY}\n```shell command\nls\n```\n", 9, "command is given twice, first in line 7"),
         (f"{SAY}\n```sh stdin\n1\n```\n```sh stdin\n2\n```\n", 12, "stdin is given twice, first in line 9"),
-        (f"{SAY}- command.x: echo\n", 8, "command.x is given twice, first in line 7"),
         (f"{STEP}- type: shell\n  type: echo\n", 7, "Duplicate key type"),
         (f"{SAY}\n\n# Again\n", 10, "# Again is a second title"),
         (f"{STEP}\nText\n---\n- type: shell\n", 7, "Text is a heading, as it is underlined with ---"),
         (f"{SAY}\n```\nls\n```\n", 9, "The code block has no name"),
-        (f"{SAY}\n```python\nls\n```\n", 9, "The code block has no name"),
         (f"{SAY}\n```sh stdin\nls\n", 9, "The code block does not end"),
         (f"{SAY}\n~~~ sh stdin\nls\n```\n~~\n", 9, "The code block does not end"),
-        (f"{SAY}\n````sh stdin\nls\n```", 9, "The code block does not end"),
         (f"{SAY}\n```", 9, "The code block does not end"),
         (f"{SAY}\n<!-- a -->\n<!-- never\n\n## Outputs\n", 10, "The comment does not end"),
-        (f"{SAY}\n<!-- never\n\n## Outputs\n", 9, "The comment does not end"),
         (f"{SAY}- stdin: a: b\n", 8, "Not valid YAML: mapping values are not allowed in this context"),
-        (f"{SAY}- env:\n    A: {{b: ${{x}}}}\n", 9, "Not valid YAML"),
         (f"{SAY}- env:\n\t A: 1\n", 9, "Not valid YAML"),
         (f"{SAY}- env: &a\n    b: *c\n", 9, "*c refers to no earlier anchor"),
-        (f"{SAY}- env: !x\n    b: 1\n", 8, "Tags such as !x are not supported"),
-        (f"{SAY}- stdin: a\x1bb\n", 8, "Not valid YAML"),
-        (f"{SAY}- and text\n", 8, "- and text is not a field"),
         (f"{SAY}more\n", 8, "This line belongs to the list item above it"),
         (f"{SAY}  ```sh stdin\n  1\n  ```\n", 8, "This code block is inside a list item"),
         (f"{STEP}\n    - type: shell\n\n- type: shell\n", 7, "An indented list is text, not a field"),
         (f"{SAY}\n```yaml batch\nitems: [1, 2\n```\n", 10, "Not valid YAML"),
         (f"{SAY}\n```yaml batch\nas: a\nas: b\n```\n", 11, "Duplicate key as"),
-        (f"{SAY}\n```json env\n{{]}}\n```\n", 10, "Not valid YAML"),
         ("# T\n\n## Steps\n\n- type: shell\n", 5, "This belongs to no entry of ## Steps"),
-        ("# T\n\n## Steps\n```shell command\nls\n```\n", 4, "This belongs to no entry of ## Steps"),
         ("## Inputs\n### a\n### b\n### a\n## Steps\n", 4, "a is there twice, first in line 2"),
-        (f"{SAY}## Outputs\n### a\n### a\n", 10, "a is there twice, first in line 9"),
         (f"{STEP}- type: workflow\n- param_mapping: [a]\n", 7, "param_mapping of step say must be an object"),
         (f"{STEP}- type: workflow\n- who: a\n- param_mapping: {{who: b}}\n", 8, "Input who is also a field"),
         (f"{STEP}- type: llm\n- options: all\n- max_tokens: 3\n", 8, "max_tokens is given twice, also as"),
-        (f"{STEP}- type: llm\n- max_tokens: 3\n- options: {{}}\n", 8, "options is given twice, also as part"),
         (f"{STEP}- type: copy-file\n- source: a\n- source_path: b\n", 8, "source_path is given twice, also"),
     ],
 )
@@ -265,7 +250,6 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_parsed():
 def test_thousands_of_mistakes_end_the_conversion_and_are_named():
     found = converted(f"{STEP}- type: shell\n" + "- type: shell\n" * 10_001)
     assert len(found.problems) == 10_001
-    assert found.problems[0].line == 7
     assert "more than 10,000 problems" in found.problems[-1].message
 
 
