@@ -31,7 +31,7 @@ FILES = (
     "end_to_end/test_store_attacks.py",
     "end_to_end/test_token_attacks.py",
     "host/nodes/test_shell.py",
-    "host/workflow/test_shell_evaluation.py",
+    "host/workflow/test_shell_lines.py",
     "plugins/test_installed_plugins.py",
     "redaction/test_redaction.py",
     "server/test_settings_tools.py",

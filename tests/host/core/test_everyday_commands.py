@@ -88,13 +88,6 @@ def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(p
     assert [it["findings"]["valid"] for it in found] == [False, False, False, True]
 
 
-def test_the_first_workflow_is_valid_and_runs(pflow, files):
-    assert pflow("workflow", "init")[0] == 0
-    assert pflow("validate", "workflow.yaml") == (0, "workflow.yaml is valid\n", "")
-    code, out, _ = pflow("run", "workflow.yaml", "name=you", "--json")
-    assert (code, json.loads(out)["data"]["outputs"]) == (0, {"greeting": "Hello, you"})
-
-
 @pytest.mark.parametrize(
     ("file", "wrong"),
     [

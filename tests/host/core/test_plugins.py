@@ -57,13 +57,6 @@ def test_a_bad_plugin_is_named_and_skipped_and_the_next_one_works(install, open_
         assert "echo" in [entry.node for entry in opened.host.registry.entries()]
 
 
-def test_a_plugin_that_failed_to_configure_is_not_unconfigured(install, open_with):
-    install("bad", GOOD.replace('calls.append("configure")', "calls[0]"))
-    with open_with(scan=True) as opened:
-        module = status(opened, "bad").module
-    assert module.calls == []
-
-
 def test_two_plugins_of_one_name_are_both_named(install, open_with):
     install("twin", GOOD, distribution="first")
     install("twin", GOOD, distribution="second")

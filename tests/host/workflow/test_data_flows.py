@@ -302,28 +302,14 @@ def under(bench):
     return under
 
 
-@pytest.mark.parametrize(
-    ("policy", "message", "kind"),
-    [
-        (RULE, r"denies this data flow: a \(t-fetch\) --text--> b", "validation"),
-        ("[flow]\n", "Unknown key flow", "config"),
-    ],
-)
-def test_whatever_compiles_a_workflow_asks_the_policy(bench, under, policy, message, kind):
-    host = under(policy)
-    for ask in (host.runner.compile, bench.run, lambda workflow: host.save_workflow(workflow, "saved")):
-        with pytest.raises(PflowError, match=message) as caught:
-            ask(WORKFLOW)
-        assert (caught.value.kind, caught.value.exit_code) == (kind, 2)
-
-
 def test_a_denied_flow_is_an_error_where_it_ends(under):
     runner = under(RULE).runner
     assert [(it.severity, it.path) for it in runner.validate(WORKFLOW)] == [("error", "$.nodes[1]")]
     assert [it.rule for it in runner.validate_flows(WORKFLOW)[1].flows] == ["flows.deny[0]"]
 
 
-@pytest.mark.parametrize("ask", ["validate", "validate_flows"])
-def test_a_policy_with_mistakes_stops_a_validation(under, ask):
-    with pytest.raises(PflowError, match="Unknown key flow"):
+@pytest.mark.parametrize("ask", ["compile", "validate", "validate_flows"])
+def test_a_policy_with_mistakes_stops_whatever_asks_it(under, ask):
+    with pytest.raises(PflowError, match="Unknown key flow") as caught:
         getattr(under("[flow]\n").runner, ask)(WORKFLOW)
+    assert caught.value.kind == "config"

@@ -27,15 +27,6 @@ def found(bench, workflow=FLOW):
     return [(problem.severity, problem.kind, problem.message) for problem in problems]
 
 
-def test_without_being_asked_for_no_lock_is_checked(saying):
-    asked = []
-    saying.plug(pflow_check_lock=lambda check: asked.extend([check]))
-    saying.host.runner.validate(FLOW)
-    saying.host.runner.compile(FLOW)
-    assert saying.run(FLOW).success
-    assert asked == []
-
-
 @pytest.mark.parametrize("kind", ["validation", "not_found", "connection", "config"])
 def test_what_differs_stops_the_compilation_whatever_its_kind(saying, kind):
     saying.plug(pflow_check_lock=differing(kind=kind))

@@ -16,6 +16,7 @@ from workflow_parts import edge, flow, step
 from pflow_mcp_plugin.contract import Field, Interface, Paths, PflowError
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.flow_policy import FlowPolicy
 from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
@@ -23,6 +24,7 @@ from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, normalise
+from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
 
@@ -41,7 +43,13 @@ STRICT = Interface(
     actions=("default", "error", "timeout", "done"),
     inputs=("str",),
 )
-KNOWN = (entry_of("strict", STRICT), entry_of("open", Interface(open=True)))
+TRANSFORM = Interface(params=fields("expression: str", "outputs: dict", "data"))
+KNOWN = (
+    entry_of("strict", STRICT),
+    entry_of("open", Interface(open=True)),
+    entry_of("transform", TRANSFORM, source="pflow"),
+    entry_of("branch", Interface(params=fields("cases: list")), source="pflow"),
+)
 
 
 class Types(NodeTypes):
@@ -86,9 +94,24 @@ batches = st.fixed_dictionaries(
     },
 )
 retries = st.fixed_dictionaries({"max": counts}, optional={"wait": st.floats(0, 9), "backoff": st.just(2)})
-settings_of_nodes = st.fixed_dictionaries(
-    {"type": st.sampled_from(["strict", "open", "old"]), "params": params},
-    optional={"purpose": odd, "theirs": odd, "cache": st.sampled_from([True, False, None, {}, {"ttl": 60}])},
+expressions = st.sampled_from(
+    [
+        *("a.out.x", "i", "$", "@", "length(i)", "i[?x == $.str].y", "{a: i}", "i ==", "${i}", ""),
+        *("a.result.b", "b.case == 'one'", "not_null(b.case, i)", "to_csv(i)", "item"),
+    ]
+)
+ways = some(when=expressions | odd, action=st.sampled_from(["done", "error", "default"]))
+made = st.dictionaries(st.sampled_from(["result", "n", "error"]), expressions, max_size=2)
+types_and_params = st.one_of(
+    *[st.tuples(st.just(known), params) for known in ("strict", "open", "old")],
+    st.tuples(st.just("transform"), some(expression=expressions, outputs=made, data=st.just("${i}"))),
+    st.tuples(st.just("branch"), some(cases=st.lists(ways, max_size=3) | odd)),
+)
+settings_of_nodes = some(
+    purpose=odd,
+    theirs=odd,
+    cache=st.sampled_from([True, False, None, {}, {"ttl": 60}]),
+    when=expressions,
 )
 repeated = (
     st.just({}) | batches.map(lambda batch: {"batch": batch}) | retries.map(lambda retry: {"retry": retry})
@@ -101,7 +124,10 @@ BOX = "{http://www.w3.org/2000/svg}rect"
 @st.composite
 def sound_workflows(draw):
     ids = IDS[: draw(st.integers(1, 3))]
-    nodes = [{"id": node_id, **draw(settings_of_nodes), **draw(repeated)} for node_id in ids]
+    nodes = []
+    for node_id in ids:
+        node_type, given_params = draw(types_and_params)
+        nodes.append({**step(node_id, node_type, given_params), **draw(settings_of_nodes), **draw(repeated)})
     actions = draw(st.lists(st.sampled_from(["error", "done", "timeout"]), max_size=2, unique=True))
     chain = [edge(one, other) for one, other in pairwise(ids)]
     back = [edge(ids[-1], draw(st.sampled_from(ids)), action) for action in actions]
@@ -164,10 +190,13 @@ TWINS = flow(step("a", "open"), step("a", "open"))
 def test_any_json_value_becomes_a_plan_or_our_own_error_and_a_plan_if_it_validates(workflow, given_inputs):
     before = json.dumps(workflow)
     checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
+    find_flows(checked, FlowPolicy(), every=True)
     bound = bind_inputs(checked.document, given_inputs or {})[1]
     is_right = not errors_in([*checked.problems, *bound])
     try:
         runner = WorkflowRunner(host=HOST, types=Types(), plugins=PLUGINS)
+        if isinstance(workflow, dict):
+            runner.interface(workflow)
         compiled, error = runner.compile(workflow, "wf", given_inputs), None
     except PflowError as raised:
         compiled, error = None, raised
@@ -220,7 +249,7 @@ def test_edges_run_downwards_or_across(columns, along):
 def test_whatever_can_be_read_can_be_drawn(workflow):
     findings = Findings()
     document = read_document(normalise(workflow, Types().upgrade), findings)
-    if errors_in(findings.problems):
+    if errors_in(findings.problems) or any(node.type == "branch" for node in document.nodes):  # no box
         return
     whole = DrawnWorkflow.of(document)
     for columns in (0, 3, 6):
