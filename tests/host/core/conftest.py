@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 
@@ -68,6 +69,21 @@ def install(monkeypatch, tmp_path):
     yield put
     for module in modules:
         sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def in_process(capsys):
+    """Run a command line with plugins; returns exit code, what it printed, and the errors."""
+
+    def run(*arguments, plugins=()):
+        manager = create_manager()
+        for number, plugin in enumerate(plugins):
+            manager.register(plugin, f"plugin-{number}")
+        code = main(arguments, manager)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
 
 
 class Opened:

@@ -13,7 +13,6 @@ from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.standard_streams import to_json
 
 
@@ -79,18 +78,8 @@ def announce(*commands):
 
 
 @pytest.fixture
-def pflow(capsys):
-    """Run a command line with plugins; returns exit code, what it printed, and the errors."""
-
-    def run(*arguments, plugins=()):
-        manager = create_manager()
-        for number, plugin in enumerate(plugins):
-            manager.register(plugin, f"plugin-{number}")
-        code = main(arguments, manager)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+def pflow(in_process):
+    return in_process
 
 
 def here(path, attribute, **options):

@@ -6,28 +6,21 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, hookimpl
-from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.plugins import create_manager
 
 WORKFLOW = flow(step("a", "echo", {"message": "x"}), inputs={"who": {"type": "str"}})
 
 
 @pytest.fixture
-def suggested(tmp_path, monkeypatch, capsys, write):
+def suggested(tmp_path, monkeypatch, in_process, write):
     """Run a command line that fails; return what was suggested, the exit code checked."""
     monkeypatch.chdir(tmp_path)
-    assert (
-        main(["workflow", "save", write(WORKFLOW, "report.json"), "--name", "daily-report"], create_manager())
-        == 0
-    )
+    file = write(WORKFLOW, "report.json")
+    assert in_process("workflow", "save", file, "--name", "daily-report")[0] == 0
 
     def suggested(*words, plugins=()):
-        manager = create_manager()
-        for plugin in plugins:
-            manager.register(plugin)
-        capsys.readouterr()
-        assert main(words, manager) == 2
-        return [line[5:] for line in capsys.readouterr().err.splitlines() if line.startswith("  -> ")]
+        code, _, errors = in_process(*words, plugins=plugins)
+        assert code == 2
+        return [line[5:] for line in errors.splitlines() if line.startswith("  -> ")]
 
     return suggested
 

@@ -185,12 +185,6 @@ def test_what_hardly_fits_beside_the_best_is_left_out_and_the_most_likely_is_fir
     assert found(0.0, 0.9, ranked_by="words and embeddings") == [0.0, 0.9]
 
 
-def test_discover_shows_what_fits_by_confidence(office, monkeypatch):
-    monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
-    sure = [match.confidence for match in office.discover("price of a stock as a chart").matches]
-    assert sure == sorted(sure, reverse=True)
-
-
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(found_among):
     many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
     assert found_among(many, "work", 5) == []

@@ -3,9 +3,6 @@ import json
 import pytest
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.plugins import create_manager
-
 SLEEPER = flow(step("s", "shell", {"command": "sleep 60"}))
 SECRET = flow(
     step("make", "shell", {"command": "touch made"}),
@@ -16,15 +13,8 @@ SECRET = flow(
 
 
 @pytest.fixture
-def pflow(capsys):
-    """Run a command line; returns exit code, what it printed, and the errors."""
-
-    def run(*arguments):
-        code = main(arguments, create_manager())
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+def pflow(in_process):
+    return in_process
 
 
 @pytest.fixture

@@ -85,10 +85,7 @@ def test_a_table_without_deny_is_a_mistake(tmp_path, text):
     assert list(mistakes(tmp_path, text)) == ["flows"]
 
 
-WORDS = "Inputs input sends-data send_data Destructive untrusted_outputs untrusted Sends"
-
-
-@pytest.mark.parametrize("word", WORDS.split())
+@pytest.mark.parametrize("word", ["Inputs", "sends-data", "untrusted"])
 def test_a_misspelt_word_is_not_taken_for_a_node_type(tmp_path, word):
     found = mistakes(tmp_path, f'[flows]\ndeny = [{{from = "{word}", to = "*"}}]')
     assert list(found) == ["flows.deny[0].from"]
@@ -109,13 +106,7 @@ def test_any_character_may_stand_in_the_brackets_of_a_glob(tmp_path):
     assert [rule.begin for rule in policy(tmp_path, text).deny] == ["a[ ]b", "[]]"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"[flows", b"\xff", b"a = " + b"[" * 100_000, b"a = " + b"9" * 10_000, b"[flows]\n[flows]"),
-        b"a." * 200_000 + b"a = 1",
-    ],
-)
+@pytest.mark.parametrize("content", [b"[flows", b"\xff", b"a." * 200_000 + b"a = 1"])
 def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     (tmp_path / "pflow.toml").write_bytes(content)
     with pytest.raises(PflowError, match=r"not TOML|not UTF-8|nested too deeply") as caught:

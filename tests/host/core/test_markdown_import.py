@@ -127,7 +127,6 @@ def test_what_is_left_out_is_missed_where_it_is_named(pflow, written):
     ("content", "said"),
     [
         (b"# T\n\xff\n", "is not UTF-8 (byte 4)"),
-        (b"x" * 10_000_000, "too long for a workflow"),
         (b'{"nodes": []}', "There is no section ## Steps"),
     ],
 )

@@ -1,7 +1,6 @@
 """Discovery by meaning, with a model of some hundred bytes; `test_sentence_weights` has the real one."""
 
 import importlib.util
-import os
 
 import pytest
 from node_types import ListedNodes, plugin_of
@@ -261,22 +260,3 @@ def test_without_the_extra_one_question_is_asked_and_nothing_changes(opened, mon
     assert result.matches[0].item.row.node == "t-outside"
     assert (result.ranked_by, result.note) == ("words", "")
     assert not [*opened.host.paths.cache.glob("embeddings*")]
-
-
-def test_without_the_extra_none_of_it_is_imported(python):
-    program = """
-import importlib.util, sys
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "onnxruntime" else found(name, *more)
-from pflow_mcp_plugin.__main__ import program
-sys.argv = ["pflow", "registry", "discover", "write a file"]
-try:
-    program()
-finally:
-    wanted = ("onnxruntime", "tokenizers", "numpy", "semantic_search", "sentence_model", "embeddings")
-    print([name for name in sys.modules if name.rpartition(".")[2] in wanted])
-"""
-    finished = python("-c", program, env={**os.environ, SETTING: ""})
-    assert finished.exit_code == 0
-    assert "write-file" in finished.stdout
-    assert finished.stdout.splitlines()[-1] == "[]"

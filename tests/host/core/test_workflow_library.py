@@ -175,20 +175,15 @@ def test_a_description_finds_its_workflow_and_another_task_does_not(library):
     assert library.discover("translate a poem into Norwegian").matches == ()
 
 
-def test_a_model_may_order_the_saved_workflows_of_a_task(library, model, monkeypatch):
+def test_a_model_may_order_the_saved_workflows_of_a_task(library, model):
     for name, description in (("one", "Post the news"), ("two", "Post the news and the weather")):
         library.save(name, workflow("x"), description)
     model.answer = "two"
 
-    def order():
-        found = library.discover("post the news")
-        return [match.item.name for match in found.matches], found.ranked_by, found.note
-
-    assert order() == (["two", "one"], "sage", "")
+    found = library.discover("post the news")
+    assert [match.item.name for match in found.matches] == ["two", "one"]
+    assert (found.ranked_by, found.note) == ("sage", "")
     assert "- one: Post the news\n" in model.asked
-    monkeypatch.setitem(sys.modules, "llm", None)
-    assert order()[:2] == (["one", "two"], "words")
-    assert "sage cannot be asked" in order()[2]
 
 
 def test_a_broken_workflow_is_not_found_for_a_task(library):

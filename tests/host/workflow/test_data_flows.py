@@ -101,7 +101,6 @@ def test_a_flow_is_shown_node_by_node_with_the_keys_it_travels_by():
 @pytest.mark.parametrize(
     ("nodes", "workflow", "ways"),
     [
-        ([FETCH, node("post", text="done"), node("delete", text="x")], {}, []),
         ([node("post", text="x"), node("fetch", text="${post.text}")], {}, []),
         # An escaped template carries nothing.
         ([FETCH, node("post", data="$${fetch.text}")], {}, []),
@@ -256,7 +255,6 @@ SAME = inside(node("keep", text="x"), outputs={"o": "${given}"}, **FROM_FETCH)
     ("nodes", "way"),
     [
         ([OPEN, sent("${sub.kept}")], ["sub/fetch", "sub", "post"]),
-        ([inside(FETCH, READING)], ["sub/fetch", "sub/post"]),
         ([FETCH, THROUGH, sent("${sub.o}")], ["fetch", "sub", "sub/keep", "sub", "post"]),
         ([FETCH, SAME, sent("${sub.o}")], ["fetch", "sub", "sub", "post"]),
         # What an output does not name stays inside, but for an error and what the last node writes.

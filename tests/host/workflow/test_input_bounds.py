@@ -56,9 +56,7 @@ def bound(spec, value):
         ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
         ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
         # Texts are read in the declared type, and other values converted where nothing is lost.
-        ({"type": "str"}, "3", "3"),
         ({"type": "integer"}, 4.0, 4),
-        ({"type": "number"}, " 0.5", 0.5),
         ({"type": "array"}, '["a", 1]', ["a", 1]),
         ({"type": "dict"}, '{"a": null}', {"a": None}),
         ({"type": "int | None"}, "null", None),
@@ -80,7 +78,6 @@ def test_a_value_that_fits_is_taken(spec, value, expected):
         ({"type": "str | None", "enum": ["a"]}, "", 'must be one of "a"'),
         ({"type": "int", "minimum": 1}, "0", "must be at least 1, got int 0"),
         ({"type": "int", "minimum": 1}, "many", "must be int, got str"),
-        ({"type": "float", "maximum": 0.5}, 1, "must be at most 0.5, got int 1"),
         ({"type": "int", "maximum": 10**400}, 10**401, "must be at most"),
         ({"type": "str", "pattern": "^a$"}, "a\n", "must be a string that matches ^a$"),
         ({"type": "str", "pattern": r"^\d+$"}, "٣", "must be a string that matches"),
@@ -137,7 +134,6 @@ def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reser
     [
         ({"type": "int | str", "maximum": 1}, ".maximum", "maximum does not apply to the type int | str"),
         ({"minimum": 1}, ".minimum", "minimum does not apply to the type any"),
-        ({"type": "int", "pattern": "^a"}, ".pattern", "pattern does not apply to the type int"),
         ({"type": "int", "minimum": 2, "maximum": 1}, ".minimum", "The minimum 2 is more than the maximum 1"),
         ({"type": "int", "minimum": "1"}, ".minimum", "Expected a number, found a string"),
         ({"type": "str", "pattern": "("}, ".pattern", "The pattern ( is not a regular expression: missing )"),

@@ -67,13 +67,6 @@ def test_an_input_of_the_workflow_is_passed_on_under_its_own_name(problems):
     assert problems(calling(GREET), inputs={"name": {"type": "str"}}) == []
 
 
-def test_problems_in_a_workflow_written_in_place_have_their_path_there(problems):
-    broken = flow(step("a", "echo", {"message": "${b.x}"}))
-    [problem] = problems(calling(flow(calling(broken))))
-    inside = "$.nodes[0].params.workflow.nodes[0].params.workflow"
-    assert problem.startswith(f"{inside}.nodes[0].params.message: ")
-
-
 def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
     bench.host.library.save("inner", flow(step("a", "echo", {"massage": 1})))
     bench.host.library.save("outer", flow(calling("inner")))

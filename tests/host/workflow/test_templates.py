@@ -5,12 +5,10 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
     MissingValue,
-    TemplateReference,
     as_text,
     follow,
     parse,
     parse_path,
-    references,
     resolve,
 )
 
@@ -113,11 +111,3 @@ def test_a_path_goes_on_into_text_that_is_json(text, path, value):
 def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
     with pytest.raises(MissingValue, match="t is a string that is not JSON"):
         follow({"t": text}, ("t", 0))
-
-
-def test_references_come_with_their_places():
-    found = list(references({"a": ["x", "${b.c}"], "d e": "$${no} ${f}"}, "$.params"))
-    assert found == [
-        ("$.params.a[1]", TemplateReference("${b.c}", ("b", "c"))),
-        ('$.params["d e"]', TemplateReference("${f}", ("f",))),
-    ]

@@ -32,9 +32,8 @@ def loaded(text):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("yes", "yes"), ("on", "on"), ("2024-01-31", "2024-01-31"), ("007", "007"), ("0x1F", "0x1F"),
-        ("1:30", "1:30"), ("1_000", "1_000"), ("12", 12), ("-1.5e3", -1500.0), ("true", True), ("~", None),
-        ("", None), ("'12'", "12"), ("!!str 12", "12"), ("|\n  two\n  lines", "two\nlines\n"),
+        ("yes", "yes"), ("2024-01-31", "2024-01-31"), ("007", "007"), ("0x1F", "0x1F"), ("1_000", "1_000"),
+        ("12", 12), ("-1.5e3", -1500.0), ("true", True), ("~", None), ("!!str 12", "12"),
     ],
 )  # fmt: skip
 def test_values_are_those_of_json(text, value):
@@ -181,7 +180,6 @@ def test_every_key_that_stands_twice_is_named_with_its_place():
         ("wf.json", "a: 1", False),
         ("the given workflow", "a: 1", True),
         ("the given workflow", "{nodes: []}", True),
-        ("the given workflow", "{}", False),
         ("the given workflow", "{", False),
         ("/dev/stdin", '\ufeff\n {"a": 1}', False),
     ],
