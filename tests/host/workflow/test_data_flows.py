@@ -134,15 +134,18 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
     [
         # Without namespacing, strangers may choose the keys.
         ([node("open"), *HEARD], {}, 0),
+        ([node("open"), *HEARD], AT_ROOT, 1),
         ([FETCH, *HEARD], AT_ROOT, 1),
         # A node that does not say what it reads may read everything at the root.
         (SILENT, {}, 0),
         (SILENT, AT_ROOT, 1),
+        (SILENT, {"mappings": {"fetch": {"output_mappings": {"title": "headline"}}}}, 1),
         (SILENT, {"mappings": {"silent": {"input_mappings": {"text": "fetch.title"}}}}, 1),
         # A loop carries data back, and a node reads again what it wrote when it last ran.
         ([READING, FETCH], {"edges": BACK, "errors": True}, 1),
         ([READING, FETCH], {"edges": BACK[:1], "errors": True}, 0),
         ([node("both")], {}, 0),
+        ([node("both")], {"edges": [edge("both", "both", "again")]}, 1),
         # A workflow with mistakes still has its flows.
         ([FETCH, *LOST, FETCH], {"errors": True}, 1),
         ([], {"errors": True}, 0),
@@ -150,6 +153,18 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
 )
 def test_there_are_flows_where_data_may_move(nodes, options, number):
     assert len(shown(*nodes, **options)) == number
+
+
+def test_a_node_that_writes_anything_reads_it_again_after_its_failure():
+    edges = [edge("silent", "silent", "error")]
+    (flow,) = shown(node("silent"), edges=edges, policy=deny(("silent", "silent")), every=False)
+    assert flow.startswith("silent")
+
+
+def test_a_mapping_may_name_a_key_that_looks_like_a_path():
+    mappings = {"fetch": {"output_mappings": {"title": "a.b"}}, "post": {"input_mappings": {"text": "a.b"}}}
+    (flow,) = shown(node("fetch"), node("post"), mappings=mappings, errors=True)
+    assert "--a.b--> post" in flow
 
 
 @pytest.mark.parametrize(
@@ -261,6 +276,7 @@ SAME = inside(node("keep", text="x"), outputs={"o": "${given}"}, **FROM_FETCH)
         ([SECRETIVE, sent("${sub.kept}")], []),
         ([FETCH, inside(node("post", text="x"), **FROM_FETCH)], []),
         ([SECRETIVE, sent("${sub.error}")], ["sub/fetch", "sub", "post"]),
+        ([inside(node("keep", text="x"), FETCH), sent("${sub.text}")], ["sub/fetch", "sub", "post"]),
         ([SECRETIVE, step("report", "report")], []),
     ],
 )
