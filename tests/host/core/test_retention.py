@@ -163,11 +163,17 @@ def test_what_is_pruned_is_counted_and_the_newest_stays(tmp_path):
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
-    _run(tmp_path, "old", 9)
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "artifacts" / "old" / "link").symlink_to(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    _age(tmp_path / "mine" / "file", 9)
+    for run in ("with-a-trace", "without"):
+        _run(tmp_path, run, 9)
+        (tmp_path / "artifacts" / run / "link").symlink_to(tmp_path / "mine")
+        _age(tmp_path / "artifacts" / run / "link", 9)
+    (tmp_path / "traces" / "without.json").unlink()
     prune(tmp_path, Retention(days=5))
-    assert _there(tmp_path) == ["file"]
+    assert _there(tmp_path) == ["mine/file"]
+    assert not list(tmp_path.rglob("link"))
 
 
 def test_an_open_run_keeps_all_it_left_and_an_ended_one_goes_as_a_whole(tmp_path):

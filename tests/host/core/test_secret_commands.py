@@ -17,7 +17,7 @@ def python(code):
     return [sys.executable, "-c", code]
 
 
-SLEEPING = python("import time; time.sleep(60)")
+SLEEPING = python("import time; time.sleep(600)")
 
 
 @pytest.fixture
