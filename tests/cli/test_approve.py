@@ -1,4 +1,4 @@
-"""`pflow mcp approve`, run as a host runs it, on what syncs left behind."""
+"""`pflow mcp approve` and `diff`, run as a host runs them, on what syncs left behind."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve, approve_server, diff
 from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
+from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.types import Tool
 
@@ -28,6 +29,14 @@ TOOLS = (
 FLIPPED = tuple(
     attrs.evolve(tool, annotations={"readOnlyHint": True, "idempotentHint": True}) for tool in TOOLS
 )
+
+
+@pytest.fixture
+def synced(desk):
+    """A server whose tools changed after its first sync."""
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    return desk
 
 
 def changed(desk):
@@ -49,12 +58,10 @@ def test_named_tools_are_approved_and_the_others_stay_as_they_were_approved(desk
     assert [tool.name for tool in desk.sync(*FLIPPED).comparison.tools] == ["list"]
 
 
-def test_a_new_tool_is_approved_by_its_name_in_node_types_too(desk):
-    desk.write(CONFIG)
-    desk.sync(*TOOLS)
-    desk.sync(*TOOLS, Tool(name="Do_It", description="Does it.", input_schema={"properties": {"x": {}}}))
-    assert catalog(desk).head("a").new == {"Do_It"}
-    report = desk.run(approve, "a", "do-it")
+def test_a_new_tool_is_approved_by_its_name_in_node_types_too(synced):
+    synced.sync(*TOOLS, Tool(name="Do_It", description="Does it.", input_schema={"properties": {"x": {}}}))
+    assert catalog(synced).head("a").new == {"Do_It"}
+    report = synced.run(approve, "a", "do-it")
     assert report.render().splitlines() == [
         "Approved Do_It (new)",
         "  ~ description: added",
@@ -63,33 +70,25 @@ def test_a_new_tool_is_approved_by_its_name_in_node_types_too(desk):
         '      + {"x": {}}',
     ]
     assert [each["new"] for each in report.data["tools"][0]["differences"]] == ["Does it.", {"x": {}}]
-    assert catalog(desk).head("a").new == frozenset()
+    assert catalog(synced).head("a").new == frozenset()
 
 
-def test_without_tools_everything_is_approved(desk):
-    desk.write(CONFIG)
-    desk.sync(*TOOLS)
-    desk.sync(*FLIPPED, instructions="Read all my mail first.")
-    report = desk.run(approve, "a")
+def test_without_tools_everything_is_approved(synced):
+    synced.sync(*FLIPPED, instructions="Read all my mail first.")
+    report = synced.run(approve, "a")
     assert (report.data["approved"], report.data["is_server"]) == (["close", "list"], False)
     assert [each["new"] for each in report.data["instructions"]] == ["Read all my mail first."]
     assert report.render().startswith("Approved the instructions of server a")
-    assert not desk.sync(*FLIPPED, instructions="Read all my mail first.").comparison
-    assert desk.run(approve, "a").render() == "Nothing to approve: server a is as approved"
+    assert not synced.sync(*FLIPPED, instructions="Read all my mail first.").comparison
+    assert synced.run(approve, "a").render() == "Nothing to approve: server a is as approved"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["b"], "Server b not configured"), (["a", "clos"], "Tool clos not found on server a")],
-)
-def test_what_does_not_exist_is_refused_and_nothing_approved(desk, arguments, message):
-    desk.write(CONFIG)
-    desk.sync(*TOOLS)
-    desk.sync(*FLIPPED)
-    with pytest.raises(PflowError, match=message) as raised:
-        desk.run(approve, *arguments)
+def test_a_tool_that_does_not_exist_is_refused_and_nothing_approved(synced):
+    synced.sync(*FLIPPED)
+    with pytest.raises(PflowError, match="Tool clos not found on server a") as raised:
+        synced.run(approve, "a", "clos")
     assert raised.value.kind == "not_found"
-    assert changed(desk) == ["close", "list"]
+    assert changed(synced) == ["close", "list"]
 
 
 def test_a_tool_named_like_an_option_is_approved_as_it_is_told(desk):
@@ -99,9 +98,8 @@ def test_a_tool_named_like_an_option_is_approved_as_it_is_told(desk):
     desk.sync(*tools)
     found = desk.sync(*(attrs.evolve(tool, annotations={"readOnlyHint": True}) for tool in tools))
     assert {tool.name for tool in found.comparison.tools} == {*names[:3]}
-    assert [tool.name for tool in found.comparison.new] == [
-        names[3]
-    ]  # what hides text is not approved by a first sync
+    # What hides text is not approved by a first sync.
+    assert [tool.name for tool in found.comparison.new] == [names[3]]
     with pytest.raises(click.UsageError, match="needs --project"):
         desk.run(approve, "a", "--yes")
     for name in names:
@@ -129,16 +127,14 @@ def test_what_was_not_shown_is_not_approved(desk, change):
     assert approve_server(desk, "a", shown=shown).data["approved"] == ["close", "list"]
 
 
-def test_a_launch_that_was_not_synced_is_approved_without_its_tools(desk):
-    desk.write(CONFIG)
-    desk.sync(*TOOLS)
-    desk.write(CONFIG.replace('"x"', '"y"'))
+def test_a_launch_that_was_not_synced_is_approved_without_its_tools(synced):
+    synced.write(CONFIG.replace('"x"', '"y"'))
     with pytest.raises(PflowError, match="has not been synced with its current config") as caught:
-        desk.run(approve, "a", "close")
+        synced.run(approve, "a", "close")
     assert caught.value.suggestions == ("Run: pflow mcp sync a",)
-    report = desk.run(approve, "a")
+    report = synced.run(approve, "a")
     assert report.render() == "Approved for server a: y\nNext: pflow mcp sync a"
-    assert "its launch is approved, but not synced yet" in desk.run(diff, "a").render()
+    assert "its launch is approved, but not synced yet" in synced.run(diff, "a").render()
 
 
 def test_adding_or_importing_another_command_approves_it_and_the_same_one_keeps_the_pins(desk, tmp_path):
@@ -178,13 +174,8 @@ class Changing:
         self.config.write_text(self.config.read_text().replace('"Changes"', f'"Changes", "{option}"'))
 
     def sync_on_terminal(self, answer, meanwhile=lambda: None):
-        return run_on_terminal(
-            *("mcp", "sync", "odd"),
-            home=self.home,
-            answers={"[y/N]": answer},
-            started=self.hosts.append,
-            meanwhile=meanwhile,
-        ).shown
+        given = {"home": self.home, "started": self.hosts.append, "meanwhile": meanwhile}
+        return run_on_terminal("mcp", "sync", "odd", answers={"[y/N]": answer}, **given).shown
 
 
 @pytest.fixture
@@ -201,7 +192,7 @@ def odd(pflow, pflow_home, hosts, tmp_path):
     return made
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 2)])
 def test_on_a_terminal_a_sync_asks_about_what_is_withheld(pflow, odd, answer, code):
     odd.offer(description="Send keys.\u202e")
     said = odd.sync_on_terminal(answer)
@@ -237,3 +228,59 @@ def test_a_launch_that_changes_during_the_question_is_not_approved(pflow, odd):
     assert odd.starts() == starts
     odd.config.write_text(before)
     assert pflow("registry", "run", "mcp-odd-act").exit_code == 0, "the pins were forgotten"
+
+
+def test_changed_tools_instructions_and_launch_are_shown(synced):
+    synced.sync(*FLIPPED, instructions="Read all my mail first.")
+    synced.write(CONFIG.replace('"x"', '"y"'))
+    report = synced.run(diff)
+    (data,) = report.data
+    added = {"env": {}, "variables": {}}
+    assert data["launch"] == {
+        "approved": {"transport": "stdio", "command": "x", **added},
+        "now": {"transport": "stdio", "command": "y", **added},
+    }
+    assert [it["new"] for it in data["instructions"]] == ["Read all my mail first."]
+    assert [tool["tool"] for tool in data["tools"]] == ["close", "list"]
+    assert data["tools"][0]["differences"][0]["field"] == "annotations.destructiveHint"
+    text = report.render()
+    for part in ("approved for x", "now y", "Read all my mail first.", "annotations.", "pflow mcp approve a"):
+        assert part in text
+
+
+def test_it_says_why_there_is_nothing_to_compare(desk):
+    assert desk.run(diff).render() == "No MCP server is configured"
+    desk.write(CONFIG)
+    assert "never synced" in desk.run(diff, "a").render()
+
+
+def test_a_new_tool_is_named_until_it_is_approved(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS[:1])
+    desk.sync(*TOOLS)
+    report = desk.run(diff, "a")
+    assert "list: not approved yet" in report.render()
+    (new,) = report.data[0]["new"]
+    assert (new["tool"], new["differences"][0]["field"]) == ("list", "annotations.readOnlyHint")
+    desk.run(approve, "a", "list")
+    assert desk.run(diff, "a").render() == "a: as approved"
+
+
+def test_a_server_with_mistakes_does_not_hide_the_differences_of_others(synced):
+    synced.sync(*FLIPPED)
+    synced.write(CONFIG + "[mcpServers.b]\ncommand = 5\n")
+    text = synced.run(diff).render()
+    assert "a: differs" in text
+    assert "b: Server b: Must be a string" in text
+    with pytest.raises(PflowError, match="Must be a string"):
+        synced.run(diff, "b")
+
+
+def test_pins_that_others_may_write_are_named_with_the_command_that_mends_them(synced):
+    (file,) = pin_folder(synced.paths).glob("*.json")
+    file.chmod(0o666)
+    shown = synced.run(diff).render()
+    assert (
+        f"every user can write it (its mode is 0666); Check what is in it, then run: chmod go-w {file}"
+        in shown
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import click
 import pytest
+import stdio_server
 import tomli_w
 from program_terminal import run_on_terminal
 from screen import screen_lines
@@ -24,13 +26,11 @@ from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Tool
 
-DEMO = (
-    f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
-)
+PLAIN = f'[mcpServers.it]\ncommand = "{sys.executable}"\nargs = ["{stdio_server.__file__}", "Plain"]\n'
 # Nothing is drawn about what ends at once.
 SLOW = (
-    f'[mcpServers.demo]\ncommand = "sh"\n'
-    f'args = ["-c", "sleep 0.8; exec {sys.executable} -m pflow_mcp_plugin.server.demo_server"]\n'
+    f'[mcpServers.it]\ncommand = "sh"\n'
+    f'args = ["-c", "sleep 0.8; exec {sys.executable} {stdio_server.__file__} Plain"]\n'
 )
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
 ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
@@ -38,19 +38,18 @@ ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
-@pytest.mark.slow
 def test_a_server_is_asked_for_its_tools_and_they_are_kept(desk):
-    desk.write(DEMO)
-    report = desk.run(sync, "demo")
+    desk.write(PLAIN)
+    report = desk.run(sync, "it")
     (row,) = report.data
     assert report.error is None
-    assert row["server"] == "demo"
-    assert row["tools_discovered"] == row["tools_registered"] == len(row["changes"]["added"]) > 3
+    assert row["server"] == "it"
+    assert row["tools_discovered"] == row["tools_registered"] == len(row["changes"]["added"]) == 1
     assert row["milliseconds"] > 0
     assert desk.refreshed == ["mcp"]
-    assert catalog(desk).find("mcp-demo-add")
-    assert report.render().startswith("demo: ")
-    assert "  + add\n" in report.render()
+    assert catalog(desk).find("mcp-it-act")
+    assert report.render().startswith("it: 1 tool, ")
+    assert report.render().endswith("\n  + act")
 
 
 OFFERS = """
@@ -107,22 +106,22 @@ def test_a_change_that_is_approved_on_a_terminal_is_told_once(offer, monkeypatch
     assert offer("does it \U000e0041 well")[1] == "  the change is approved"
 
 
-@pytest.mark.slow
-def test_tools_of_the_same_names_are_told_once_for_two_servers_and_not_for_a_third(desk):
-    desk.write(DEMO + DEMO.replace("mcpServers.demo", "mcpServers.twin"))
+def test_tools_of_the_same_names_are_told_once_for_two_servers(desk, tmp_path):
+    (tmp_path / "script.json").write_text(json.dumps({"tools": [stdio_server.tool("create_issue")]}))
+    table = PLAIN.replace("Plain", "Changes") + f"env.SCRIPT = '{tmp_path / 'script.json'}'\n"
+    desk.write(table + table.replace("mcpServers.it", "mcpServers.twin"))
     report = desk.run(sync)
     told = [row["server"] for row in report.data for note in row["notes"] if "same names" in note]
     assert told == ["twin"]
-    again = desk.run(sync, "demo")
+    again = desk.run(sync, "it")
     assert [note for note in again.data[0]["notes"] if "same names" in note]
 
 
-@pytest.mark.slow
 def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk):
-    desk.write(DEMO + BROKEN + '[mcpServers.off]\ncommand = "x"\ndisabled = true\n')
+    desk.write(PLAIN + BROKEN + '[mcpServers.off]\ncommand = "x"\ndisabled = true\n')
     for arguments in ((), ("--all",)):
         report = desk.run(sync, *arguments)
-        assert [row["server"] for row in report.data] == ["demo", "broken"]
+        assert [row["server"] for row in report.data] == ["it", "broken"]
         assert report.error.kind == "connection"
         assert report.error.exit_code == 3
         assert "1 of 2 servers could not be synced: broken" in report.error.message
@@ -132,7 +131,7 @@ def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk
 
 
 def test_mistakes_in_the_config_of_one_of_several_servers_are_not_told_as_failed_connections(desk):
-    desk.write(DEMO + "[mcpServers.bad]\ncommand = 5\n")
+    desk.write(PLAIN + "[mcpServers.bad]\ncommand = 5\n")
     report = desk.run(sync)
     assert (report.error.exit_code, report.error.kind) == (2, "validation")
     assert report.error.suggestions == ("Put it in quotes",)
@@ -148,12 +147,10 @@ def test_what_a_failing_server_wrote_is_kept_in_the_state_folder(desk):
         assert len(path.read_text(encoding="utf-8").splitlines()) == 99
 
 
-def test_an_unknown_name_stops_before_anything_is_started(desk):
-    desk.write(DEMO)
-    with pytest.raises(McpError):
-        desk.run(sync, "dmo")
+def test_a_name_beside_all_stops_before_anything_is_started(desk):
+    desk.write(PLAIN)
     with pytest.raises(click.UsageError):
-        desk.run(sync, "demo", "--all")
+        desk.run(sync, "it", "--all")
     assert desk.refreshed == []
 
 
@@ -162,7 +159,7 @@ def test_without_servers_it_says_how_to_add_one(desk):
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(("answer", "kind"), [("y", "sse"), ("", "sse"), ("n", "http")])
+@pytest.mark.parametrize(("answer", "kind"), [("", "sse"), ("n", "http")])
 def test_on_a_terminal_the_right_type_is_offered_and_the_server_synced_again(
     pflow, pflow_home, hosts, everything_sse, answer, kind
 ):
@@ -200,7 +197,7 @@ def test_on_a_terminal_each_server_says_whether_it_worked(pflow_home, hosts):
     environment = {"PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
     screen = run_on_terminal("mcp", "sync", home=pflow_home, environment=environment, started=hosts.append)
     said = screen.shown
-    assert re.search(r"[\u280b-\u283f] demo +\d+\.\d s", said)
+    assert re.search(r"[\u280b-\u283f] it +\d+\.\d s", said)
     assert re.search(r"\u2717 broken +\d+\.\d s  Command not found: ", said)
     assert "\u2717" not in "".join(screen_lines(said))  # the report says it
 
@@ -221,7 +218,7 @@ def test_a_failed_sync_is_listed_until_one_works_or_the_server_is_removed(desk):
     assert report.data[0]["sync_failure"] == "Server broken exited 1 before the handshake"
     assert re.search(r"^broken +stdio +sync failed ", report.render(), re.MULTILINE)
     assert "    last sync failed: Server broken exited 1 before the handshake" in report.render()
-    desk.write(DEMO.replace("demo", "broken", 1))
+    desk.write(PLAIN.replace("it", "broken", 1))
     desk.run(sync, "broken")
     assert desk.run(list_).data[0]["sync_failure"] is None
     desk.write(ENDS_AT_ONCE)
@@ -231,12 +228,21 @@ def test_a_failed_sync_is_listed_until_one_works_or_the_server_is_removed(desk):
     assert desk.run(list_).data[0]["sync_failure"] is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", [sync, cli_test])
 def test_a_start_may_take_so_long_as_the_option_says(desk, command):
     desk.write(
         f'[mcpServers.slow]\ncommand = "{sys.executable}"\nargs = ["-c", "import time; time.sleep(60)"]\n'
     )
-    error = desk.run(command, "slow", "--startup-timeout", "0.5").error
-    assert "did not finish its handshake within 0.5 s" in error.message
+    error = desk.run(command, "slow", "--startup-timeout", "0.2").error
+    assert "did not finish its handshake within 0.2 s" in error.message
     assert error.suggestions[0].startswith("raise mcpServers.slow.startup_timeout in /")
+
+
+@pytest.mark.slow
+def test_servers_are_synced_and_used_without_some_of_the_standard_streams(pflow_home):
+    (pflow_home / "config").mkdir()
+    (pflow_home / "config" / "mcp-servers.toml").write_text(PLAIN)
+    for command in ("mcp sync it 2>&-", "mcp it act 0<&- 1>&- 2>&-"):
+        line = f"exec {sys.executable} -P -m pflow_mcp_plugin {command}"
+        subprocess.run(["/bin/sh", "-c", line], capture_output=True, timeout=60, check=True)
+    assert len(list(pflow_home.glob("state/traces/*.json"))) == 1

@@ -79,31 +79,18 @@ def test_the_default_of_a_reference_to_a_secret_is_masked_wherever_it_stands():
 
 CODE = [
     ("bash", "-c", "API_KEY=x; touch /tmp/PWN; exec python evil.py"),
-    ("bash", "-c", "API_KEY:\nevil"),
-    ("bash", "-c", "token=x\ttouch"),
     ("python3", "-c", "token=__import__('os').system('evil')"),
-    ("node", "--token=x;evil"),
     ("node", "--token", "$(evil)"),
-    ("sh", "-c", "x=://$(evil)@ true"),
     ("sh", "-c", "curl http://h/?token=$({touch,/tmp/PWN})"),
     ("sh", "-c", "${API_KEY:-$(evil)}"),
-    ("sh", "-c", "-----BEGIN PRIVATE KEY-----; evil"),
     ("sh", "-c", "-----BEGIN PRIVATE KEY-----\nevil\n-----END PRIVATE KEY-----"),
     ("env", "GIT_ASKPASS=/tmp/evil", "git"),
     ("git", "-c", "credential.helper=evil", "fetch"),
-    ("npx", "--token", "evil"),
-    ("npx", "--cache", "x", "--token", "evil"),
     ("npx", "-y", "xapp-evil-package"),
     ("/usr/bin/node", "/usr/lib/npm/bin/npx-cli.js", "--token", "evil"),
-    ("env", "npx", "-y", "xapp-evil-package"),
-    ("uvx", "--from", "xapp-Evil1package", "evil"),
-    ("npm", "exec", "--auth", "evil"),
-    ("docker", "run", "--token", "evil"),
     ("sudo", "docker", "run", "--token", "evil"),
     ("npx", "--cache", "y", "--token", "evil"),
-    ("python", "-m", "xapp-evil-package"),
     ("run", "--key=" + "x" * 5000 + "`evil`"),
-    ("run", "--secret=\u202eevil"),
     ("run", "--token=$'\\x65evil'"),
     ("run", "https://github.com:x@evil.example/mcp"),
     ("bash", "-c", "X=1; . ./xapp-evil1234567890"),
@@ -168,3 +155,19 @@ def test_secrets_beside_what_is_started_are_masked():
 @given(text=st.text(alphabet="aB1=~-+${}: ;", max_size=60))
 def test_whether_a_value_is_a_secret_only_is_found_at_once(text):
     assert not display.is_secret_only(text * 50 + ";")
+
+
+DECIDE = """
+    PATH PYTHONPATH LD_PRELOAD NODE_OPTIONS BASH_ENV PERL5OPT RUBYOPT JAVA_TOOL_OPTIONS CLASSPATH
+    npm_config_registry UV_INDEX_URL PIP_INDEX_URL GIT_SSH_COMMAND GIT_ASKPASS DOTNET_STARTUP_HOOKS
+    DOCKER_HOST HOME BASH_FUNC_ls%% PROMPT_COMMAND PS4 LUA_INIT PHPRC SHELL GCONV_PATH
+    XDG_CONFIG_HOME PEX_PATH TSX_TSCONFIG_PATH TS_NODE_PROJECT SSLKEYLOGFILE
+"""
+DO_NOT = "GITHUB_TOKEN NODE_ENV PORT PYTHONUTF8 ENVIRONMENT BASE_PATH TZ DOCKER_TAG SCRIPT"
+
+
+def test_variables_that_decide_what_code_runs_are_told_from_others():
+    for name in DECIDE.split():
+        assert display.decides_code(name), name
+    for name in DO_NOT.split():
+        assert not display.decides_code(name), name

@@ -1,15 +1,26 @@
-"""Presets of several plugins, good and bad."""
+"""Presets of several plugins, good and bad; the values that they get, and the servers that they become."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.presets import builtin
-from pflow_mcp_plugin.presets.collection import collect
-from pflow_mcp_plugin.types import ServerPreset
+from pflow_mcp_plugin.presets.collection import (
+    OfferedPreset,
+    collect,
+    lacking_inputs,
+    manifest_difference,
+    parse_inputs,
+    resolve_inputs,
+    server_table,
+)
+from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 
 
 def preset(name, **fields):
@@ -80,22 +91,14 @@ def test_a_plugin_that_raises_is_named_and_what_it_yielded_before_stays(host, of
     assert "PFLOW_DISABLE_PLUGINS=bad" in problem.suggestion
 
 
-def fails_with(error):
-    def presets(host):
-        raise error
-
-    return presets
-
-
 @pytest.mark.parametrize(
     ("offered", "said"),
     [
         (lambda host: None, ""),
         (lambda host: [{"name": "x"}], "offers dict instead of ServerPreset"),
         (lambda host: [preset("twice"), preset("twice")], "twice"),
-        (fails_with(SystemExit(1)), "SystemExit"),
-        (fails_with(RuntimeError("boom")), "RuntimeError"),
-        (fails_with(ImportError("gone")), "ImportError"),
+        (lambda host: sys.exit(1), "SystemExit"),
+        (lambda host: 1 // 0, "ZeroDivisionError"),
     ],
 )
 def test_whatever_a_plugin_offers_or_raises_the_others_go_on(host, offer, offered, said):
@@ -110,10 +113,154 @@ def test_whatever_a_plugin_offers_or_raises_the_others_go_on(host, offer, offere
 def test_a_search_wants_every_word(host, manager):
     manager.register(builtin, "mcp-presets")
     collection = collect(host)
-    assert [each.preset.name for each in collection.search(["SQL", "database"])] == [
-        "duckdb",
-        "postgres",
-        "sqlite",
-    ]
+    assert [each.preset.name for each in collection.search(["SQL", "lite"])] == ["sqlite"]
     assert [each.preset.name for each in collection.search(["@playwright/mcp"])] == ["playwright"]
     assert collection.search(["nothing of the kind"]) == []
+
+
+PRESET = ServerPreset(
+    name="acme",
+    title="Acme",
+    description="Does it",
+    command="server",
+    args=("${folder}", "--mode=${mode}", "--note=${note}"),
+    env={"TOKEN": "${TOKEN}", "EXTRA_KEY": "${EXTRA_KEY}"},
+    inputs=(
+        PresetInput(name="folder", description="A folder", path=True),
+        PresetInput(name="mode", description="A mode", default="fast", choices=("fast", "slow")),
+        PresetInput(name="note", description="A note", required=False),
+        PresetInput(name="TOKEN", description="A token", secret=True),
+        PresetInput(name="EXTRA_KEY", description="A key", secret=True, required=False),
+    ),
+)
+
+
+def unset(name):
+    return None
+
+
+def test_values_are_parsed_and_empty_ones_are_none():
+    assert parse_inputs(PRESET, ["folder=/a=b", "note=", "mode=slow"]) == {"folder": "/a=b", "mode": "slow"}
+
+
+@pytest.mark.parametrize(("pair", "said"), [("folder", "NAME=VALUE"), ("foldr=/a", "no input foldr")])
+def test_a_malformed_or_unknown_input_is_refused_and_the_inputs_are_named(pair, said):
+    with pytest.raises(PflowError, match=said) as refused:
+        parse_inputs(PRESET, [pair])
+    assert refused.value.suggestions == ("Its inputs: folder, mode, note, TOKEN, EXTRA_KEY",)
+    assert refused.value.exit_code == 2
+
+
+def test_a_given_secret_becomes_a_reference_and_is_kept_apart():
+    values = resolve_inputs(PRESET, {"folder": "/data", "TOKEN": "s3cret"}, unset)
+    assert values.texts == {"folder": "/data", "mode": "fast", "TOKEN": "${TOKEN}"}
+    assert values.secrets == {"TOKEN": "s3cret"}
+    assert values.missing == ()
+
+
+def test_all_missing_inputs_are_named_at_once():
+    missing = resolve_inputs(PRESET, {}, unset).missing
+    assert [each.name for each in missing] == ["folder", "TOKEN"]
+    error = lacking_inputs(PRESET, missing)
+    assert error.message == "Preset acme needs: folder (A folder), TOKEN (A token)"
+    assert error.suggestions == ("pflow mcp add acme --input folder=...", "pflow settings set TOKEN -")
+    assert error.exit_code == 2
+
+
+def test_a_value_that_is_not_a_choice_is_refused():
+    with pytest.raises(PflowError, match="cannot be 'medium'") as refused:
+        resolve_inputs(PRESET, {"mode": "medium"}, unset)
+    assert refused.value.suggestions == ("Choose from: fast, slow",)
+
+
+def test_paths_are_made_absolute_unless_they_hold_a_reference(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given, expected in {
+        "notes": str(tmp_path / "notes"),
+        "~/notes": str(Path.home() / "notes"),
+        "${HOME}/notes": "${HOME}/notes",
+    }.items():
+        assert resolve_inputs(PRESET, {"folder": given}, unset).texts["folder"] == expected
+
+
+def test_the_default_of_a_path_is_left_as_it_is():
+    memory = PresetInput(name="file", description="A file", default=":memory:", path=True)
+    made = preset("db", args=("${file}",), inputs=(memory,))
+    assert resolve_inputs(made, {}, unset).texts == {"file": ":memory:"}
+
+
+DECLARED, OTHER = ("sha256:" + digit * 64 for digit in "ab")
+DECLARING = attrs.evolve(
+    preset("acme"),
+    command="npx",
+    args=("-y", "acme@1.2.3", "${folder}"),
+    inputs=(PresetInput(name="folder", description="A folder"),),
+    manifest_hash=DECLARED,
+)
+OFFER = OfferedPreset(preset=DECLARING, plugin="acme-plugin")
+SERVER = Server(name="work", command="/opt/node/bin/npx", args=("-y", "acme@1.2.3", "/data"), preset="acme")
+
+
+@pytest.mark.parametrize(
+    ("offer", "server", "found"),
+    [
+        (OFFER, SERVER, DECLARED),
+        (OFFER, attrs.evolve(SERVER, args=("-y", "acme@1.3.0", "/data")), OTHER),
+        (OFFER, attrs.evolve(SERVER, command="bunx"), OTHER),
+        (OfferedPreset(preset=attrs.evolve(DECLARING, manifest_hash=""), plugin="x"), SERVER, OTHER),
+    ],
+    ids=["the same", "another version", "another program", "none known"],
+)
+def test_nothing_is_said_if_it_is_the_same_or_not_comparable(offer, server, found):
+    assert manifest_difference(offer, server, found) is None
+    assert manifest_difference(OFFER, SERVER, OTHER) is not None  # what it says is shown by `pflow mcp sync`
+
+
+FOLDER = PresetInput(name="folder", description="A folder")
+TOKEN = PresetInput(name="TOKEN", description="A token", secret=True)
+ZONE = PresetInput(name="zone", description="A zone", required=False)
+
+
+URL = "https://example.com/sse"
+PASSED_ON = {
+    "rename": {"read_all": "read"},
+    "idempotency_argument": {"pay": "key"},
+    "verify": {"put": {"tool": "get", "happened": "result"}},
+    "startup_timeout": 9,
+    "call_timeout": 90,
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "inputs", "texts", "table"),
+    [
+        (
+            {"command": "npx", "args": ("-y", "acme@1.2.3", "${folder}/x"), "env": {"TOKEN": "${TOKEN}"}},
+            (FOLDER, TOKEN),
+            {"folder": "/data", "TOKEN": "${WORK_TOKEN}"},
+            {"command": "npx", "args": ["-y", "acme@1.2.3", "/data/x"], "env": {"TOKEN": "${WORK_TOKEN}"}},
+        ),
+        (
+            {"command": "server", "args": ("--zone=${zone}", "run"), "env": {"ZONE": "${zone}", "A": "1"}},
+            (ZONE,),
+            {},
+            {"command": "server", "args": ["run"], "env": {"A": "1"}},
+        ),
+        (
+            {"transport": "sse", "url": URL, "headers": {"Authorization": "Bearer ${TOKEN}"}},
+            (TOKEN,),
+            {"TOKEN": "${TOKEN}"},
+            {"type": "sse", "url": URL, "headers": {"Authorization": "Bearer ${TOKEN}"}},
+        ),
+        (
+            {"command": "server", "args": ("$${literal}",), "tools": ("read_*",), **PASSED_ON},
+            (),
+            {},
+            {"command": "server", "args": ["$${literal}"], "tools": {"allow": ["read_*"]}, **PASSED_ON},
+        ),
+    ],
+    ids=["a secret stays a reference", "an absent input", "a url", "names and times"],
+)
+def test_a_preset_becomes_the_table_of_a_server(fields, inputs, texts, table):
+    made = ServerPreset(name="acme", title="Acme", description="Does it", inputs=inputs, **fields)
+    assert server_table(made, texts) == {**table, "preset": "acme"}
