@@ -1,11 +1,12 @@
-"""A desk to run commands at: real files, and a host that only takes notes."""
+"""A desk to run commands at: real files, and a host that only takes notes; and the whole command line."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pluggy
@@ -19,6 +20,7 @@ from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -136,3 +138,41 @@ def signed_in(desk: Desk) -> Callable[..., SignIn]:
         return sign_in
 
     return store
+
+
+class Done(NamedTuple):
+    """How a command line ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        envelope: dict[str, Any] = json.loads(self.stdout)
+        return envelope
+
+
+@pytest.fixture
+def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a user without files."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
+        monkeypatch.setenv(name, "")
+    return folder
+
+
+@pytest.fixture
+def typed(
+    pflow_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Run a command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: object) -> Done:
+        capfd.readouterr()
+        return Done(main([*map(str, words)]), *capfd.readouterr())
+
+    return typed

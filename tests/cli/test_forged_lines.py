@@ -25,18 +25,14 @@ STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\t]")
 COMMANDS = (
     "mcp sync odd",
     "mcp list",
-    "mcp tools",
     "mcp tools odd",
     "mcp info {node}",
     "mcp test odd",
     "mcp audit",
-    "mcp audit odd",
     "mcp diff",
-    "mcp diff odd",
     "mcp stubs",
     "mcp lock",
     "mcp approve odd {tool}",
-    "mcp approve odd nothing",
     "mcp approve odd {wrong}",
     "mcp approve odd",
     "mcp sync odd",
@@ -44,13 +40,10 @@ COMMANDS = (
     "mcp lock --check",
     "mcp tools",
     "mcp info odd.nothing",
-    "mcp info nothing",
     "mcp call odd.nothing",
-    "mcp odd {tool} --help",
     "mcp {node} --help",
     "mcp logs odd",
     "mcp auth",
-    "mcp presets",
     "mcp export",
     "registry list",
     "registry search something",
@@ -65,7 +58,6 @@ AFTER_CHANGE = (
     "mcp tools",
     "mcp diff",
     "mcp audit",
-    "mcp info {node}",
     "mcp lock --check",
     "mcp approve odd {tool}",
     "mcp sync",
@@ -80,17 +72,19 @@ class Twin:
 
     text: str
     folder: Path
-    pflow: Callable[..., Any]
+    typed: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch
 
     def run(self, command: str) -> Any:
-        nodes = [] if "{" not in command else self.nodes()
-        words = {
-            "node": nodes[0]["node"] if nodes else "",
-            "tool": f"alpha{self.text}",
-            "wrong": f"alphx{self.text}",
-        }
-        env = {"PFLOW_HOME": str(self.folder / "home"), "COLUMNS": "9999"}
-        return self.pflow(*(word.format(**words) for word in command.split()), env=env, cwd=self.folder)
+        nodes = self.nodes() if "{node}" in command else [{"node": ""}]
+        words = {"node": nodes[0]["node"], "tool": f"alpha{self.text}", "wrong": f"alphx{self.text}"}
+        return self.type(*(word.format(**words) for word in command.split()))
+
+    def type(self, *words: str) -> Any:
+        self.monkeypatch.setenv("PFLOW_HOME", str(self.folder / "home"))
+        self.monkeypatch.setenv("COLUMNS", "9999")
+        self.monkeypatch.chdir(self.folder)
+        return self.typed(*words)
 
     def nodes(self) -> list[dict[str, str]]:
         found = self.run("mcp tools odd --json").envelope["data"]
@@ -98,18 +92,15 @@ class Twin:
 
 
 @pytest.fixture
-def twins(tmp_path, pflow, no_leftovers) -> list[Twin]:
+def twins(tmp_path, typed, monkeypatch, no_leftovers) -> list[Twin]:
     made = []
     for name, text in (("forged", FORGED), ("harmless", HARMLESS)):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "text.json").write_text(json.dumps(text))
-        twin = Twin(text, folder, pflow)
+        twin = Twin(text, folder, typed, monkeypatch)
         table = {"command": sys.executable, "args": [str(SERVER), str(folder)], "protocol": "handshake"}
-        added = pflow(
-            "mcp", "add", json.dumps({"odd": table}), env={"PFLOW_HOME": str(folder / "home")}, cwd=folder
-        )
-        assert added.exit_code == 0, added
+        assert twin.type("mcp", "add", json.dumps({"odd": table})).exit_code == 0
         made.append(twin)
     return made
 
@@ -120,9 +111,7 @@ def _compare(twins: list[Twin], command: str) -> list[str]:
     for stream in ("stdout", "stderr"):
         shown, other = getattr(forged, stream), getattr(harmless, stream)
         if shown.count("\n") != other.count("\n"):
-            wrong.append(
-                f"{command}: {shown.count(chr(10))} lines, not {other.count(chr(10))}:\n{shown}\n--\n{other}"
-            )
+            wrong.append(f"{command}: not as many lines:\n{shown}\n--\n{other}")
         if found := STEERS.findall(shown):
             wrong.append(f"{command}: {stream} has {sorted(set(found))!r}")
     return wrong

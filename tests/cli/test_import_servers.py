@@ -1,10 +1,11 @@
-"""`pflow mcp import`, by the real program in a home of its own."""
+"""`pflow mcp import`, in a home of its own."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,26 +18,13 @@ SECRET = {"mcpServers": {"hub": {"command": "hub", "env": {"HUB_TOKEN": "planted
 
 
 @pytest.fixture
-def home(tmp_path):
-    folder = tmp_path / "user"
-    folder.mkdir()
-    return folder
+def home(user_home):
+    return user_home
 
 
 @pytest.fixture
-def environment(home):
-    unset = ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA")
-    return {**dict.fromkeys(unset, ""), "HOME": str(home)}
-
-
-@pytest.fixture
-def run(pflow, environment):
-    """Run `pflow mcp import` with a home of its own and return what it printed."""
-
-    def run(*arguments, **given):
-        return pflow("mcp", "import", *arguments, env=environment, **given)
-
-    return run
+def run(typed, home):
+    return lambda *arguments: typed("mcp", "import", *arguments)
 
 
 @pytest.fixture
@@ -60,14 +48,17 @@ def put(home, path, content):
     return target
 
 
-def test_without_an_argument_every_clients_files_are_found_and_read(run, home, configured, tmp_path):
+def test_without_an_argument_every_clients_files_are_found_and_read(
+    run, home, configured, tmp_path, monkeypatch
+):
     put(home, ".config/Claude/claude_desktop_config.json", "claude-desktop.json")
     put(home, ".codex/config.toml", "codex.toml")
     put(home, ".config/goose/config.yaml", "goose.yaml")
     put(home, ".config/zed/settings.json", "zed.json")
     project = tmp_path / "project"
     put(project, ".mcp.json", "claude-code-project.json")
-    done = run("--json", cwd=project)
+    monkeypatch.chdir(project)
+    done = run("--json")
     assert done.exit_code == 0, done.stderr
     data = done.envelope["data"]
     clients = ["claude-desktop", "claude-code", "zed", "codex", "goose"]
@@ -137,12 +128,7 @@ def test_what_is_not_there_is_named_with_the_next_step(run, arguments, words):
     assert done.exit_code == 2
     assert words in done.stderr
     assert run(*arguments, "--json").envelope["success"] is False
-
-
-def test_without_any_file_it_says_so(run):
-    done = run()
-    assert done.exit_code == 0
-    assert "No config file of another client was found" in done.stdout
+    assert "No config file of another client was found" in run().stdout
 
 
 def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
@@ -157,7 +143,8 @@ def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
     assert [it["no_equivalent"] for it in servers if it["no_equivalent"]] == [["envFile"]]
 
 
-def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(run, home, configured):
+def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(pflow, home, configured):
+    run = partial(pflow, "mcp", "import")
     broken = put(home, ".cursor/mcp.json", CURSOR)
     broken.write_text('{"mcpServers": {\n  "a": }\n}')
     put(home, ".codex/config.toml", "codex.toml")
@@ -190,27 +177,28 @@ def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, con
     assert problem["source"] == str(home / ".cursor" / "mcp.json")
 
 
-def test_what_steers_a_terminal_is_shown_escaped(run, home):
+def test_what_steers_a_terminal_is_shown_escaped_and_plain_http_advised_against(run, home):
     server = {"command": "x", "args": ["\x1b]0;owned\x07", "\u202etxt.exe"], "\x1b[2J": 1}
-    put(home, ".cursor/mcp.json", {"mcpServers": {"a\x1b[1mb": server}})
-    shown = run().stdout
+    web = {"url": "http://mcp.example.com/mcp"}
+    put(home, ".cursor/mcp.json", {"mcpServers": {"a\x1b[1mb": server, "web": web}})
+    done = run()
+    assert "uses plain http" in done.stderr
+    shown = done.stdout
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "\\u001b]0;owned" in shown
 
 
-def test_unencrypted_http_to_another_machine_is_advised_against(run, home):
-    put(home, ".cursor/mcp.json", {"mcpServers": {"a": {"url": "http://mcp.example.com/mcp"}}})
-    assert "http" in run().stderr
-
-
-def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, configured, tmp_path):
+def test_a_server_of_a_project_with_relative_paths_gets_its_folder(
+    run, home, configured, tmp_path, monkeypatch
+):
     project = tmp_path / "project"
     own = {"command": "node", "args": ["./server.js"]}
     put(project, ".mcp.json", {"mcpServers": {"own": own, **CURSOR["mcpServers"]}})
     projects = {"/srv/shop": {"mcpServers": {"shop": {"command": "./run"}}}}
     put(home, ".claude.json", {"projects": projects})
-    assert "cwd is set to /srv/shop" in run(cwd=project).stdout
+    monkeypatch.chdir(project)
+    assert "cwd is set to /srv/shop" in run().stdout
     assert configured() == {
         "own": {**own, "cwd": str(project)},
         **CURSOR["mcpServers"],
@@ -218,15 +206,13 @@ def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, co
     }
 
 
-def test_a_command_in_a_config_is_refused_with_the_way_to_keep_it(pflow):
-    done = pflow("mcp", "add", '{"hub": {"command": "x", "env": {"A": "${cmd:op read x}"}}}')
+def test_a_command_in_a_config_is_refused_with_the_way_to_keep_it(typed):
+    done = typed("mcp", "add", '{"hub": {"command": "x", "env": {"A": "${cmd:op read x}"}}}')
     assert done.exit_code == 2
     assert "pflow settings set KEY --from-command" in done.stderr
 
 
-def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(
-    run, home, configured, pflow, pflow_home
-):
+def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home, configured, typed):
     put(home, ".cursor/mcp.json", SECRET)
     kept = run()
     assert "hub keeps the secret env.HUB_TOKEN in the config in plain text" in kept.stderr
@@ -236,28 +222,24 @@ def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(
     moved = run("--secrets-to-settings", "--force")
     assert "in the settings as HUB_TOKEN" in moved.stdout
     assert configured()["hub"]["env"] == {"HUB_TOKEN": "${HUB_TOKEN}"}
-    assert pflow("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-4711\n"
+    assert typed("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-4711\n"
     assert "planted" not in kept.stdout + kept.stderr + moved.stdout + moved.stderr
     assert run("--secrets-to-settings", "--json").envelope["data"]["unchanged"] == ["hub"]
 
 
-def test_row_34_a_setting_or_variable_with_another_value_is_not_written_over(run, home, configured, pflow):
+def test_row_34_a_setting_or_variable_with_another_value_is_not_written_over(run, home, configured, typed):
     put(home, ".cursor/mcp.json", {"mcpServers": {"hub": {"command": "hub", "env": {"TOKEN": "planted-1"}}}})
-    pflow("settings", "set", "TOKEN", "mine")
+    typed("settings", "set", "TOKEN", "mine")
     run("--secrets-to-settings")
     assert configured()["hub"]["env"] == {"TOKEN": "${HUB_TOKEN}"}
-    assert pflow("settings", "get", "TOKEN", "--show").stdout == "mine\n"
-    assert pflow("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-1\n"
+    assert typed("settings", "get", "TOKEN", "--show").stdout == "mine\n"
+    assert typed("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-1\n"
 
 
 @pytest.mark.parametrize(("answer", "value"), [("y", "${HUB_TOKEN}"), ("n", "planted-4711")])
-def test_row_34_on_a_terminal_it_asks_whether_to_move_a_secret(
-    home, environment, configured, pflow_home, answer, value
-):
+def test_row_34_on_a_terminal_it_asks_whether_to_move_a_secret(home, configured, pflow_home, answer, value):
     put(home, ".cursor/mcp.json", SECRET)
-    screen = run_on_terminal(
-        *("mcp", "import"), home=pflow_home, cwd=home, environment=environment, answers={"Move 1": answer}
-    )
+    screen = run_on_terminal("mcp", "import", home=pflow_home, cwd=home, answers={"Move 1": answer})
     assert screen.exit_code == 0
     assert "Move 1 secret to pflow's settings" in screen.shown
     assert "planted" not in screen.shown

@@ -1,4 +1,4 @@
-"""A browser is opened without a shell and shows nothing else; a line that is pasted is read whole and hidden."""
+"""A browser is opened without a shell and shows nothing else; a pasted line is read whole and hidden."""
 
 from __future__ import annotations
 

@@ -8,11 +8,8 @@ import stat
 import sys
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from pflow_mcp_plugin.host.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 SCRIPTED = Path(__file__).parents[1] / "end_to_end" / "scripted_tools.py"
@@ -27,22 +24,9 @@ ADD, SUB = tool("add", description="Add."), tool("sub", description="Subtract.")
 
 
 @pytest.fixture
-def team(pflow_home, tmp_path, monkeypatch, capfd):
+def team(typed, tmp_path, monkeypatch):
     """Servers whose tools and version a test sets, and the commands that a team uses."""
-    monkeypatch.chdir(tmp_path)
-    return Team(tmp_path, monkeypatch, capfd)
-
-
-class Done(NamedTuple):
-    """How a command line ended."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def envelope(self):
-        return json.loads(self.stdout)
+    return Team(tmp_path, typed, monkeypatch.setenv)
 
 
 class Team:
@@ -53,10 +37,10 @@ class Team:
         lock, log: Its lock file, and what its servers do.
     """
 
-    def __init__(self, folder, monkeypatch, capfd):
+    def __init__(self, folder, typed, setenv):
         self.tools, self.version = [ADD, SUB], "1.0"
         self.folder, self.lock, self.log = folder, folder / LOCK, folder / "log"
-        self.setenv, self.printed = monkeypatch.setenv, capfd.readouterr
+        self.typed, self.setenv = typed, setenv
 
     def configure(self, *servers, args=()):
         env = {"TOOLS": "${TOOLS}", "VERSION": "${VERSION}", "LOG": str(self.log)}
@@ -67,9 +51,7 @@ class Team:
     def run(self, *words):
         self.setenv("TOOLS", json.dumps(self.tools))
         self.setenv("VERSION", self.version)
-        self.printed()
-        code = main([*map(str, words)])
-        return Done(code, *self.printed())
+        return self.typed(*words)
 
     def done(self, *words):
         finished = self.run(*words)

@@ -1,4 +1,4 @@
-"""`pflow mcp presets`, run as a host runs it, and as a program."""
+"""`pflow mcp presets`, run as a host runs it, and `new-preset`; tests/plugins installs what that makes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ import pytest
 from pflow_mcp_plugin.cli.presets import presets
 from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
-
-
-def broken(host):
-    raise RuntimeError("boom")
 
 
 def test_presets_are_listed_with_what_starts_them(desk):
@@ -46,10 +42,7 @@ def test_one_is_shown_with_its_command_inputs_and_origin(desk):
 
 
 def test_a_remote_one_is_shown_with_its_url_and_headers(desk):
-    report = desk.run(presets, "show", "github")
-    assert report.data["url"] == "https://api.githubcopilot.com/mcp/"
-    assert report.data["headers"] == {"Authorization": "Bearer ${GITHUB_TOKEN}"}
-    text = report.render()
+    text = desk.run(presets, "show", "github").render()
     assert "https://api.githubcopilot.com/mcp/" in text
     assert "Authorization: Bearer ${GITHUB_TOKEN}" in text
     assert "secret" in text
@@ -68,14 +61,14 @@ def test_a_missing_runner_is_said_with_where_to_get_it(desk, monkeypatch, tmp_pa
 def test_an_unknown_one_suggests_the_nearest(desk):
     with pytest.raises(PflowError, match="No preset is named filesytem") as unknown:
         desk.run(presets, "show", "filesytem")
-    assert unknown.value.suggestions[0] == "Did you mean filesystem?"
+    assert (unknown.value.kind, unknown.value.suggestions[0]) == ("not_found", "Did you mean filesystem?")
 
 
 def test_a_plugin_that_fails_is_warned_of_and_the_others_are_listed(desk):
-    desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(broken)), "bad")
+    desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(lambda host: 1 // 0)), "bad")
     assert len(desk.run(presets).data) == 16
     assert "Plugin bad" in desk.warnings()
-    assert "boom" in desk.warnings()
+    assert "ZeroDivisionError" in desk.warnings()
 
 
 def test_tools_and_other_plugins_are_shown(desk):
@@ -108,19 +101,14 @@ def test_tools_and_other_plugins_are_shown(desk):
     assert text.endswith("pflow mcp add acme --input folder=FOLDER")
 
 
-def test_the_program_prints_json_and_the_built_in_plugin_can_be_disabled(pflow):
-    listed = pflow("mcp", "presets", "--json")
-    assert [row["name"] for row in listed.envelope["data"]][:2] == ["context7", "demo"]
-    assert listed.stderr == ""
-    without = pflow("mcp", "presets", "--json", env={"PFLOW_DISABLE_PLUGINS": "mcp-presets"})
+def test_the_built_in_plugin_can_be_disabled(typed, monkeypatch):
+    monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "mcp-presets")
+    without = typed("mcp", "presets", "--json")
     assert (without.envelope["data"], without.stderr) == ([], "")
-    shown = pflow("mcp", "presets", "show", "nothing", "--json")
-    assert shown.exit_code == 2
-    assert shown.envelope["error"]["type"] == "not_found"
 
 
-def test_it_writes_a_package_of_that_name_and_says_what_to_run(pflow, tmp_path):
-    done = pflow("mcp", "new-preset", "my-own-mail", "--json")
+def test_it_writes_a_package_of_that_name_and_says_what_to_run(typed, tmp_path):
+    done = typed("mcp", "new-preset", "my-own-mail", "--json")
     assert done.exit_code == 0
     data = done.envelope["data"]
     assert data["folder"] == "my-own-mail"
@@ -137,27 +125,20 @@ def test_it_writes_a_package_of_that_name_and_says_what_to_run(pflow, tmp_path):
             ast.parse(text)
 
 
-def test_an_empty_folder_is_filled_and_another_is_left_alone(pflow, tmp_path):
+def test_an_empty_folder_is_filled_and_another_is_left_alone(typed, tmp_path):
     folder = tmp_path / "there"
     folder.mkdir()
-    assert pflow("mcp", "new-preset", "mail", folder).exit_code == 0
+    assert typed("mcp", "new-preset", "mail", folder).exit_code == 0
     before = sorted(folder.rglob("*"))
-    again = pflow("mcp", "new-preset", "post", folder)
+    again = typed("mcp", "new-preset", "post", folder)
     assert again.exit_code == 2
     assert "is not empty" in again.stderr
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["Mail", "9mail", "mail_box", "import", "-mail", ""])
-def test_a_name_that_cannot_be_one_of_a_module_and_a_preset_is_refused(pflow, tmp_path, name):
-    done = pflow("mcp", "new-preset", "--", name, "folder")
+@pytest.mark.parametrize("name", ["Mail", "9mail", "mail_box", "import", "-mail", "", "github"])
+def test_a_name_that_cannot_be_one_of_a_module_and_a_new_preset_is_refused(typed, tmp_path, name):
+    done = typed("mcp", "new-preset", "--", name, "folder")
     assert done.exit_code == 2
-    assert "Invalid package name" in done.stderr
-    assert not (tmp_path / "folder").exists()
-
-
-def test_the_name_of_a_preset_that_exists_is_refused(pflow, tmp_path):
-    done = pflow("mcp", "new-preset", "github", "folder")
-    assert done.exit_code == 2
-    assert "A preset named github already exists" in done.stderr
+    assert ("A preset named github already exists" if name == "github" else "Invalid package") in done.stderr
     assert not (tmp_path / "folder").exists()
