@@ -1,18 +1,17 @@
-"""The file of a project: when it is used, how it is read, what it may say."""
+"""The file of a project: when it is used, how it is read, what it may say, what people are told of it."""
 
 from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import attrs
 import pytest
 
-from pflow_mcp_plugin.config.project_file import LARGEST, ProjectFile
-from pflow_mcp_plugin.contract import Paths, PflowError
-from pflow_mcp_plugin.storage import CorruptFile, StoreError
-from pathlib import Path
 from pflow_mcp_plugin.config.project_file import (
+    LARGEST,
+    ProjectFile,
     ProjectReading,
     duplicate_servers,
     notices,
@@ -20,7 +19,9 @@ from pflow_mcp_plugin.config.project_file import (
     server_notices,
     variables,
 )
+from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.contract.problems import advice, fault
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
 SAY = {"command": "say", "args": ["hello"]}
 
@@ -59,15 +60,14 @@ def approve(project):
     project.approve(content, content.tables)
 
 
-def test_without_a_file_nothing_is_read_or_written(project, paths):
+def test_without_a_file_nothing_is_read_or_written_and_that_is_said_if_it_was_asked_for(
+    project, asked, paths, folder
+):
     assert (project.reading().state, project.stamp()) == ("absent", "")
     assert project.offer(["say"]) is None
-    assert not paths.data.exists()
-
-
-def test_a_missing_file_that_was_asked_for_is_said(asked, folder):
     (problem,) = asked.reading().problems
     assert problem.message == f"There is no .mcp.json in {folder}"
+    assert not paths.data.exists()
 
 
 def test_an_unapproved_file_is_not_opened(project, folder, paths):
@@ -76,13 +76,6 @@ def test_an_unapproved_file_is_not_opened(project, folder, paths):
     assert (reading.state, reading.tables, reading.problems) == ("ignored", {}, ())
     assert project.stamp() == ""
     assert not paths.data.exists()
-
-
-def test_an_unapproved_file_is_used_if_it_was_asked_for(asked, folder):
-    write(folder, say=SAY)
-    reading = asked.reading()
-    assert (reading.state, reading.tables) == ("asked", {"say": SAY})
-    assert asked.stamp()
 
 
 def test_an_approval_holds_in_its_folder_for_these_bytes(project, paths, folder, tmp_path):
@@ -188,7 +181,7 @@ def test_pipes_folders_and_large_files_are_refused(asked, folder, made, words):
         asked.content()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"a": 1e999}', "[" * 100_000, "1" * 5000])
+@pytest.mark.parametrize("text", ["", "[]", "\xff", '{"a": 1e999}', "[" * 100_000])
 def test_what_is_not_an_object_in_json_is_said_with_its_place(asked, folder, text):
     (folder / ".mcp.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptFile):
@@ -215,7 +208,6 @@ def test_keys_that_people_cannot_see_and_deep_nesting_are_refused(asked, folder,
 @pytest.mark.parametrize(
     ("root", "message"),
     [
-        ({}, "It is missing"),
         ({"mcpServers": []}, "Must be an object of servers, not a list"),
         ({"servers": {"say": SAY}}, "It is missing"),
     ],
@@ -238,8 +230,10 @@ def test_a_name_that_ours_cannot_have_is_left_out_and_a_valid_one_suggested(aske
 def test_spellings_of_other_clients_are_read_as_in_our_own_config(asked, folder):
     servers = {"a": {"type": "stdio", **SAY}, "b": {"type": "streamable-http"}}
     write(folder, root={"$schema": "x", "mcpServers": servers})
-    assert asked.reading().tables == {"a": SAY, "b": {"type": "http"}}
-    assert asked.reading().problems == ()
+    reading = asked.reading()
+    assert (reading.state, reading.problems) == ("asked", ())
+    assert reading.tables == {"a": SAY, "b": {"type": "http"}}
+    assert asked.stamp()
 
 
 def test_a_project_cannot_decide_that_it_is_trusted(asked, folder):
@@ -334,14 +328,10 @@ def test_a_server_of_the_users_own_wins_and_both_files_are_named():
 
 
 def test_a_server_that_is_used_without_approval_is_shown_in_full():
-    tables = {"x": {"command": "a\u200b", "env": {"B": "${C}"}}}
+    tables = {"x": {"command": "a\u200b", "env": {"B": "${C}"}}, "has-mistakes": {"command": 1}, "y": 1}
     (warning,) = told(ProjectReading(path=FILE, state="asked", tables=tables))
     assert "runs: 'a\\u200b'; env: B=${C}; receives: the values of C" in warning.message
     assert warning.suggestion == "To approve it: pflow mcp approve --project"
-
-
-def test_one_with_mistakes_cannot_start_and_is_not_shown():
-    assert told(ProjectReading(path=FILE, state="asked", tables={"x": {"command": 1}, "y": 1})) == []
 
 
 def test_problems_of_the_file_are_told_until_it_is_approved_and_name_it():

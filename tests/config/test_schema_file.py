@@ -134,18 +134,13 @@ def test_on_generated_names(name):
     [
         {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": {"A": "${A}"}},
         {"command": "npx", "timeout": 60, "autoApprove": []},
-        {"type": "stdio", "command": "npx"},
         {**HTTP, "auth": {"type": "bearer", "token": "${SLACK_TOKEN}"}, "timeout": 60},
         {**HTTP, "auth": {"type": "api_key", "key": "x"}},
         {**HTTP, "auth": {"type": "basic", "username": "u", "password": ""}},
         {**HTTP, "auth": {"token_env": "A", "scopes": ["a"]}},
         {**HTTP, "auth": OAUTH},
-        {**HTTP, "auth": {**OAUTH, "scopes": ["read"]}},
         {**HTTP, "auth": {**WITH_KEY, "private_key": "~/key.pem", "private_key_id": "${KEY_ID}"}},
-        {**HTTP, "auth": {"type": "oauth"}},
-        {**HTTP, "auth": {"type": "oauth", "flow": "authorization_code"}},
         {**HTTP, "auth": {"type": "oauth", "flow": "device_code", "client_id": "a"}},
-        {**HTTP, "auth": {"type": "oauth", "client_id": "a", "redirect_port": 8400}},
         {**HTTP, "auth": {"type": "oauth", "client_metadata_url": "https://a.example/b"}},
         {**HTTP, "headers": {"Authorization": "Bearer ${A}"}, "env": {"A": "b"}},
         {"type": "streamable-http", "url": "HTTPS://example.com"},
@@ -169,31 +164,22 @@ def test_on_good_servers(table):
         {},
         {"url": "https://example.com"},
         {"type": "http"},
-        {"type": "ws", "url": "wss://example.com"},
         {"type": 3},
         {**HTTP, "command": "npx"},
-        {**HTTP, "timeout": 0},
         {**HTTP, "timeout": 601},
-        {**HTTP, "timeout": True},
         {**HTTP, "auth": {"type": "bearer", "token": "a", "token_env": "A"}},
         {**HTTP, "auth": {"token_env": "A\n"}},
         {**HTTP, "headers": {"X-A": "a\r\nX-B: b"}},
         {**HTTP, "url": "https://a\\@b"},
-        {"command": "npx", "args": "text"},
         {"command": "npx", "env": {"A": 1}},
         {"command": "npx", "env": {"A=B": "1"}},
         {"command": "npx", "protocol": "auto\n"},
         {"command": "npx", "cwd": "${A:-${B}}"},
         {"command": "npx", "max_line_mb": 0},
-        {"type": "uds", "url": "https://example.com"},
     ],
 )
 def test_on_bad_servers(table):
     assert not accepts({"mcpServers": {"x": table}})
-
-
-def test_on_a_policy_that_belongs_elsewhere():
-    assert not accepts({"mcpServers": {"x": {"command": "npx"}}, "flows": {"deny": []}})
 
 
 def test_the_schema_is_one_and_describes_every_field():

@@ -6,12 +6,9 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.config.server_input import Flags, from_json, nameless, read, servers_in
+from pflow_mcp_plugin.config.server_input import Flags, from_json, nameless, read, servers_in, unmigrated
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import CorruptFile
-import json
-import pytest
-from pflow_mcp_plugin.config.server_input import servers_in, unmigrated
 
 
 def tables(words, flags=None):
@@ -31,16 +28,19 @@ GITHUB = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"
         {"mcpServers": {"github": GITHUB}},
         {"github": GITHUB},
         {"servers": {"github": GITHUB}},
-        {"mcpServers": {"github": GITHUB}, "theme": "dark"},
         {"name": "github", **GITHUB},
         [{"name": "github", **GITHUB}],
         {"mcpServers": [{"name": "github", **GITHUB}]},
         {"name": "github", "transport": "stdio", **GITHUB},
+        {"servers": {"github": {"transport": "stdio", **GITHUB}}},
+        {"server_id": "github", "transport": "stdio", **GITHUB},
+        [{"server_id": "github", "transport": "stdio", **GITHUB}],
     ],
 )
 def test_the_shapes_of_json_mean_the_same_and_a_server_may_say_its_name_itself(document):
-    expected = {"type": "stdio", **GITHUB} if "transport" in document else GITHUB
-    assert tables([json.dumps(document)]) == {"github": expected}
+    table = dict(tables([json.dumps(document)])["github"])
+    assert table.pop("type", "stdio") == "stdio"
+    assert table == GITHUB
 
 
 def test_names_that_other_clients_allow_are_made_to_fit_and_it_is_said():
@@ -56,10 +56,7 @@ def test_names_that_other_clients_allow_are_made_to_fit_and_it_is_said():
     ("table", "expected"),
     [
         ({"type": "streamableHttp", "url": "u"}, {"type": "http", "url": "u"}),
-        ({"transport": "streamable_http", "url": "u"}, {"type": "http", "url": "u"}),
-        ({"type": "SSE", "url": "u"}, {"type": "sse", "url": "u"}),
         ({"serverUrl": "https://e.com/mcp"}, {"type": "http", "url": "https://e.com/mcp"}),
-        ({"serverUrl": "https://e.com/sse"}, {"type": "sse", "url": "https://e.com/sse"}),
         ({"httpUrl": "u", "headers": {"A": "b"}}, {"type": "http", "url": "u", "headers": {"A": "b"}}),
         ({"type": "streamableHttp", "serverUrl": "u"}, {"type": "http", "url": "u"}),
     ],
@@ -70,11 +67,8 @@ def test_what_other_clients_call_a_transport_is_understood_and_said(table, expec
     assert tables(["web", json.dumps(table)]) == {"web": expected}
 
 
-def test_what_is_ours_already_is_not_worth_a_word():
+def test_what_is_ours_already_is_not_worth_a_word_and_a_url_beside_another_is_left_to_the_check():
     assert notes({"web": {"type": "streamable-http", "url": "u"}, "git": GITHUB}) == []
-
-
-def test_a_url_beside_another_is_left_to_the_check():
     both = {"url": "u", "httpUrl": "v"}
     assert servers_in({"web": both}, "").tables == {"web": both}
 
@@ -86,9 +80,7 @@ def test_a_url_beside_another_is_left_to_the_check():
             ["npx", "-y", "@modelcontextprotocol/server-github@1.2"],
             "add github -- npx -y @modelcontextprotocol/server-github@1.2",
         ),
-        (["uvx", "mcp-server-time"], "add time -- uvx mcp-server-time"),
         (["uvx", "some-mcp"], "add some -- uvx some-mcp"),
-        (["npx", "mcp-server"], "add mcp-server -- npx mcp-server"),
         (["python", "a b.py"], "add NAME -- python 'a b.py'"),
     ],
 )
@@ -96,11 +88,8 @@ def test_a_command_without_a_name_is_told_where_the_name_goes(command, step):
     assert step in nameless(command).suggestions[0]
 
 
-def test_a_server_may_be_called_servers():
+def test_a_server_may_be_called_servers_and_one_that_is_no_table_is_left_to_the_check():
     assert servers_in({"servers": GITHUB}, "").tables == {"servers": GITHUB}
-
-
-def test_a_server_that_is_no_table_is_left_to_the_check():
     assert servers_in({"mcpServers": {"github": "npx"}}, "").tables == {"github": "npx"}
 
 
@@ -110,14 +99,10 @@ def test_a_server_that_is_no_table_is_left_to_the_check():
         (GITHUB, "without a name"),
         ({"mcpServers": GITHUB}, "not a server config"),
         ({"mcpServers": []}, "It contains no server"),
-        ({"mcpServers": {}}, "It contains no server"),
         ([], "It contains no server"),
-        ({}, "not a server config"),
         ({"a": 1}, "not a server config"),
         ([GITHUB], "item 1 has no name"),
         ([{"name": "a", **GITHUB}, {"name": "a", **GITHUB}], "duplicate server a"),
-        ([[]], "item 1 has no name"),
-        ("npx", "not a server config"),
     ],
 )
 def test_other_shapes_are_refused_with_the_one_to_write(document, message):
@@ -136,7 +121,6 @@ def test_other_shapes_are_refused_with_the_one_to_write(document, message):
         ('{"a": "b', (1, 7), "closing double quote"),
         ('{"a": "\\x"}', (1, 8), "backslash"),
         ('{"a": 1} {"b": 2}', (1, 10), "One object"),
-        ('{"a": npx}', (1, 7), "double quotes"),
     ],
 )
 def test_broken_json_is_refused_with_its_place_and_a_hint(text, place, hint):
@@ -156,7 +140,6 @@ def test_a_name_may_stand_before_the_json_of_one_server():
     ("words", "told"),
     [
         (["n", json.dumps({"mcpServers": {"github": GITHUB}})], "already contains the names"),
-        (["n", json.dumps({"github": GITHUB})], "already contains the names"),
         (["n", '{"command": "npx"'], "not valid, line 1"),
         (["n", json.dumps(GITHUB), "more"], "Unexpected argument after JSON"),
         (['{"git": {"command": "a"}, "git": {"command": "b"}}'], '"git" occurs twice'),
@@ -231,19 +214,16 @@ def test_a_url_takes_its_flags():
     ("words", "flags", "message"),
     [
         (["git", "git-server"], Flags(bearer="x"), "--bearer cannot be used with a command"),
-        (["git", "git-server"], Flags(headers=("A: b",)), "--header cannot be used with a command"),
         (["web", "https://e.com"], Flags(cwd="/"), "--cwd cannot be used with a URL"),
         (['{"a": {}}'], Flags(trust_readonly=True), "--trust-readonly cannot be used with JSON"),
         (["a.json"], Flags(env=("A=b",)), "--env cannot be used with a file"),
         (["web", "https://e.com", "more"], Flags(), "Unexpected argument after the URL"),
-        (['{"a":', "{}}"], Flags(), "Unexpected argument after JSON"),
         (["git", "git-server"], Flags(env=("A",)), "--env takes NAME=VALUE"),
         (["web", "https://e.com"], Flags(headers=("Bearer x",)), "--header takes 'NAME: VALUE'"),
         (["https://e.com"], Flags(), "needs a name"),
         (["github"], Flags(), "github is neither JSON nor a file"),
         (["x" * 5_000], Flags(), "x is neither JSON nor a file"),
         ([], Flags(), "Nothing to add"),
-        (["npx", "some-package"], Flags(), "needs a name, which"),
     ],
 )
 def test_what_does_not_fit_is_explained(words, flags, message):
@@ -252,8 +232,7 @@ def test_what_does_not_fit_is_explained(words, flags, message):
     assert caught.value.suggestions
 
 
-@pytest.mark.parametrize("word", [".", "..", "./server.js", "../notes"])
-@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize(("word", "place"), [(".", 0), ("..", 2), ("./server.js", 2), ("../notes", 0)])
 def test_a_typed_word_that_means_this_folder_keeps_meaning_it_elsewhere(monkeypatch, tmp_path, word, place):
     monkeypatch.chdir(tmp_path)
     command = ["node", "-y", "x"]
@@ -284,24 +263,6 @@ def test_a_bare_python_becomes_the_one_that_it_means_now(monkeypatch, tmp_path):
     assert read(["mine", "python3.13", "-m", "mine"], Flags()).tables["mine"]["command"] == "python3.13"
     monkeypatch.setenv("PATH", "")
     assert read(["mine", "python3"], Flags()).tables["mine"]["command"] == "python3"
-
-
-GITHUB = {"type": "stdio", "command": "npx", "args": ["@modelcontextprotocol/github"]}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"servers": {"github": {"transport": "stdio", **GITHUB}}},
-        {"mcpServers": {"github": GITHUB}},
-        {"server_id": "github", "transport": "stdio", "command": "npx", "args": GITHUB["args"]},
-        [{"server_id": "github", "transport": "stdio", "command": "npx", "args": GITHUB["args"]}],
-    ],
-)
-def test_every_older_shape_of_a_config_has_the_same_server(document):
-    table = dict(servers_in(document, "It").tables["github"])
-    table.pop("transport", None)
-    assert table == GITHUB
 
 
 def test_a_remote_server_keeps_its_authorization():

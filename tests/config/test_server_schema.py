@@ -60,61 +60,47 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
     ("table", "place", "found", "step"),
     [
         ({"command": ["npx"]}, "command", "string, not a list", "in quotes"),
-        ({**NPX, "cwd": 1}, "cwd", "string, not a number", "in quotes"),
         ({**NPX, "args": {"a": "b"}}, "args", "list of strings, not a table", 'args = ["'),
-        ({**NPX, "args": 1}, "args", "list of strings, not a number", 'args = ["'),
         ({**NPX, "args": [1]}, "args[0]", "string, not a number", "in quotes"),
         ({**NPX, "args": ["a", {}]}, "args[1]", "string, not a table", "one string"),
-        ({**NPX, "args": ["a", []]}, "args[1]", "string, not a list", "one string"),
         ({**NPX, "env": []}, "env", "table of strings, not a list", "env = {"),
         ({**NPX, "env": {"A": date(2020, 1, 1)}}, "env.A", "not a date or time", "in quotes"),
-        ({**NPX, "env": {"A": True}}, "env.A", "not true or false", "in quotes"),
         ({**NPX, "env": {"A=B": "x"}}, 'env."A=B"', "name of a variable", "letters"),
         ({**NPX, "disabled": "yes"}, "disabled", "true or false, not a string", "without quotes"),
         ({**NPX, "trust": "yes"}, "trust", "pin or auto", '"auto"'),
-        ({**NPX, "rename": {"a": 1}}, "rename.a", "string, not a number", "in quotes"),
         ({**NPX, "call_timeout": True}, "call_timeout", "number, not true or false", "without quotes"),
-        ({**NPX, "call_timeout": "1"}, "call_timeout", "number, not a string", "without quotes"),
         ({**NPX, "call_timeout": 86_401}, "call_timeout", "at most 86400, not 86401", "86400"),
         ({**NPX, "call_timeout": 10**12}, "call_timeout", "a number with many digits", "86400"),
-        ({**HTTP, "timeout": 10**400}, "timeout", "a number with many digits", "at most 600"),
         ({**HTTP, "timeout": 10**5000}, "timeout", "a number with many digits", "at most 600"),
         ({**NPX, "call_timeout": 10**12 - 1}, "call_timeout", "not 1e+12", "86400"),
         ({"command": "x\0"}, "command", "NUL", "Remove"),
         ({"command": " "}, "command", "not be empty", "Give command a value"),
-        ({**NPX, "tools": 3}, "tools", "table, not a number", "tools = {"),
-        ({**NPX, "protocol": 20251125}, "protocol", "string, not a number", "in quotes"),
         ({**NPX, "protocol": "1"}, "protocol", "auto, handshake or a protocol version", '"auto"'),
         ({"url": None, "type": "http"}, "url", "http server needs a url", "https://"),
         ({"url": HTTP["url"]}, "type", "", '"type": "http"'),
         ({"type": "uds"}, "path", "uds server needs a path", 'path = "/'),
-        ({"type": "zz"}, "type", "'zz'; known: stdio, http", '"type": "stdio"'),
         ({"type": "zz", "url": HTTP["url"]}, "type", "'zz'; known: stdio, http", '"type": "http"'),
         ({"type": "ssee", "url": HTTP["url"]}, "type", "'ssee'; known: stdio, http", '"type": "sse"'),
         ({"path": "x"}, "type", "with a path needs its type; without one it is a stdio", '"type": "uds"'),
         ({}, "command", "stdio server needs a command", 'command = "'),
         ({**HTTP, "path": "x"}, "path", "no path; it belongs to uds and pipe", '"type": "uds"'),
         ({**HTTP, "headers": {"A": "a\nb"}}, "headers.A", "line breaks", "one line"),
-        ({**HTTP, "headers": 3}, "headers", "table of strings, not a number", "headers = {"),
         ({**HTTP, "auth": 3}, "auth", "table, not a number", "auth = {"),
         ({**HTTP, "auth": {"type": "x"}}, "auth.type", "known: bearer, api_key", 'type = "bearer"'),
         ({**HTTP, "auth": {"username": "x"}}, "auth", "has no type", 'type = "basic"'),
-        ({**HTTP, "auth": {"zz": "x"}}, "auth", "has no type", 'type = "bearer"'),
         ({**HTTP, "auth": {"token_env": "a b"}}, "auth.token_env", "name of a variable", '"API_TOKEN"'),
-        ({**HTTP, "client_cert": 3}, "client_cert", "two files, not a number", "client_cert = {"),
+        ({**HTTP, "auth": {"token_env": "${A}"}}, "auth.token_env", "", 'Write the bare name: "A"'),
+        ({**NPX, "env": {"PIN": 123456}}, "env.PIN", "a string, not a number", "in quotes"),
         ({**HTTP, "client_cert": {"key": "k"}}, "client_cert.cert", "needs a cert", "cert = "),
-        ({**HTTP, "client_cert": {"cert": "c"}}, "client_cert.key", "key", "key"),
-        ({**HTTP, "client_cert": ["a", "b"]}, "client_cert", "not a list", "client_cert"),
-        ({**HTTP, "ca_bundle": ""}, "ca_bundle", "not be empty", "ca_bundle"),
         ({**HTTP, "tls_pins": ""}, "tls_pins", "not be empty", "tls_pins"),
         ({**HTTP, "tls_pins": []}, "tls_pins", "", "pin"),
         ({**HTTP, "tls_pins": [PIN, "sha256/x"]}, "tls_pins[1]", "", "pin"),
-        ({**HTTP, "tls_pins": [PIN, 3]}, "tls_pins[1]", "not a number", ""),
     ],
 )
 def test_a_mistake_says_what_was_found_and_what_to_write(table, place, found, step):
     problem = errors(table)[place]
     assert found in problem.message
+    assert "123456" not in str(problem)
     assert problem.suggestion
     assert step in problem.suggestion
 
@@ -122,13 +108,10 @@ def test_a_mistake_says_what_was_found_and_what_to_write(table, place, found, st
 @pytest.mark.parametrize(
     ("document", "place", "found", "step"),
     [
-        ({"mcpServers": 3}, "mcpServers", "not a number", "[mcpServers.NAME]"),
         ({"mcpServers": {"A b": 3}}, 'mcpServers."A b"', "not a number", '[mcpServers."A b"]'),
         ({"defaults": []}, "defaults", "not a list", "Write [defaults]"),
         ({"defaults": {"url": "x"}}, "defaults.url", "cannot be set for all servers", "[mcpServers.NAME]"),
-        ({"serve": 3}, "serve", "not a number", "Write [serve]"),
         ({"serve": {"show_secret": True}}, "serve.show_secret", "not used", "show_secrets?"),
-        ({"network": 3}, "network", "not a number", "Write [network]"),
         ({"network": {"policy": 3}}, "network.policy", "open or registered", '"registered"'),
         ({"zzz": 3}, "zzz", "kept but not used", "mcpServers, defaults, serve, network"),
         ({"b c": {"url": "x"}}, '"b c"', "not under mcpServers", 'Write [mcpServers."b c"]'),
@@ -139,12 +122,6 @@ def test_a_mistake_outside_of_the_servers_says_so_too(document, place, found, st
     assert (problem.path, problem.kind) == (place, "config")
     assert found in problem.message
     assert not server_schema.check_document({"$schema": "x", "mcpServers": {}, "defaults": {}, "serve": {}})
-
-
-def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
-    problem = errors({"command": "npx", "env": {"PIN": 123456}})["env.PIN"]
-    assert "quotes" in problem.suggestion
-    assert "123456" not in str(problem)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 600.001, float("inf"), float("nan"), 10**400])
@@ -180,9 +157,11 @@ def test_no_type_null_and_stdio_mean_stdio_and_are_not_written(kind):
 def test_a_field_of_another_transport_says_whose_it_is():
     assert "http and sse" in errors({"command": "npx", "url": "https://e.com"})["url"].message
     assert "stdio" in errors({**HTTP, "command": "npx"})["command"].message
-    unused = warnings({"command": "npx", "timeout": 3, "insecure": True})
-    instead = {place: "call_timeout" in problem.suggestion for place, problem in unused.items()}
-    assert instead == {"timeout": True, "insecure": False}
+    unused = warnings(
+        {"command": "npx", "timeout": 3, "insecure": True, "ca_bundle": "a", "client_cert": "b"}
+    )
+    assert set(unused) == {"timeout", "insecure", "ca_bundle", "client_cert"}
+    assert [place for place, problem in unused.items() if "call_timeout" in problem.suggestion] == ["timeout"]
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_one():
@@ -200,29 +179,19 @@ def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
     ("auth", "place"),
     [
         ({}, "auth"),
-        ({"token": "x"}, "auth"),
         ({"type": "bearer"}, "auth.token"),
-        ({"type": "bearer", "token": ""}, "auth.token"),
         ({"type": "bearer", "token": "a", "token_env": "A"}, "auth"),
         ({"type": "api_key"}, "auth.key"),
         ({"type": "api_key", "key": "x", "header": "a b"}, "auth.header"),
         ({"type": "basic", "username": "u"}, "auth.password"),
         ({**OAUTH, "flow": "implicit"}, "auth.flow"),
-        ({"type": "oauth", "flow": ""}, "auth.flow"),
         ({"type": "oauth", "client_secret": "${A}"}, "auth.client_id"),
-        ({"type": "oauth", "private_key": "key.pem"}, "auth.client_id"),
         ({"type": "oauth", "client_id": "a", "client_secret": "b", "private_key": "c"}, "auth"),
         ({"type": "oauth", "client_metadata_url": "http://a.example/b"}, "auth.client_metadata_url"),
-        ({"type": "oauth", "client_metadata_url": "a.example/b"}, "auth.client_metadata_url"),
         ({"type": "oauth", "redirect_port": 0}, "auth.redirect_port"),
-        ({"type": "oauth", "redirect_port": 65_536}, "auth.redirect_port"),
-        ({"type": "oauth", "redirect_port": True}, "auth.redirect_port"),
         ({key: value for key, value in OAUTH.items() if key != "issuer"}, "auth.issuer"),
-        ({key: value for key, value in OAUTH.items() if key != "client_id"}, "auth.client_id"),
-        ({key: value for key, value in OAUTH.items() if key != "client_secret"}, "auth.client_secret"),
         ({**OAUTH, "private_key": "key.pem"}, "auth"),
         ({**OAUTH, "private_key_id": "first"}, "auth.private_key"),
-        ({"type": "oauth", "client_id": "a", "private_key_id": "first"}, "auth.private_key"),
         ({**OAUTH, "issuer": "login.example.com"}, "auth.issuer"),
         ({**OAUTH, "scopes": "read"}, "auth.scopes"),
         ({"type": 1}, "auth.type"),
@@ -257,19 +226,10 @@ def test_credentials_of_a_client_without_an_issuer_are_a_warning(given):
     assert not warnings({**HTTP, "auth": {**auth, "issuer": "https://login.example.com"}})
 
 
-def test_a_bare_variable_name_is_asked_for_where_a_reference_was_given():
-    problem = errors({**HTTP, "auth": {"token_env": "${A}"}})["auth.token_env"]
-    assert problem.suggestion == 'Write the bare name: "A"'
-
-
-@pytest.mark.parametrize("text", ["${", "a ${1x} b", "${A", "${A-b}", "${A:-${B}}", "${env:A}", "${input:a}"])
+@pytest.mark.parametrize("text", ["a ${1x} b", "${A", "${A-b}", "${A:-${B}}", "${env:TOKEN}", "${input:a}"])
 def test_a_malformed_reference_is_explained(text):
-    assert errors({"command": "npx", "env": {"A": text}})
-
-
-def test_the_editors_spelling_of_a_reference_is_answered_with_ours():
-    problem = errors({"command": "npx", "env": {"A": "${env:TOKEN}"}})["env.A"]
-    assert problem.suggestion == "Write ${TOKEN}"
+    problem = errors({"command": "npx", "env": {"A": text}})["env.A"]
+    assert text != "${env:TOKEN}" or problem.suggestion == "Write ${TOKEN}"
 
 
 def test_deadlines_that_contradict_each_other_are_a_warning():
@@ -345,15 +305,15 @@ def test_the_fingerprint_changes_with_what_decides_the_tools_only():
     assert server_schema.fingerprint(one) == server_schema.fingerprint(other)
 
 
-def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
-    table = {"command": "npx", "ca_bundle": "ca.pem", "client_cert": "client.pem"}
-    assert set(warnings(table)) == {"ca_bundle", "client_cert"}
-
-
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1/mcp", "HTTP://localhost:1", "http://${HOST}/mcp", "http://[::1]/"]
+    ("url", "kind"),
+    [
+        ("http://127.0.0.1/mcp", "http"),
+        ("HTTP://localhost:1", "sse"),
+        ("http://${HOST}/mcp", "streamable-http"),
+        ("http://[::1]/", "http"),
+    ],
 )
-@pytest.mark.parametrize("kind", ["http", "sse", "streamable-http"])
 @pytest.mark.parametrize(
     "field", [{"tls_pins": [PIN]}, {"tls_pins": "pins"}, {"ca_bundle": "a"}, {"client_cert": "a"}]
 )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-import pytest
-
-from pflow_mcp_plugin.config import document_text
-from pflow_mcp_plugin.storage import CorruptFile, StoreError
-import json
 import pyjson5
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from pflow_mcp_plugin.config import document_text
 from pflow_mcp_plugin.config.document_text import JsonText
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
 COMMENTED = """\
 // Settings

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, install_manifests
 from pflow_mcp_plugin.config.interchange.clients import Machine
 from pflow_mcp_plugin.config.interchange.server_translation import NoEquivalent
-import json
-import shutil
-from pathlib import Path
-import attrs
-import pytest
-from pflow_mcp_plugin.config.interchange import client_documents, install_manifests
-from pflow_mcp_plugin.config.interchange.clients import Machine
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
 MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), variables={})

@@ -6,15 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_formats as formats
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS
-from pflow_mcp_plugin.config.interchange.server_translation import read_server, write_server
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.interchange import server_translation
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS
 from pflow_mcp_plugin.config.interchange.server_translation import (
     BRACED,
     CURLY,
@@ -23,6 +19,8 @@ from pflow_mcp_plugin.config.interchange.server_translation import (
     NONE,
     OURS,
     PREFIXED,
+    read_server,
+    write_server,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import attrs
@@ -10,16 +11,11 @@ import pytest
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
-from pflow_mcp_plugin.config.interchange.server_translation import ServerReading
-import json
-import pytest
-from pflow_mcp_plugin.config.interchange import transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+from pflow_mcp_plugin.config.interchange.server_translation import ServerReading
+from pflow_mcp_plugin.config.interchange.transfer_plans import extracted
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import CorruptFile
-import json
-import pytest
-from pflow_mcp_plugin.config.interchange.transfer_plans import extracted
 
 
 def file(path, **tables):
