@@ -1,9 +1,8 @@
-"""A `server.json` of the MCP Registry."""
+"""A `server.json` of the MCP Registry, and the `manifest.json` of an MCP bundle."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import attrs
@@ -22,16 +21,20 @@ def server(**offers):
     return install_manifests.registry_server({"name": "io.github.example/tool", **offers})
 
 
+def read(path, machine=MACHINE):
+    [found] = client_documents.read_any(path, machine).servers
+    return found
+
+
 def package(kind, identifier="example", **more):
     return {"registryType": kind, "identifier": identifier, "version": "1.2.3", **more}
 
 
-def test_a_file_is_read_with_its_arguments_and_variables(tmp_path):
-    content = client_documents.read_any(DATA / "server.json", MACHINE)
-    [found] = content.servers
+def test_a_file_is_read_with_its_arguments_and_variables():
+    found = read(DATA / "server.json")
     station = ("--station", "${WEATHER_MCP_STATION}")
     units = ("--units", "${WEATHER_MCP_UNITS:-metric}")
-    assert (content.title, found.name) == ("MCP Registry", "weather-mcp")
+    assert found.name == "weather-mcp"
     assert found.reading.table == {
         "command": "uvx",
         "args": ["weather-mcp-server==0.5.0", "serve", *station, *units],
@@ -89,41 +92,25 @@ def test_a_server_that_nothing_here_can_run_is_left_out_with_the_reason():
 def test_an_answer_of_the_registry_is_unwrapped(tmp_path):
     path = tmp_path / "answer.json"
     path.write_text(json.dumps({"server": json.loads((DATA / "server.json").read_text()), "_meta": {}}))
-    assert client_documents.read_any(path, MACHINE).servers[0].name == "weather-mcp"
+    assert read(path).name == "weather-mcp"
 
 
-DATA = Path(__file__).parents[2] / "data" / "clients"
-MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), variables={})
-
-
-@pytest.fixture
-def manifest(tmp_path):
-    return Path(shutil.copy(DATA / "manifest.json", tmp_path))
-
-
-def read(path, machine=MACHINE):
-    [server] = client_documents.read_any(path, machine).servers
-    return server
-
-
-def test_its_references_become_folders_and_variables(manifest, tmp_path):
-    server = read(manifest)
-    assert server.name == "file-search"
-    assert server.reading.table == {
+def test_the_references_of_a_bundle_become_folders_and_variables_and_what_a_platform_overrides_counts_there():
+    found = read(DATA / "manifest.json")
+    assert found.name == "file-search"
+    assert found.reading.table == {
         "command": "node",
         "args": [
-            f"{tmp_path}/server/index.js",
+            f"{DATA}/server/index.js",
             "--limit=${FILE_SEARCH_LIMIT:-10}",
             "${HOME}/Desktop",
             "${HOME}/Documents",
         ],
         "env": {"API_KEY": "${FILE_SEARCH_API_KEY}", "CACHE": "${HOME}/.cache/file-search"},
     }
-    assert server.reading.problems == ()
-
-
-def test_what_a_platform_overrides_counts_there(manifest):
-    assert read(manifest, attrs.evolve(MACHINE, system="windows")).reading.table["command"] == "node.exe"
+    assert found.reading.problems == ()
+    there = read(DATA / "manifest.json", attrs.evolve(MACHINE, system="windows"))
+    assert there.reading.table["command"] == "node.exe"
 
 
 def test_a_manifest_without_a_command_is_left_out_with_the_reason(tmp_path):

@@ -1,4 +1,4 @@
-"""One server, field by field."""
+"""One server, field by field, and references in the syntaxes of clients."""
 
 from __future__ import annotations
 
@@ -48,13 +48,10 @@ def test_numbers_and_booleans_where_strings_belong_become_what_they_are_there():
     assert read(formats.GOOSE, table).table == {"command": "x", "args": ["8080"], "env": env}
 
 
-def test_null_and_empty_fields_say_nothing():
+def test_null_and_empty_fields_say_nothing_and_a_variable_or_header_that_is_null_is_named():
     table = {"command": "x", "args": [], "env": {}, "headers": None, "cwd": None, "note": ""}
     reading = read(formats.CURSOR, table)
     assert (reading.table, reading.lost) == ({"command": "x"}, ())
-
-
-def test_a_variable_or_header_that_is_null_is_named():
     reading = read(formats.CURSOR, {"command": "x", "env": {"A": None, "B": 1}, "headers": {"H": None}})
     assert (reading.table, reading.lost) == ({"command": "x", "env": {"B": "1"}}, ("env.A", "headers.H"))
 
@@ -145,20 +142,13 @@ def test_certificates_and_pins_survive_in_our_own_format_and_are_named_where_a_c
     assert set(write_server(table, formats.CURSOR).lost) == {"tls_pins", "ca_bundle", "client_cert"}
 
 
-SYNTAXES = {
-    "ours": OURS,
-    "braced": BRACED,
-    "prefixed": PREFIXED,
-    "dollar": DOLLAR,
-    "curly": CURLY,
-    "none": NONE,
-}
+SYNTAXES = [OURS, BRACED, PREFIXED, DOLLAR, CURLY, NONE]
 
 
-def read(text, syntax=OURS, **known):
-    converted, problems = server_translation.read_references("p", text, syntax, known)
+def converted(text, syntax=OURS, **known):
+    found, problems = server_translation.read_references("p", text, syntax, known)
     assert problems == []
-    return converted
+    return found
 
 
 @pytest.mark.parametrize(
@@ -167,26 +157,22 @@ def read(text, syntax=OURS, **known):
         ("Bearer ${env:TOKEN}", PREFIXED, "Bearer ${TOKEN}"),
         ("${env:A}${env:B}", INPUTS, "${A}${B}"),
         ("$TOKEN and ${TOKEN}", DOLLAR, "${TOKEN} and ${TOKEN}"),
-        ("$TOKEN", OURS, "$TOKEN"),
         ("price: $5, $$TOKEN", DOLLAR, "price: $5, $$TOKEN"),
-        ("${A:-b c}", OURS, "${A:-b c}"),
         ("$${} and $${a/b}", OURS, "$${} and $${a/b}"),
         ("${A:-}", DOLLAR, "${A:-}"),
         ("{env:TOKEN}/x", CURLY, "${TOKEN}/x"),
-        ("{env:TOKEN}", OURS, "{env:TOKEN}"),
         ("${X}", NONE, "${X}"),
         ("echo ${VAR%/*} ${", OURS, "echo $${VAR%/*} $${"),
-        ("plain", PREFIXED, "plain"),
     ],
 )
 def test_a_reference_becomes_ours(text, syntax, ours):
-    assert read(text, syntax) == ours
+    assert converted(text, syntax) == ours
     assert variable_references.malformed(ours) == ""
 
 
 def test_a_word_that_has_a_meaning_in_its_file_is_replaced():
     known = {"userHome": "${HOME}", "/": "/", "input:api-key": "${API_KEY}"}
-    assert read("${userHome}${/}x/${input:api-key}", INPUTS, **known) == "${HOME}/x/${API_KEY}"
+    assert converted("${userHome}${/}x/${input:api-key}", INPUTS, **known) == "${HOME}/x/${API_KEY}"
 
 
 @pytest.mark.parametrize(
@@ -213,16 +199,13 @@ def test_what_has_no_equivalent_is_a_problem_with_its_remedy(text, syntax, step)
         ("Bearer ${TOKEN}", PREFIXED, "Bearer ${env:TOKEN}", []),
         ("${API_TOKEN}", INPUTS, "${input:api-token}", []),
         ("${LEVEL}", INPUTS, "${env:LEVEL}", []),
-        ("${LEVEL:-info}", INPUTS, "${input:level}", []),
         ("${A:-b}", DOLLAR, "${A:-b}", []),
         ("${A:-b}", PREFIXED, "${env:A}", ["the default of ${A}"]),
         ("${A}", CURLY, "{env:A}", []),
         ("${A}", NONE, "${A}", ["it does not expand ${A}"]),
-        ("$${A}", NONE, "${A}", []),
         ("$${A}", OURS, "$${A}", []),
         ("$${A}", BRACED, "${A}", ["a literal ${, which it would expand"]),
         ("{env:${A}", CURLY, "{env:{env:A}", ["a literal {env:, which it would expand"]),
-        ("{file:b}", CURLY, "{file:b}", ["a literal {file:, which it would expand"]),
         ("$HOME", DOLLAR, "$HOME", ["a literal $, which it would expand"]),
     ],
 )
@@ -246,11 +229,10 @@ _TEXTS = st.lists(
 ).map("".join)
 
 
-@given(_TEXTS, st.sampled_from(sorted(SYNTAXES)))
-def test_a_value_that_loses_nothing_comes_back_as_it_was(text, name):
+@given(_TEXTS, st.sampled_from(SYNTAXES))
+def test_a_value_that_loses_nothing_comes_back_as_it_was(text, syntax):
     if variable_references.malformed(text):
         return
-    syntax = SYNTAXES[name]
     theirs, lost = server_translation.write_references(text, syntax)
     if lost or ("$${" in text and syntax is not OURS):
         return
@@ -258,7 +240,7 @@ def test_a_value_that_loses_nothing_comes_back_as_it_was(text, name):
     assert (back, problems) == (text, [])
 
 
-@given(st.text(alphabet="${}:-AB_env input/", max_size=20), st.sampled_from(sorted(SYNTAXES)))
-def test_whatever_is_read_is_well_formed_or_a_problem(text, name):
-    converted, problems = server_translation.read_references("p", text, SYNTAXES[name], {})
-    assert problems or not variable_references.malformed(converted)
+@given(st.text(alphabet="${}:-AB_env input/", max_size=20), st.sampled_from(SYNTAXES))
+def test_whatever_is_read_is_well_formed_or_a_problem(text, syntax):
+    found, problems = server_translation.read_references("p", text, syntax, {})
+    assert problems or not variable_references.malformed(found)
