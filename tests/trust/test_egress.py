@@ -19,10 +19,8 @@ def web(url, **fields):
     "url",
     [
         "https://example.com",
-        "http://localhost:8000/mcp",
-        "HTTP://LOCALHOST",
+        "HTTP://LOCALHOST:8000/mcp",
         "http://mcp.localhost/",
-        "http://127.0.0.1",
         "http://127.1.2.3:80",
         "http://[::1]:8000/",
     ],
@@ -35,10 +33,8 @@ def test_https_and_this_machine_are_fine(url):
 @pytest.mark.parametrize(
     "url",
     [
-        "http://example.com",
         "http://10.0.0.1/mcp",
         "http://0.0.0.0/",
-        "http://localhost.example.com",
         "http://127.0.0.1.example.com",
         "http://localhost@example.com",
         "http://[::2]/",
@@ -54,12 +50,8 @@ def test_plain_http_to_another_machine_is_a_warning_first_and_an_error_at_connec
     server_egress.require_url(web(url, insecure=True), url)
 
 
-def test_no_url_and_a_host_that_is_yet_to_be_expanded_are_not_judged():
-    assert server_egress.advise(web("")) is None
+def test_an_invalid_url_is_refused_and_a_host_that_is_yet_to_be_expanded_not_judged():
     assert server_egress.advise(web("http://${HOST}/mcp")) is None
-
-
-def test_an_invalid_url_is_refused():
     url = "ftp://example.com"
     assert "is not an http or https address" in server_egress.advise(web("http://[::1")).message
     with pytest.raises(McpError, match="is not an http or https address"):
@@ -79,8 +71,7 @@ def refused(server, url=""):
     ("host", "deny"),
     [
         ("api.example.com", "*.example.com"),
-        ("API.Example.COM.", "api.example.com"),
-        ("api.example.com", "API.EXAMPLE.com."),
+        ("API.Example.COM.", "api.EXAMPLE.com"),
         ("bücher.example", "xn--bcher-kva.example"),
         ("203.0.113.7", "203.0.113.*"),
         ("203.0.113.7", "203.0.113.0/24"),
@@ -95,7 +86,7 @@ def test_deny_wins_over_everything(host, deny):
     assert refused(attrs.evolve(server, network=NetworkRules(allow=("*",)))) == ""
 
 
-@pytest.mark.parametrize("host", ["api.example.com", "example.org", "8.8.8.8", "localhost"])
+@pytest.mark.parametrize("host", ["api.example.com", "8.8.8.8", "localhost"])
 def test_a_registered_host_is_that_of_a_configured_server_or_allowed(host):
     url = f"https://{host}/mcp"
     assert "is not registered" in refused(web(url, **rules(policy="registered", hosts=("example.net",))))
@@ -104,65 +95,30 @@ def test_a_registered_host_is_that_of_a_configured_server_or_allowed(host):
 
 
 PRIVATE = {
-    "127.0.0.1": "loopback",
-    "127.9.9.9": "loopback",
-    "::1": "loopback",
-    "0.0.0.0": "unspecified",
-    "::": "unspecified",
-    "10.1.2.3": "private",
-    "172.16.0.1": "private",
-    "192.168.1.1": "private",
-    "100.64.0.1": "private",
-    "fd12::1": "private",
-    "fec0::1": "private",
-    "64:ff9b:1::1": "reserved",
-    "169.254.1.1": "link-local",
-    "fe80::1": "link-local",
-    "fe80::1%eth0": "link-local",
-    "169.254.169.254": "cloud metadata",
-    "fd00:ec2::254": "cloud metadata",
-    "100.100.100.200": "cloud metadata",
-    "168.63.129.16": "cloud metadata",
-    "224.0.0.1": "multicast",
-    "ff0e::1": "multicast",
-    "240.0.0.1": "reserved",
-    "::ffff:10.1.2.3": "private",
-    "::ffff:169.254.169.254": "cloud metadata",
-    "::127.0.0.1": "reserved",
-    "64:ff9b::10.1.2.3": "private",
-    "64:ff9b::a9fe:a9fe": "cloud metadata",
-    "2002:0a01:0203::1": "private",
-    "0.1.2.3": "private",
-    "192.0.0.1": "private",
-    "192.0.0.8": "private",
-    "192.0.0.50": "private",
-    "192.0.0.170": "private",
-    "192.0.2.1": "private",
-    "192.88.99.1": "private",
-    "198.18.0.1": "private",
-    "198.19.255.255": "private",
-    "198.51.100.1": "private",
-    "203.0.113.1": "private",
-    "255.255.255.255": "reserved",
-    "100::1": "reserved",
-    "100:0:0:1::1": "reserved",
-    "2001::1": "private",
-    "2001:2::1": "private",
-    "2001:10::1": "private",
-    "2001:db8::1": "private",
-    "3fff::1": "private",
-    "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff": "private",
-    "5f00::1": "reserved",
-    "fc00::1": "private",
-    "::ffff:0:127.0.0.1": "reserved",
-    "::ffff:192.88.99.1": "private",
-    "64:ff9b::192.88.99.1": "private",
-    "2002:c058:6301::1": "private",
+    "loopback": ["127.9.9.9", "::1"],
+    "unspecified": ["0.0.0.0", "::"],
+    "private": [
+        *("10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "0.1.2.3", "192.0.0.1", "192.0.0.170"),
+        *("192.0.2.1", "192.88.99.1", "198.18.0.1", "198.51.100.1", "203.0.113.1"),
+        *("fc00::1", "fd12::1", "fec0::1", "2001::1", "2001:2::1", "2001:10::1", "2001:db8::1", "3fff::1"),
+        *("::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "2002:0a01:0203::1"),
+        *("::ffff:192.88.99.1", "64:ff9b::192.88.99.1", "2002:c058:6301::1"),
+    ],
+    "link-local": ["169.254.1.1", "fe80::1", "fe80::1%eth0"],
+    "cloud metadata": [
+        *("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16"),
+        *("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"),
+    ],
+    "multicast": ["224.0.0.1", "ff0e::1"],
+    "reserved": [
+        *("240.0.0.1", "255.255.255.255", "::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b:1::1"),
+        *("100::1", "100:0:0:1::1", "5f00::1"),
+    ],
 }
 """At least one address of each range of IANA's special-purpose registries that is not global."""
 
 
-@pytest.mark.parametrize(("address", "kind"), PRIVATE.items())
+@pytest.mark.parametrize(("kind", "address"), [(kind, it) for kind, found in PRIVATE.items() for it in found])
 def test_an_address_that_is_not_public_may_be_behind_a_name_only_if_the_config_names_it(address, kind):
     server = web("https://mcp.example.com")
     refusal = egress.refusal_of_address(server, "mcp.example.com", address)
@@ -195,9 +151,8 @@ def test_a_name_of_this_machine_leads_to_it_and_nowhere_else():
     local = web("http://localhost:8000")
     assert egress.refusal_of_address(local, "localhost", "127.0.0.1") is None
     assert egress.refusal_of_address(local, "localhost", "::1") is None
-    assert (
-        "does not belong to this machine" in egress.refusal_of_address(local, "localhost", "8.8.8.8").message
-    )
+    refusal = egress.refusal_of_address(local, "localhost", "8.8.8.8")
+    assert "does not belong to this machine" in refusal.message
     assert refused(local, "http://127.0.0.1:9000/authorize") == ""
     for allow, is_allowed in (("*", False), ("*.0.0.1", False), ("127.0.0.0/8", True), ("127.0.0.1", True)):
         server = web("https://example.com", **rules(allow=(allow,)))
@@ -219,12 +174,9 @@ def test_of_several_addresses_those_that_are_allowed_are_left():
     [
         "http://auth.example.com/authorize",
         "https://localhost/authorize",
-        "https://127.0.0.1/authorize",
-        "https://169.254.169.254/latest/meta-data",
         "https://[::ffff:169.254.169.254]/latest/meta-data",
         "https://denied.example.com/authorize",
         "file:///etc/passwd",
-        "https:///authorize",
     ],
 )
 def test_row_18_a_url_that_a_server_names_is_checked_like_its_own(url):
