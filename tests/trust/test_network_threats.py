@@ -228,7 +228,10 @@ def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, r
 
 @pytest.mark.parametrize(
     ("address", "insecure"),
-    [("127.0.0.1", True), ("0.0.0.0", False), ("169.254.169.254", True), ("::1", True), ("fe80::1", False)],
+    [
+        *(("127.0.0.1", True), ("169.254.169.254", False), ("::1", True), ("fe80::1", False)),
+        *(("3fff::1", True), ("192.88.99.1", False)),
+    ],
 )
 def test_row_19_an_address_that_is_not_public_gets_no_byte(pool, run, names, address, insecure):
     trap = run(FaultServer(well))

@@ -53,8 +53,6 @@ def test_row_05_a_tool_with_hidden_text_is_not_used_before_somebody_approves_it(
     assert refused.exit_code == 2
     assert "not approved as it is now: its instructions hide text" in refused.stderr
     assert not STEERING.search(refused.stderr)
-    assert pflow("mcp", "sync", "odd").exit_code == 0
-    assert pflow("registry", "run", NODE, "mode=fine").exit_code == 2
     assert pflow("mcp", "approve", "odd").exit_code == 0
     assert pflow("registry", "run", NODE, "mode=fine").exit_code == 0
 
@@ -73,26 +71,19 @@ def terminal(pflow_home, tmp_path, hosts) -> Callable[[Sequence[str]], str]:
 READ = (
     ["mcp", "sync", "odd"],
     ["mcp", "audit"],
-    ["mcp", "test", "odd"],
     ["mcp", "tools"],
     ["mcp", "info", NODE],
     ["mcp", "stubs"],
     ["registry", "search", "notes"],
-    ["registry", "describe", NODE],
     ["registry", "run", NODE, "mode=fine"],
-    [NODE, "--help"],
     [NODE, "--mode", "fails"],
-    ["run", "fine.json"],
     ["run", "refuses.json"],
     ["run", "dies.json"],
     ["run", "asks.json"],
     ["run", "unknown.json"],
-    ["validate", "unknown.json"],
     ["trace", "list"],
     # As JSON too: escaped, it means the same.
-    ["mcp", "sync", "odd", "--json"],
     ["mcp", "info", NODE, "--json"],
-    ["registry", "export"],
     ["run", "fails.json", "--json"],
 )
 
