@@ -9,6 +9,7 @@ from pflow_mcp_plugin.cli.audit import audit
 from pflow_mcp_plugin.cli.auth import auth, logout
 from pflow_mcp_plugin.cli.configured_servers import disable, enable, remove
 from pflow_mcp_plugin.cli.dependencies import catalog
+from pflow_mcp_plugin.cli.login import login
 from pflow_mcp_plugin.cli.server_health import logs
 from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync
@@ -124,7 +125,9 @@ def test_of_several_all_are_switched_or_none(desk):
     assert "disabled" not in desk.raw()["mcpServers"]["clock"]
 
 
-@pytest.mark.parametrize("command", [approve, audit, auth, cli_test, diff, logout, logs, remove, sync, tools])
+@pytest.mark.parametrize(
+    "command", [approve, audit, auth, cli_test, diff, login, logout, logs, remove, sync, tools]
+)
 def test_every_command_answers_an_unknown_server_with_the_nearest(desk, command):
     desk.write(TWO)
     with pytest.raises(McpError, match="Server clok not configured in ") as caught:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import sys
 import tomllib
 from pathlib import Path
@@ -101,9 +99,8 @@ def test_only_what_the_named_workflows_use_is_locked(team):
     team.configure("one", "two", "three")
     team.done("mcp", "sync")
     first = team.workflow("mcp-one-add", "mcp-two-sub")
-    team.done(
-        "workflow", "save", team.workflow("mcp-two-add", "mcp-two-add", name="b.json"), "--name", "kept"
-    )
+    second = team.workflow("mcp-two-add", "mcp-two-add", name="b.json")
+    team.done("workflow", "save", second, "--name", "kept")
     done = team.done("mcp", "lock", "--workflow", first, "--workflow", "kept", "--json")
     assert done.envelope["data"]["servers"] == {"one": ["add"], "two": ["add", "sub"]}
     assert list(team.document()["servers"]) == ["one", "two"]
@@ -116,17 +113,20 @@ def test_a_workflow_that_names_a_tool_of_a_server_that_is_not_synced_is_an_error
     assert "Server two is not synced (Run: pflow mcp sync two)" in errors
     assert "Server three not configured" in errors
     assert not synced.lock.exists()
-    assert "neither the name of a saved workflow nor a file" in synced.refused(
-        "mcp", "lock", "--workflow", "nope"
-    )
+    errors = synced.refused("mcp", "lock", "--workflow", "nope")
+    assert "neither the name of a saved workflow nor a file" in errors
 
 
-def test_without_a_workflow_servers_that_are_not_synced_are_left_out_with_a_warning(team):
+def test_without_a_workflow_servers_with_mistakes_or_not_synced_are_left_out_with_a_warning(team, pflow_home):
     assert "There is nothing to lock: no server is synced" in team.refused("mcp", "lock")
     team.configure("one", "two")
     assert "There is nothing to lock" in team.refused("mcp", "lock")
     team.done("mcp", "sync", "one")
-    assert "Server two is not synced, so it is not in the lock file" in team.done("mcp", "lock").stderr
+    with (pflow_home / "config" / "mcp-servers.toml").open("a") as config:
+        config.write("[mcpServers.bad]\ncommand = 5\n")
+    errors = team.done("mcp", "lock").stderr
+    assert "Server two is not synced, so it is not in the lock file" in errors
+    assert "Must be a string" in errors
     assert list(team.document()["servers"]) == ["one"]
 
 
@@ -135,40 +135,22 @@ def test_a_launch_that_names_the_home_folder_is_locked_with_a_warning(synced, mo
     synced.configure("one", args=[f"{synced.folder}/data"])
     synced.run("mcp", "sync")
     synced.run("mcp", "approve", "one")
-    errors = synced.done("mcp", "lock").stderr
-    assert (
-        f"The launch of server one names {synced.folder}, a folder that other machines do not have" in errors
-    )
+    told = f"The launch of server one names {synced.folder}, a folder that other machines do not have"
+    assert told in synced.done("mcp", "lock").stderr
     synced.configure("one", args=["${HOME}/data"])
     synced.run("mcp", "sync")
     synced.run("mcp", "approve", "one")
     assert "names" not in synced.done("mcp", "lock").stderr
 
 
-def test_a_server_whose_config_changed_since_its_sync_is_not_locked(synced):
-    synced.configure("one", args=["--more"])
-    errors = synced.refused("mcp", "lock")
-    assert "The config of server one changed since its sync" in errors
-    assert not synced.lock.exists()
-
-
-def test_why_all_tools_of_a_server_are_withheld_is_told_once(synced, pflow_home):
+def test_a_server_whose_config_changed_since_its_sync_is_not_locked(synced, pflow_home):
     config = pflow_home / "config" / "mcp-servers.toml"
     config.write_text(config.read_text().replace("args = [", 'args = ["-B", '))
+    assert "The config of server one changed since its sync" in synced.refused("mcp", "lock")
     synced.done("mcp", "sync")
-    errors = synced.refused("mcp", "lock")
-    assert (
-        "Some tools are not approved and cannot be locked: Server one is not approved as it is now" in errors
-    )
-
-
-def test_a_server_with_mistakes_is_left_out_with_a_warning(synced, pflow_home):
-    config = pflow_home / "config" / "mcp-servers.toml"
-    config.write_text(config.read_text() + "[mcpServers.bad]\ncommand = 5\n")
-    done = synced.done("mcp", "lock")
-    assert "Must be a string" in done.stderr
-    assert "so it is not in the lock file" in done.stderr
-    assert list(synced.document()["servers"]) == ["one"]
+    told = "Some tools are not approved and cannot be locked: Server one is not approved as it is now"
+    assert told in synced.refused("mcp", "lock")
+    assert not synced.lock.exists()
 
 
 def test_a_tool_that_is_not_approved_is_not_locked(synced):
@@ -183,7 +165,7 @@ def test_a_tool_that_is_not_approved_is_not_locked(synced):
 
 
 def test_a_file_that_is_no_lock_file_is_not_overwritten(synced):
-    for text in ("[project]\nname = 'mine'\n", "not = [toml", "hello", "# mine\n"):
+    for text in ("[project]\nname = 'mine'\n", "not = [toml"):
         synced.lock.write_text(text)
         errors = synced.refused("mcp", "lock")
         assert "not a lock file" in errors or "not TOML" in errors
@@ -193,44 +175,22 @@ def test_a_file_that_is_no_lock_file_is_not_overwritten(synced):
     assert list(synced.document()["servers"]) == ["one"]
 
 
-def test_a_link_is_followed_to_a_lock_file_only_and_permissions_stay(synced):
+def test_a_link_is_followed_to_a_lock_file_only(synced):
     target = synced.folder / "elsewhere" / "real.toml"
     synced.done("mcp", "lock", target)
-    target.chmod(0o640)
     content = target.read_bytes()
     target.write_bytes(content.replace(b"sha256:", b"sha256:0"))
     synced.lock.symlink_to(target)
     synced.done("mcp", "lock")
-    assert synced.lock.is_symlink()
-    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (content, 0o640)
-    profile = synced.folder / "profile"
-    profile.write_text("export A=1\n")
-    synced.lock.unlink()
-    synced.lock.symlink_to(profile)
+    assert (synced.lock.is_symlink(), target.read_bytes()) == (True, content)
+    target.write_text("export A=1\n")
     synced.refused("mcp", "lock")
-    assert profile.read_text() == "export A=1\n"
-
-
-def test_a_lock_file_has_the_permissions_of_the_umask_to_be_shared(synced):
-    before = os.umask(0o022)
-    try:
-        synced.done("mcp", "lock")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(synced.lock.stat().st_mode) == 0o644
-
-
-def test_the_lock_file_can_be_printed_but_not_written_to_a_folder(synced, pflow):
-    env = {"TOOLS": json.dumps(synced.tools), "VERSION": synced.version}
-    printed = pflow("mcp", "lock", "/dev/stdout", env=env).stdout
-    assert tomllib.loads(printed.partition("Wrote ")[0])["servers"]
-    errors = synced.refused("mcp", "lock", synced.folder)
-    assert str(synced.folder) in errors
+    assert target.read_text() == "export A=1\n"
+    assert str(synced.folder) in synced.refused("mcp", "lock", synced.folder)
 
 
 def test_a_run_a_validation_and_a_check_pass_while_everything_is_as_locked(synced):
-    path = synced.workflow("mcp-one-add", "echo")
-    Path(path).write_text(json.dumps({"nodes": [{"id": "a", "type": "mcp-one-add"}]}))
+    path = synced.workflow("mcp-one-add")
     synced.done("mcp", "lock")
     assert synced.done("mcp", "lock", "--check").stdout == f"{LOCK} matches: 1 server, 2 tools\n"
     assert synced.done("mcp", "lock", "--check", "--workflow", path, "--json").envelope["success"]
@@ -275,9 +235,8 @@ def test_nothing_is_sent_to_a_server_that_does_not_report_the_locked_version(syn
 
 def test_a_run_without_a_lock_file_is_refused_and_one_without_tools_says_that_nothing_is_locked(synced):
     path = synced.workflow("mcp-one-add")
-    assert "No lock file mcp-lock.toml beside the workflow or in the current folder" in synced.refused(
-        "run", path, "--locked"
-    )
+    errors = synced.refused("run", path, "--locked")
+    assert "No lock file mcp-lock.toml beside the workflow or in the current folder" in errors
     nodes = [{"id": "a", "type": "echo", "params": {"message": "x"}}]
     (synced.folder / "plain.json").write_text(json.dumps({"nodes": nodes}))
     done = synced.done("run", "plain.json", "--locked")

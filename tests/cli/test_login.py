@@ -12,6 +12,7 @@ from pflow_mcp_plugin.cli.login import log_in, login
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import StoreError
 
+WEB = 'type = "http"\nurl = "https://a.example"\n'
 MACHINE = """
 flow = "client_credentials"
 client_id = "a"
@@ -39,7 +40,7 @@ def config(server, more=""):
     )
 
 
-def test_the_report_says_where_somebody_is_signed_in_and_tells_no_token(
+def test_the_report_says_where_somebody_is_signed_in_and_a_server_without_auth_gets_it(
     desk, protected_server, authorization_server
 ):
     desk.write(config(protected_server))
@@ -57,11 +58,6 @@ def test_the_report_says_where_somebody_is_signed_in_and_tells_no_token(
     assert "Next: pflow mcp sync notes" in report.render()
     for secret in authorization_server.secrets():
         assert secret not in repr(report)
-
-
-def test_a_server_without_auth_gets_it_and_its_comments_stay(desk, protected_server):
-    desk.write(config(protected_server))
-    log_in(desk, "notes")
     assert desk.raw()["mcpServers"]["notes"]["auth"] == {"type": "oauth"}
     assert "# mine" in (desk.paths.config / "mcp-servers.toml").read_text()
     assert desk.refreshed == ["mcp"]
@@ -95,9 +91,12 @@ def test_a_login_that_fails_leaves_the_config_alone(desk, protected_server, auth
     assert (desk.paths.config / "mcp-servers.toml").read_text() == text
 
 
-@pytest.mark.parametrize("more", ["", 'auth = { type = "oauth" }\n'])
 @pytest.mark.parametrize(
-    "becomes", ["", '[mcpServers.notes]\ntype = "http"\nurl = "https://other.example/mcp"\n']
+    ("more", "becomes"),
+    [
+        ("", ""),
+        ('auth = { type = "oauth" }\n', '[mcpServers.notes]\ntype = "http"\nurl = "https://o.example"\n'),
+    ],
 )
 def test_row_61_a_login_to_a_server_that_is_removed_or_replaced_meanwhile_is_not_kept(
     desk, protected_server, monkeypatch, tmp_path, more, becomes
@@ -114,7 +113,7 @@ def test_row_61_a_login_to_a_server_that_is_removed_or_replaced_meanwhile_is_not
     assert list((desk.paths.data / "oauth").glob("*.json")) == []
 
 
-@pytest.mark.parametrize("scope", ["", " ", "a\x1bb", 'a"b', "a\\b", "\udcff", "é", "a\n"])
+@pytest.mark.parametrize("scope", ["", " ", 'a"b', "a\\b", "é", "a\n"])
 def test_what_is_no_scope_is_refused_before_anybody_signs_in(
     desk, protected_server, authorization_server, scope
 ):
@@ -136,14 +135,8 @@ def test_nobody_signs_in_where_it_could_not_be_stored(desk, protected_server, au
     ("table", "wrong"),
     [
         ('command = "npx"', "it is reached over stdio"),
-        (
-            'type = "http"\nurl = "https://a.example"\nauth = { type = "bearer", token = "x" }',
-            "its auth is of type bearer",
-        ),
-        (
-            f'type = "http"\nurl = "https://a.example"\n[mcpServers.notes.auth]\ntype = "oauth"{MACHINE}',
-            "flow client_credentials needs no person",
-        ),
+        (f'{WEB}auth = {{ type = "bearer", token = "x" }}', "its auth is of type bearer"),
+        (f'{WEB}[mcpServers.notes.auth]\ntype = "oauth"{MACHINE}', "flow client_credentials needs no person"),
     ],
 )
 def test_a_server_that_nobody_signs_in_to_is_refused(desk, table, wrong):
@@ -151,14 +144,6 @@ def test_a_server_that_nobody_signs_in_to_is_refused(desk, table, wrong):
     with pytest.raises(McpError, match=f"Server notes cannot be signed in to: {wrong}") as failure:
         log_in(desk, "notes")
     assert failure.value.exit_code == 2
-
-
-def test_a_server_that_is_not_configured_or_has_mistakes_is_refused(desk):
-    desk.write('[mcpServers.bad]\ntype = "http"\nurl = "https://a"\nauth = { type = "oauth", flow = "x" }\n')
-    for name in ("none", "bad"):
-        with pytest.raises(McpError) as failure:
-            log_in(desk, name)
-        assert failure.value.exit_code == 2
 
 
 def test_a_server_of_a_project_without_auth_is_refused_before_anybody_signs_in(

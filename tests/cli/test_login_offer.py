@@ -63,8 +63,7 @@ def test_of_several_servers_each_that_needs_a_login_is_named_with_its_command(pf
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["sync", "test"])
-@pytest.mark.parametrize("answer", ["y", ""])
+@pytest.mark.parametrize(("command", "answer"), [("sync", "y"), ("test", "")])
 def test_on_a_terminal_the_login_is_made_and_the_command_goes_on(
     notes, opened, typed, authorization_server, pflow_home, command, answer
 ):

@@ -11,7 +11,7 @@ import click
 import pytest
 from scripted_realm import Realm
 
-from pflow_mcp_plugin.cli.auth import auth, logout
+from pflow_mcp_plugin.cli.auth import logout
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
@@ -38,11 +38,6 @@ def revocable(realm, **changed):
         revocation_endpoint=realm.server.url(path="/odd/revoke"),
     )
     realm.sign_in(**{"authorization_server": found, **changed})
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def files(desk):
@@ -113,24 +108,22 @@ def test_an_access_token_that_cannot_be_revoked_as_such_ends_with_its_refresh_to
 
 
 def test_an_authorization_server_that_is_gone_does_not_keep_a_sign_in(desk, realm):
-    closed = f"http://127.0.0.1:{free_port()}"
-    gone = AuthorizationServer(
-        issuer=closed, token_endpoint=f"{closed}/token", revocation_endpoint=f"{closed}/revoke"
-    )
-    realm.sign_in(authorization_server=gone)
-    (removed,) = desk.run(logout, "web").data["removed"]
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        endpoints = {"token_endpoint": f"{url}/token", "revocation_endpoint": f"{url}/revoke"}
+        realm.sign_in(authorization_server=AuthorizationServer(issuer=url, **endpoints))
+        (removed,) = desk.run(logout, "web").data["removed"]
     assert "could not be asked" in removed["reason"]
     assert files(desk) == []
 
 
-def test_a_login_that_has_ended_leaves_nothing_to_revoke(desk, realm):
+def test_without_tokens_or_a_revocation_endpoint_nothing_is_revoked_and_a_second_logout_finds_nobody(
+    desk, realm
+):
     revocable(realm, tokens=None)
     (removed,) = desk.run(logout, "web").data["removed"]
     assert (removed["revoked"], removed["reason"]) == (False, None)
-    assert (files(desk), realm.paths) == ([], [])
-
-
-def test_without_a_revocation_endpoint_that_is_told_and_a_second_logout_finds_nobody(desk, realm):
     realm.sign_in()
     (removed,) = desk.run(logout, "web").data["removed"]
     assert "does not offer it" in removed["reason"]
@@ -172,14 +165,13 @@ def test_everything_goes_with_all_also_what_no_server_has_and_what_cannot_be_rea
 
 
 @pytest.mark.parametrize(
-    ("config", "reason"),
+    ("name", "config", "reason"),
     [
-        ('[network]\npolicy = "registered"\n', "registered"),
-        (f"{WEB}[network]\npolicy = 5\n", "the rules for the network cannot be read"),
-        ("[mcpServers.web\n", "the rules for the network cannot be read from the config"),
+        ("web", '[network]\npolicy = "registered"\n', "registered"),
+        ("--all", f"{WEB}[network]\npolicy = 5\n", "the rules for the network cannot be read"),
+        ("web", "[mcpServers.web\n", "the rules for the network cannot be read from the config"),
     ],
 )
-@pytest.mark.parametrize("name", ["web", "--all"])
 def test_what_the_rules_for_the_network_do_not_allow_is_not_requested_and_keeps_nobody_signed_in(
     desk, realm, config, reason, name
 ):
@@ -191,12 +183,6 @@ def test_what_the_rules_for_the_network_do_not_allow_is_not_requested_and_keeps_
     assert (removed["server"], removed["used_by"], removed["revoked"]) == ("web", [], False)
     assert reason in removed["reason"]
     assert (files(desk), realm.paths) == ([], [])
-
-
-def test_a_config_that_cannot_be_read_is_told_where_a_name_has_no_sign_in(desk, realm):
-    desk.write("[mcpServers.web\n")
-    with pytest.raises(CorruptFile, match="line 1"):
-        desk.run(logout, "web")
 
 
 def test_the_secret_in_the_config_authenticates_the_revocation(desk, realm, monkeypatch):
@@ -234,6 +220,9 @@ def test_a_sign_in_whose_server_lacks_a_variable_is_found_by_its_name(desk, sign
     assert len(desk.run(logout, "web").data["removed"]) == 1
     with pytest.raises(PflowError, match="HOST_OF_WEB"):  # it cannot be told whether there is another
         desk.run(logout, "web")
+    desk.write("[mcpServers.web\n")
+    with pytest.raises(CorruptFile, match="line 1"):
+        desk.run(logout, "web")
 
 
 def test_a_sign_in_that_another_process_refreshes_stays_and_that_is_an_error(desk, realm, monkeypatch):
@@ -264,11 +253,3 @@ def test_a_sign_in_that_another_process_refreshes_stays_and_that_is_an_error(des
 def test_a_name_or_all_must_be_given_and_not_both(desk, arguments):
     with pytest.raises(click.UsageError, match="Give a NAME"):
         desk.run(logout, *arguments)
-
-
-@pytest.mark.parametrize("command", [logout, auth])
-def test_the_names_of_servers_are_completed(desk, command):
-    desk.write(WEB)
-    context = click.Context(command, obj=desk)
-    name = next(parameter for parameter in command.params if parameter.name == "name")
-    assert [item.value for item in name.shell_complete(context, "w")] == ["web"]
