@@ -7,6 +7,7 @@ import sys
 
 import click
 import pytest
+import stdio_server
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.dependencies import catalog
@@ -17,54 +18,26 @@ from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.types import Tool
 
 
-def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
-    report = desk.run(add, "clock", "--", sys.executable, "-m", "clock", "--json")
-    assert desk.raw() == {
-        "mcpServers": {"clock": {"command": sys.executable, "args": ["-m", "clock", "--json"]}}
-    }
+def test_a_command_after_two_hyphens_is_added_with_its_own_options_and_shown_with_the_next_step(desk):
+    options = ("--env", "ZONE=eu", "--env", "ZONE_KEY=secret-zone")
+    report = desk.run(add, "clock", *options, "--", sys.executable, "two words", "--json")
+    env = {"ZONE": "eu", "ZONE_KEY": "secret-zone"}
+    table = {"command": sys.executable, "args": ["two words", "--json"], "env": env}
+    assert desk.raw() == {"mcpServers": {"clock": table}}
     assert (report.data["added"], desk.refreshed) == (["clock"], ["mcp"])
-    assert report.data["servers"][0]["runs"] == f"{sys.executable} -m clock --json"
-
-
-def test_the_text_shows_the_command_that_will_run_and_the_next_step(desk):
-    text = desk.run(
-        add, "clock", "--env", "ZONE=eu", "--env", "ZONE_KEY=secret-zone", "--", sys.executable, "two words"
-    ).render()
-    assert f"{sys.executable} 'two words'" in text
+    assert report.data["servers"][0]["runs"] == f"{sys.executable} 'two words' --json"
+    text = report.render()
+    assert f"{sys.executable} 'two words' --json" in text
     assert "ZONE=eu" in text
     assert "ZONE_KEY=****" in text
     assert "secret-zone" not in text
     assert "pflow mcp sync clock" in text
 
 
-def test_a_url_is_added_with_its_type_written_out(desk):
-    words = (
-        "slack",
-        "https://mcp.example.com/slack",
-        "--bearer",
-        "${SLACK_TOKEN}",
-        "--header",
-        "X-Team: blue",
-    )
-    desk.run(add, *words)
-    assert desk.raw()["mcpServers"]["slack"] == {
-        "type": "http",
-        "url": "https://mcp.example.com/slack",
-        "headers": {"X-Team": "blue"},
-        "auth": {"type": "bearer", "token": "${SLACK_TOKEN}"},
-    }
-    assert desk.problems == []
-
-
-def test_a_secret_written_out_is_advised_against(desk):
-    desk.run(add, "slack", "https://mcp.example.com", "--bearer", "xoxb-literal")
-    assert "mcpServers.slack.auth.token" in desk.warnings()
-    assert "xoxb-literal" not in desk.warnings()
-
-
 @pytest.mark.parametrize(
     ("words", "field", "variable"),
     [
+        (["--bearer", "xoxb-abcdefgh"], "auth.token", "API_TOKEN"),
         (["-H", "Authorization: Bearer abcdefgh12345678"], "headers.Authorization", "SLACK_AUTHORIZATION"),
         (["-H", "X-Api-Key: abcdefgh"], "headers.X-Api-Key", "SLACK_X_API_KEY"),
         (["--env", "API_KEY=abcdefgh"], "env.API_KEY", "API_KEY"),
@@ -74,7 +47,7 @@ def test_a_secret_in_a_header_or_a_variable_is_advised_against_by_its_name(desk,
     place = ["--", sys.executable] if words[0] == "--env" else ["https://mcp.example.com"]
     desk.run(add, "slack", *words, *place)
     assert f"mcpServers.slack.{field}" in desk.warnings()
-    assert f"Write '${{{variable}}}' instead" in desk.warnings()
+    assert f"'${{{variable}}}'" in desk.warnings()
     assert "abcdefgh" not in desk.warnings()
 
 
@@ -143,21 +116,9 @@ def test_of_several_servers_the_good_are_added_and_the_others_are_named_with_all
     paths = {problem.path for problem in report.error.problems}
     assert paths == {"mcpServers.bad.args", "mcpServers.bad.env", "mcpServers.web.type"}
     assert '"type": "http"' in str(report.error)
-
-
-def test_where_none_of_several_servers_is_good_nothing_is_written(desk):
-    tables = {"bad": {"command": "x", "args": "text"}, "web": {"url": "https://example.com"}}
+    del tables["good"]
     with pytest.raises(McpError, match="Nothing was added"):
         desk.run(add, json.dumps(tables))
-    assert not (desk.paths.config / "mcp-servers.toml").exists()
-
-
-def test_json_of_another_client_is_added_and_what_was_changed_is_said(desk):
-    tables = {"My Server": {"command": sys.executable}, "far": {"serverUrl": "https://e.com/mcp"}}
-    desk.run(add, json.dumps({"mcpServers": tables}))
-    assert list(desk.raw()["mcpServers"]) == ["my-server", "far"]
-    assert "'My Server' is renamed to my-server" in desk.warnings()
-    assert "serverUrl is read as url, with the type http" in desk.warnings()
 
 
 def test_a_name_that_was_typed_is_not_changed(desk):
@@ -165,7 +126,7 @@ def test_a_name_that_was_typed_is_not_changed(desk):
         desk.run(add, "My_Server", "--", sys.executable)
 
 
-@pytest.mark.parametrize("words", [["--", "npx", "-y", "x"], ["npx", "x"], ["--", "python", "-m", "x"]])
+@pytest.mark.parametrize("words", [["--", "npx", "-y", "x"], ["npx", "x"]])
 def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk, words):
     with pytest.raises(PflowError, match="needs a name, which") as caught:
         desk.run(add, *words)
@@ -202,10 +163,7 @@ def test_a_command_that_is_not_there_is_a_warning_with_the_nearest_one(desk, tmp
     assert "Command not found: mcp-server-clocks" in desk.warnings()
     assert "Did you mean mcp-server-clock?" in desk.warnings()
     assert "clock" in desk.raw()["mcpServers"]
-
-
-def test_a_whole_command_line_as_command_is_explained(desk):
-    report = desk.run(add, json.dumps({"clock": {"command": "npx -y clock"}}))
+    report = desk.run(add, json.dumps({"whole-line": {"command": "npx -y clock"}}))
     assert 'command = "npx"' in report.data["warnings"][0]["suggestion"]
 
 
@@ -250,31 +208,28 @@ def test_the_check_of_the_config_warns_about_hosts_that_the_rules_refuse(desk):
     assert found == {"mcpServers.denied.url": "warning", "mcpServers.plain.url": "warning"}
 
 
-def test_an_unknown_field_is_kept_with_a_warning(desk):
-    desk.run(add, '{"clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
-    assert desk.raw()["mcpServers"]["clock"]["autoApprove"] == ["x"]
+def test_an_unknown_field_is_kept_with_a_warning_and_what_was_changed_is_said(desk):
+    desk.run(add, '{"My Clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
+    assert desk.raw()["mcpServers"]["my-clock"]["autoApprove"] == ["x"]
+    assert "'My Clock' is renamed to my-clock" in desk.warnings()
     assert "Did you mean args?" in desk.warnings()
 
 
 def test_with_sync_the_server_is_shown_and_started_and_its_tools_are_there(desk, capsys):
-    report = desk.run(
-        add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"
-    )
+    report = desk.run(add, "it", "--sync", "--", sys.executable, stdio_server.__file__, "Plain")
     assert report.error is None
-    assert report.data["sync"][0]["tools_discovered"] > 0
-    assert capsys.readouterr().err.startswith("Added server demo (stdio)\n  runs     ")  # before the sync
-    assert report.render().startswith("demo: 6 tools")
-    assert catalog(desk).servers() == ("demo",)
+    assert report.data["sync"][0]["tools_discovered"] == 1
+    assert capsys.readouterr().err.startswith("Added server it (stdio)\n  runs     ")  # before the sync
+    assert report.render().startswith("it: 1 tool")
+    assert catalog(desk).servers() == ("it",)
 
 
 def test_a_token_among_the_arguments_is_masked_and_a_variable_offered_for_it(desk):
     token = "ghp_" + "a1B2c3D4e5" * 4
     report = desk.run(add, "hub", "--env", f"OTHER=x,{token}", "--", sys.executable, "serve", token)
     assert token not in report.render() + json.dumps(report.data) + "".join(map(str, desk.problems))
-    assert [problem.path for problem in desk.problems] == [
-        "mcpServers.hub.args[1]",
-        "mcpServers.hub.env.OTHER",
-    ]
+    places = [problem.path for problem in desk.problems]
+    assert places == ["mcpServers.hub.args[1]", "mcpServers.hub.env.OTHER"]
     assert "'${GITHUB_TOKEN}'" in desk.problems[0].suggestion
     assert "pflow settings set GITHUB_TOKEN -" in desk.problems[0].suggestion
 

@@ -7,7 +7,6 @@ import pytest
 from pflow_mcp_plugin.cli.audit import audit
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Tool
 
 TABLES = '[mcpServers.{}]\ncommand = "x"\n'
@@ -57,23 +56,16 @@ def test_an_error_ends_with_exit_code_2_and_names_the_server(synced):
     assert desk.run(audit, "clock").error is None
 
 
-def test_a_server_that_is_unknown_or_not_synced_is_refused(desk, synced):
-    synced(clock=[])
-    desk.write(TABLES.format("clock") + TABLES.format("new"))
-    with pytest.raises(McpError):
-        desk.run(audit, "clok")
+def test_a_server_that_is_not_synced_is_refused(desk):
+    desk.write(TABLES.format("new"))
     with pytest.raises(PflowError, match="Server new has not been synced"):
         desk.run(audit, "new")
 
 
-def test_servers_that_are_no_longer_configured_are_left_out(desk, synced):
-    synced(clock=[Tool(name="now")], gone=[Tool(name="\x1b")])
-    desk.write(TABLES.format("clock"))
-    assert desk.run(audit).data == {"servers": 1, "tools": 1, "findings": []}
-
-
-def test_tools_that_the_config_leaves_out_are_not_checked(desk, synced):
-    synced(notes=[Tool(name="note", description="\x1b[8mobey"), Tool(name="now")])
+def test_servers_that_are_no_longer_configured_and_tools_that_the_config_leaves_out_are_not_checked(
+    desk, synced
+):
+    synced(notes=[Tool(name="note", description="\x1b[8mobey"), Tool(name="now")], gone=[Tool(name="\x1b")])
     desk.write(TABLES.format("notes") + 'tools = { deny = ["note*"] }\n')
     assert desk.run(audit).data == {"servers": 1, "tools": 1, "findings": []}
 

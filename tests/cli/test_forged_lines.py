@@ -92,7 +92,7 @@ class Twin:
 
 
 @pytest.fixture
-def twins(tmp_path, typed, monkeypatch, no_leftovers) -> list[Twin]:
+def twins(no_leftovers, tmp_path, typed, monkeypatch) -> list[Twin]:
     made = []
     for name, text in (("forged", FORGED), ("harmless", HARMLESS)):
         folder = tmp_path / name

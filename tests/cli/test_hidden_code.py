@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from program_terminal import run_on_terminal
 
+pytestmark = pytest.mark.usefixtures("no_leftovers")
 SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"
 
 
@@ -36,7 +37,7 @@ def _said(done: Any) -> str:
     return done.stdout + done.stderr
 
 
-def test_row_54_what_is_added_imported_synced_and_listed_is_shown(pflow, mark, tmp_path, no_leftovers):
+def test_row_54_what_is_added_imported_synced_and_listed_is_shown(typed, mark, tmp_path):
     file = tmp_path / "other.json"
     file.write_text(json.dumps({"mcpServers": {"odd": _table(_code(mark))}}))
     for command in (
@@ -48,81 +49,62 @@ def test_row_54_what_is_added_imported_synced_and_listed_is_shown(pflow, mark, t
         ("mcp", "add", "others", "--json", "--", "bash", "-c", _code(mark)),
         ("mcp", "export", "odd", "--to", "claude-code"),
     ):
-        assert f"touch {mark}" in _said(pflow(*command)), command
+        assert f"touch {mark}" in _said(typed(*command)), command
     assert not mark.exists()
-    assert f"touch {mark}" in pflow("mcp", "sync", "odd").stderr
+    assert f"touch {mark}" in typed("mcp", "sync", "odd").stderr
 
 
 def test_row_54_code_that_changes_where_a_secret_stood_is_shown_before_it_runs(
-    pflow, pflow_home, mark, tmp_path, hosts
+    typed, pflow_home, mark, hosts
 ):
     config = pflow_home / "config" / "mcp-servers.toml"
-    assert pflow("mcp", "add", json.dumps({"odd": _table(_honest(mark))})).exit_code == 0
-    assert pflow("mcp", "sync", "odd").exit_code == 0
+    assert typed("mcp", "add", json.dumps({"odd": _table(_honest(mark))})).exit_code == 0
+    assert typed("mcp", "sync", "odd").exit_code == 0
     config.write_text(config.read_text().replace("API_KEY=x;", f"API_KEY=x; touch {mark};"))
-    assert f"touch {mark}" in pflow("mcp", "diff", "odd").stdout
-    screen = run_on_terminal(
-        "mcp",
-        "sync",
-        "odd",
-        home=pflow_home,
-        cwd=tmp_path,
-        answers={"Approve this and start it?": "n\n"},
-        started=hosts.append,
-    )
+    assert f"touch {mark}" in typed("mcp", "diff", "odd").stdout
+    answers = {"Approve this and start it?": "n\n"}
+    screen = run_on_terminal("mcp", "sync", "odd", home=pflow_home, answers=answers, started=hosts.append)
     assert "touch" in screen.shown
     assert "another secret" not in screen.shown
     assert not mark.exists()
-    assert f"touch {mark}" in pflow("mcp", "approve", "odd").stdout
+    assert f"touch {mark}" in typed("mcp", "approve", "odd").stdout
 
 
-def test_row_54_a_project_is_shown_with_its_code(pflow, mark, tmp_path):
-    (tmp_path / ".mcp.json").write_text(
-        json.dumps(
-            {"mcpServers": {"odd": {**_table(_code(mark)), "env": {"LD_PRELOAD": "evil", "API_KEY": "a`b`"}}}}
-        )
-    )
-    for command in (("mcp", "approve", "--project"), ("--project", "mcp", "list")):
-        assert f"touch {mark}" in _said(pflow(*command, cwd=tmp_path))
-    shown = _said(pflow("mcp", "approve", "--project", cwd=tmp_path))
-    assert "LD_PRELOAD=evil" in shown
-    assert "API_KEY=a`b`" in shown
+def test_row_54_a_project_is_shown_with_its_code(typed, mark, tmp_path):
+    table = {**_table(_code(mark)), "env": {"LD_PRELOAD": "evil", "API_KEY": "a`b`"}}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"odd": table}}))
+    assert f"touch {mark}" in _said(typed("--project", "mcp", "list"))
+    shown = _said(typed("mcp", "approve", "--project"))
+    for part in (f"touch {mark}", "LD_PRELOAD=evil", "API_KEY=a`b`"):
+        assert part in shown
     assert not mark.exists()
 
 
-def test_row_54_what_only_may_be_a_secret_is_masked(pflow):
-    words = (
-        "server",
+def test_row_54_what_only_may_be_a_secret_is_masked(typed):
+    secrets = (
         "--token",
         "hunter2secret",
         "API_KEY=hunter2secret",
         "https://me:hunter2secret@h/?key=hunter2secret",
     )
-    for command in (
-        ("mcp", "add", "a", "--", *words),
-        ("mcp", "list"),
-        ("mcp", "list", "--json"),
-        ("mcp", "diff"),
-    ):
-        assert "hunter2secret" not in _said(pflow(*command)), command
+    for command in (("mcp", "add", "a", "--", "server", *secrets), ("mcp", "list"), ("mcp", "diff")):
+        assert "hunter2secret" not in _said(typed(*command)), command
 
 
-def test_row_54_code_is_no_secret_that_an_import_moves_to_the_settings(pflow, pflow_home, mark, tmp_path):
+def test_row_54_code_is_no_secret_that_an_import_moves_to_the_settings(typed, pflow_home, mark, tmp_path):
     file = tmp_path / "other.json"
     table = {"command": "npx", "args": ["--token", "evil-package"]}
     file.write_text(json.dumps({"mcpServers": {"odd": _table(_code(mark)), "other": table}}))
-    shown = _said(pflow("mcp", "import", file, "--secrets-to-settings"))
-    config = (pflow_home / "config" / "mcp-servers.toml").read_text(encoding="utf-8")
-    for text in (shown, config):
-        assert f"touch {mark}" in text
-        assert str(SERVER) in text
-        assert "evil-package" in text
+    shown = _said(typed("mcp", "import", file, "--secrets-to-settings"))
+    for text in (shown, (pflow_home / "config" / "mcp-servers.toml").read_text()):
+        for part in (f"touch {mark}", str(SERVER), "evil-package"):
+            assert part in text
 
 
-def test_row_54_a_program_in_a_variable_that_is_called_like_a_secret_is_shown(pflow, mark, no_leftovers):
+def test_row_54_a_program_in_a_variable_that_is_called_like_a_secret_is_shown(typed, mark):
     script = mark.with_name("evil.py")
     script.write_text(f"open({str(mark)!r}, 'w')", encoding="utf-8")
     table = {"command": sys.executable, "args": ["${API_KEY}"], "startup_timeout": 5}
-    assert pflow("settings", "set", "API_KEY", str(script)).exit_code == 0
-    assert pflow("mcp", "add", json.dumps({"odd": table})).exit_code == 0
-    assert f"where API_KEY={script}" in pflow("mcp", "sync", "odd").stderr
+    assert typed("settings", "set", "API_KEY", script).exit_code == 0
+    assert typed("mcp", "add", json.dumps({"odd": table})).exit_code == 0
+    assert f"where API_KEY={script}" in typed("mcp", "sync", "odd").stderr

@@ -53,14 +53,6 @@ def test_a_synced_server_shows_its_tools_until_its_config_changes(desk):
     assert desk.run(list_).data[0]["sync_due"]
 
 
-def test_a_disabled_server_is_not_due(desk):
-    desk.write(CLOCK + "disabled = true\n")
-    report = desk.run(list_)
-    assert report.data[0]["disabled"]
-    assert not report.data[0]["sync_due"]
-    assert "disabled" in report.render()
-
-
 def test_a_server_with_mistakes_is_listed_with_them_beside_the_others(desk):
     desk.write(CLOCK + '[mcpServers.web]\nurl = "https://example.com"\n[mcpServers.odd]\ncommand = 3\n')
     report = desk.run(list_)
@@ -102,10 +94,13 @@ def test_a_corrupt_tool_file_is_named_until_the_next_sync(desk):
     assert desk.run(list_).data[0]["problems"] == []
 
 
-def test_values_are_masked(desk):
-    desk.write(CLOCK + 'env = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
+def test_a_disabled_server_is_not_due_and_its_values_are_masked(desk):
+    desk.write(CLOCK + 'disabled = true\nenv = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
     report = desk.run(list_)
-    assert report.data[0]["env"] == {"TOKEN": "****", "OTHER": "${OTHER}"}
+    (row,) = report.data
+    assert (row["disabled"], row["sync_due"]) == (True, False)
+    assert row["env"] == {"TOKEN": "****", "OTHER": "${OTHER}"}
+    assert "disabled" in report.render()
 
 
 def test_tools_that_are_not_approved_are_counted(desk):

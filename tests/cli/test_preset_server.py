@@ -7,14 +7,13 @@ import tomllib
 from types import SimpleNamespace
 
 import pytest
+import stdio_server
 from program_terminal import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.types import ServerPreset
-
-pytestmark = pytest.mark.programs
 
 SECRET = "s3cret-value"
 
@@ -42,34 +41,22 @@ def register(desk, *presets, plugin="acme-plugin"):
     desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(lambda host: presets)), plugin)
 
 
-def demo(**fields):
-    """A preset of the demo server."""
+def acme(**fields):
+    """A preset of a server with one tool."""
     given = {"name": "acme", "title": "Acme", "description": "Does it", "command": sys.executable}
-    return ServerPreset(**given, args=("-P", "-m", "pflow_mcp_plugin.server.demo_server"), **fields)
+    return ServerPreset(**given, args=(stdio_server.__file__, "Plain"), **fields)
 
 
 def test_a_preset_is_added_with_its_input_and_shown_in_full(desk, tmp_path):
-    report = desk.run(add, "filesystem", "--input", f"folder={tmp_path}")
-    table = desk.raw()["mcpServers"]["filesystem"]
-    assert table["command"] == "npx"
-    assert table["args"][-1] == str(tmp_path)
-    assert table["preset"] == "filesystem"
+    words = ("filesystem", "--name", "work", "--trust-readonly", "--input", f"folder={tmp_path}")
+    report = desk.run(add, *words)
+    ((name, table),) = desk.raw()["mcpServers"].items()
+    assert (name, table["command"], table["args"][-1]) == ("work", "npx", str(tmp_path))
+    assert (table["preset"], table["trust_readonly"]) == ("filesystem", True)
     assert f"server-filesystem@2026.8.31 {tmp_path}" in report.render()
-    assert report.data["added"] == ["filesystem"]
-
-
-def test_whom_to_trust_can_be_said_of_a_preset_and_nothing_else(desk, tmp_path):
-    desk.run(add, "git", "--trust-readonly", "--input", f"repository={tmp_path}")
-    assert desk.raw()["mcpServers"]["git"]["trust_readonly"] is True
-    with pytest.raises(PflowError, match="--env cannot be used with a preset"):
-        desk.run(add, "git", "--trust-readonly", "--env", "A=b", "--input", f"repository={tmp_path}")
-
-
-def test_another_name_can_be_chosen_and_adding_again_changes_nothing(desk, tmp_path):
-    desk.run(add, "git", "--name", "work", "--input", f"repository={tmp_path}")
-    report = desk.run(add, "git", "--name", "work", "--input", f"repository={tmp_path}")
-    assert [*desk.raw()["mcpServers"]] == ["work"]
-    assert (report.data["added"], report.data["replaced"]) == ([], [])
+    assert report.data["added"] == ["work"]
+    again = desk.run(add, *words)
+    assert (again.data["added"], again.data["replaced"]) == ([], [])
 
 
 def test_a_given_secret_goes_to_the_settings_and_never_into_the_config(desk):
@@ -126,7 +113,6 @@ def test_the_server_of_the_tour_is_that_of_the_preset(desk):
         ("fetch", "--name", "My Fetch"),
         ("git", "--env", "A=b"),
         ("git", "--input", "repositry=x"),
-        ("git", "--input", "repository"),
         ("playwright", "--input", "browser=lynx"),
         ("clock", "--input", "a=b", "--", "date"),
         ("clock", "--name", "b", "--", "date"),
@@ -182,7 +168,7 @@ def test_a_missing_runner_is_warned_of_with_where_to_get_it(desk, tmp_path, monk
 
 
 def test_other_tools_than_the_preset_declares_are_warned_of_at_each_sync(desk, no_leftovers):
-    register(desk, demo(manifest_hash="sha256:" + "0" * 64))
+    register(desk, acme(manifest_hash="sha256:" + "0" * 64))
     desk.run(add, "acme", "--sync")
     assert "Server acme has other tools than its preset acme (plugin acme-plugin) declares" in desk.warnings()
     desk.problems.clear()
@@ -191,7 +177,7 @@ def test_other_tools_than_the_preset_declares_are_warned_of_at_each_sync(desk, n
 
 
 def test_a_server_whose_preset_is_gone_is_synced_as_before(desk, no_leftovers):
-    register(desk, demo())
+    register(desk, acme())
     desk.run(add, "acme")
     desk.manager.unregister(name="acme-plugin")
     assert desk.run(sync, "acme").error is None
@@ -209,13 +195,10 @@ def test_missing_inputs_are_asked_for_on_a_terminal_and_secrets_are_not_echoed(p
     assert SECRET in (config / "settings.json").read_text()
 
 
-def test_a_plain_input_is_asked_for_on_a_terminal(pflow_home, tmp_path):
+def test_a_plain_input_is_asked_for_on_a_terminal_only(pflow_home, tmp_path, typed):
     answers = {"The folder it may use": str(tmp_path)}
     screen = run_on_terminal("mcp", "add", "filesystem", "--json", home=pflow_home, answers=answers)
     assert '"success": true' in screen.shown
-
-
-def test_off_a_terminal_the_program_fails_with_json(pflow):
-    failed = pflow("mcp", "add", "filesystem", "--json")
+    failed = typed("mcp", "add", "filesystem", "--name", "more", "--json")
     assert failed.exit_code == 2
     assert failed.envelope["error"]["details"]["missing"] == ["folder"]

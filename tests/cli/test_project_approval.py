@@ -23,6 +23,14 @@ SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
 
 
 @pytest.fixture
+def approved(desk, folder):
+    """A desk in the folder of a project whose server is approved."""
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    return desk
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     folder = tmp_path / "project"
     folder.mkdir()
@@ -89,28 +97,20 @@ def test_servers_with_mistakes_are_told_and_not_approved(desk, folder):
     assert server_store(desk).names() == ("say",)
 
 
-def test_a_file_without_a_server_to_approve_is_refused_with_its_mistakes(desk, folder):
+def test_a_file_without_a_server_to_approve_is_refused_with_its_mistakes(desk, folder, tmp_path):
     with pytest.raises(PflowError, match=r"There is no \.mcp\.json"):
         desk.run(approve, "--project", "--yes")
     write(folder, odd=1)
     with pytest.raises(McpError, match="has no server that can be approved"):
         desk.run(approve, "--project", "--yes")
-    write(folder)
-    with pytest.raises(McpError, match="has no server"):
-        desk.run(approve, "--project", "--yes")
-
-
-def test_the_folder_that_the_host_names_is_approved(desk, folder, tmp_path):
     write(tmp_path, say=SAY)
-    desk.paths = attrs.evolve(desk.paths, project=tmp_path)
+    desk.paths = attrs.evolve(desk.paths, project=tmp_path)  # the folder that the host names
     assert desk.run(approve, "--project", "--yes").data["file"] == str(tmp_path / ".mcp.json")
 
 
-def test_the_list_says_where_each_server_comes_from(desk, folder):
-    desk.write('[mcpServers.mine]\ncommand = "sh"\n')
-    write(folder, say=SAY)
-    desk.run(approve, "--project", "--yes")
-    report = desk.run(list_)
+def test_the_list_says_where_each_server_comes_from(approved):
+    approved.write('[mcpServers.mine]\ncommand = "sh"\n')
+    report = approved.run(list_)
     assert [(row["name"], row["source"]) for row in report.data] == [("mine", "user"), ("say", "project")]
     assert "(project) sh -m say" in report.render()
 
@@ -134,28 +134,16 @@ def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_pa
     assert catalog(desk).servers() == ()
 
 
-def test_removing_a_projects_server_says_whose_it_is_and_keeps_its_tools(desk, folder):
-    write(folder, say=SAY)
-    desk.run(approve, "--project", "--yes")
-    desk.store("say", Tool(name="say"))
-    with pytest.raises(McpError, match="it comes from"):
-        desk.run(remove, "say")
-    assert catalog(desk).find("mcp-say-say")
-
-
-def test_adding_a_server_of_a_projects_name_says_that_it_takes_its_place(desk, folder):
-    write(folder, say=SAY)
-    desk.run(approve, "--project", "--yes")
-    report = desk.run(add, "say", "--", "sh")
-    assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
-    assert [row["source"] for row in desk.run(list_).data] == ["user"]
-
-
-def test_a_projects_servers_can_be_exported_to_other_clients(desk, folder):
-    write(folder, say=SAY)
-    desk.run(approve, "--project", "--yes")
-    exported = desk.run(export_servers, "say", "--to", "mcp-json")
+def test_a_projects_server_is_exported_not_removed_and_one_of_its_name_takes_its_place(approved):
+    exported = approved.run(export_servers, "say", "--to", "mcp-json")
     assert json.loads(exported.data["text"])["mcpServers"]["say"]["args"] == ["-m", "say"]
+    approved.store("say", Tool(name="say"))
+    with pytest.raises(McpError, match="it comes from"):
+        approved.run(remove, "say")
+    assert catalog(approved).find("mcp-say-say")
+    report = approved.run(add, "say", "--", "sh")
+    assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
+    assert [row["source"] for row in approved.run(list_).data] == ["user"]
 
 
 def test_the_config_check_reads_an_approved_file_and_says_if_it_changed(desk, folder):
@@ -190,12 +178,3 @@ def test_the_pins_of_a_projects_server_are_kept_apart_and_hold_for_what_was_show
     assert pins(desk).read("say").launch == {"command": "mine"}
     desk.run(approve, "--project", "--yes")
     assert pins(desk).read("say") is None
-
-
-def test_a_folder_that_is_named_and_has_no_file_is_told_of_and_any_other_is_not(desk, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    desk.run(list_)
-    assert not desk.problems
-    desk.paths = attrs.evolve(desk.paths, project=tmp_path)
-    desk.run(list_)
-    assert f"There is no .mcp.json in {tmp_path}" in desk.warnings()

@@ -6,11 +6,12 @@ import json
 import sys
 
 import pytest
+import stdio_server
 
 from pflow_mcp_plugin.cli import registry_spellings
 from pflow_mcp_plugin.contract import PflowError
 
-SERVER = {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}
+SERVER = {"command": sys.executable, "args": [stdio_server.__file__, "Plain"]}
 DEMO = f"[mcpServers.demo]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(SERVER['args'])}\n"
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -43,7 +44,6 @@ def test_a_server_is_added_with_its_command_line_and_the_allowed_tool(desk):
                 "auth": {"type": "bearer", "token": "${T}"},
             },
         ),
-        (("--url", "https://a.example/mcp"), {"type": "http", "url": "https://a.example/mcp"}),
         (("--path", "/run/gh.sock", "--transport", "uds"), {"type": "uds", "path": "/run/gh.sock"}),
         (
             ("--command", "gh", "--path", "/run/gh.sock", "--transport", "uds"),
@@ -84,6 +84,9 @@ def older(tmp_path):
 
 def test_a_config_is_migrated_with_a_backup_and_stays(desk, older):
     config = desk.write('[mcpServers.kept]\ncommand = "k"\n')
+    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup", "--dry-run")
+    assert "Would add: demo, my-server" in report.render()
+    assert [*config.parent.iterdir()] == [config]
     before = older.read_bytes()
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup")
     assert report.error is None
@@ -92,18 +95,6 @@ def test_a_config_is_migrated_with_a_backup_and_stays(desk, older):
     assert report.data["added"] == ["demo", "my-server"]
     assert "'My Server' is renamed to my-server" in desk.warnings()
     assert before == older.read_bytes()
-
-
-def test_a_dry_run_changes_nothing(desk, older):
-    config = desk.write('[mcpServers.kept]\ncommand = "k"\n')
-    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup", "--dry-run")
-    assert "Would add: demo, my-server" in report.render()
-    assert config.read_text() == '[mcpServers.kept]\ncommand = "k"\n'
-    assert [path.name for path in config.parent.iterdir() if path.suffix == ".bak"] == []
-
-
-def test_a_second_migration_finds_the_same_servers(desk, older):
-    desk.run(registry_spellings.migrate_mcp, "--from", str(older))
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older))
     assert report.data["added"] == report.data["differing"] == []
     assert report.data["kept"] == ["demo", "my-server"]

@@ -53,8 +53,6 @@ def test_servers_that_are_not_synced_are_pointed_at(clock):
     assert len(clock.run(tools).data) == 2
     assert clock.warnings() == "Server new is not synced (Run: pflow mcp sync new)"
     assert clock.run(tools, "new").data == []
-    with pytest.raises(McpError):
-        clock.run(tools, "nw")
 
 
 def test_renames_and_filters_show_without_a_sync(clock):
@@ -90,9 +88,6 @@ def test_info_shows_everything_about_a_node(clock):
 
 def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     assert clock.run(info, "mcp-clock-list_zones").data["node"] == "mcp-clock-list-zones"
-    with pytest.raises(McpError, match="Tool list-zone not found on server clock") as caught:
-        clock.run(info, "mcp-clock-list-zone")
-    assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
     with pytest.raises(McpError, match="Tool nope not found on server clock") as caught:
         clock.run(info, "mcp-clock-nope")
     assert caught.value.suggestions == ("See its tools: pflow mcp tools clock",)
@@ -104,7 +99,7 @@ def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     ("word", "step"),
     [
         ("clock", "To list the tools of server clock: pflow mcp tools clock"),
-        ("clock.list_zone", "Did you mean mcp-clock-list-zones?"),
+        ("mcp-clock-list-zone", "Did you mean mcp-clock-list-zones?"),
         ("list_zone", "Did you mean mcp-clock-list-zones?"),
         ("", "See them: pflow mcp tools"),
     ],

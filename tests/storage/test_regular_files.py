@@ -1,30 +1,32 @@
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from special_paths import KINDS, special_path
 
-from pflow_mcp_plugin.storage import LIMIT, NotRegular, StoreError, open_regular, read_bytes, read_regular
-import os
-import threading
-import pytest
-from pflow_mcp_plugin.storage import read_special, write_special
+from pflow_mcp_plugin.storage import (
+    LIMIT,
+    NotRegular,
+    StoreError,
+    open_regular,
+    read_bytes,
+    read_regular,
+    read_special,
+    write_special,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_regular_file_is_not_read(tmp_path, kind):
+def test_what_is_no_regular_file_is_neither_read_nor_opened_for_writing(tmp_path, kind):
     with special_path(kind, tmp_path / "file") as path:
         with pytest.raises(NotRegular, match=r"it is a (named pipe|device|socket), not a regular file"):
             read_regular(path)
         with pytest.raises(StoreError, match=r"could not be read: it is a .*, not a regular file"):
             read_bytes(path)
-
-
-@pytest.mark.parametrize("mode", ["wb", "ab"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_regular_file_is_not_opened_for_writing(tmp_path, kind, mode):
-    with special_path(kind, tmp_path / "file") as path, pytest.raises(NotRegular):
-        open(path, mode, opener=open_regular)  # noqa: SIM115  # it is not opened
+        for mode in ("wb", "ab"):
+            with pytest.raises(NotRegular):
+                open(path, mode, opener=open_regular)  # noqa: SIM115  # it is not opened
 
 
 @pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="the check reads /proc/kmsg")

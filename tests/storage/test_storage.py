@@ -1,6 +1,5 @@
 import errno
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from special_paths import bind
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.storage import (
@@ -41,28 +39,23 @@ def leftovers(folder):
     return [item.name for item in folder.iterdir() if item.name.endswith(".tmp")]
 
 
-def test_all_folders_are_below_pflow_home(monkeypatch, tmp_path):
+def test_all_folders_are_below_pflow_home_or_where_the_platform_says(monkeypatch, tmp_path):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
     paths = storage.default_paths()
-    assert [paths.config, paths.data, paths.state, paths.cache] == [
-        tmp_path / name for name in ("config", "data", "state", "cache")
-    ]
+    names = [path.name for path in (paths.config, paths.data, paths.state, paths.cache)]
+    assert (names, paths.state.parent) == (["config", "data", "state", "cache"], tmp_path)
+    monkeypatch.delenv("PFLOW_HOME")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert "pflow" in storage.default_paths().config.parts
 
 
 @pytest.mark.parametrize("home", [True, False])
 def test_the_current_folder_is_that_of_a_project_if_the_environment_says_so(monkeypatch, tmp_path, home):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path) if home else "")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PFLOW_PROJECT", "1")
-    assert storage.default_paths().project == tmp_path
-    monkeypatch.setenv("PFLOW_PROJECT", "0")
-    assert storage.default_paths().project is None
-
-
-def test_without_pflow_home_the_platform_says_where(monkeypatch, tmp_path):
-    monkeypatch.delenv("PFLOW_HOME", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert "pflow" in storage.default_paths().config.parts
+    for value, project in (("1", tmp_path), ("0", None)):
+        monkeypatch.setenv("PFLOW_PROJECT", value)
+        assert storage.default_paths().project == project
 
 
 def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path):
@@ -76,11 +69,6 @@ def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path
         storage.remove(path)
 
 
-def test_reading_what_is_no_file_names_it(tmp_path):
-    with pytest.raises(StoreError, match=str(tmp_path)):
-        storage.read_bytes(tmp_path)
-
-
 def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.json").touch()
     (tmp_path / "a.json.lock").touch()
@@ -88,11 +76,10 @@ def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_i
     assert storage.json_files_in(tmp_path / "none") == []
     with pytest.raises(StoreError, match=r"a\.json: the folder could not be read: not a directory"):
         storage.json_files_in(tmp_path / "a.json")
-
-
-def test_a_folder_whose_name_is_impossible_is_named(tmp_path):
     with pytest.raises(StoreError, match="the folder could not be created: file name too long"):
         storage.make_folder(tmp_path / ("a" * 300))
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        storage.read_bytes(tmp_path)
 
 
 def test_a_link_to_itself_is_named(tmp_path):
@@ -140,7 +127,7 @@ def _synced(monkeypatch, write):
 
         patch.setattr(os, "fsync", synced)
         patch.setattr(
-            os, "replace", lambda *paths, **options: (seen.append("replace"), replace(*paths, **options))
+            os, "replace", lambda *paths, **named: (seen.append("replace"), replace(*paths, **named))
         )
         write()
     return seen
@@ -166,7 +153,7 @@ def test_a_disk_that_is_full_in_mid_append_leaves_what_was_there(monkeypatch, tm
     assert path.read_bytes() == b"old\nnew line\n"
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EOPNOTSUPP])
 def test_a_file_with_several_names_is_written_only_if_there_is_room(monkeypatch, tmp_path, number):
     path = tmp_path / "file"
     path.write_bytes(b"old")
@@ -216,16 +203,11 @@ def test_a_lock_that_is_not_given_up_is_named(monkeypatch, tmp_path):
 
 def test_a_missing_store_is_empty_and_a_change_creates_it(tmp_path):
     store = a_store(tmp_path / "sub" / "file.json")
-    assert store.read() == {}
-    written = store.update(lambda data: data.update(key="ü"))
-    assert written == store.read() == {"key": "ü", "schema_version": 1}
-
-
-def test_a_change_that_raises_writes_nothing(tmp_path):
-    store = a_store(tmp_path / "file.json")
     with pytest.raises(ZeroDivisionError):
         store.update(lambda data: data.update(key=1 // 0))
     assert store.read() == {}
+    written = store.update(lambda data: data.update(key="ü"))
+    assert written == store.read() == {"key": "ü", "schema_version": 1}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +216,6 @@ def test_a_change_that_raises_writes_nothing(tmp_path):
         (b'{"a": 1,\n  oops}', 2, 3),
         (b'{"a":\n "\xff"}', 2, 3),
         (b"[]", 1, 1),
-        (b"", 1, 1),
         (b'{"a":' * 100_000, 0, 0),
         (b'{"schema_version": "two"}', 0, 0),
         (b'{"a": ' + b"9" * 5000 + b"}", 0, 0),
@@ -298,15 +279,6 @@ def test_a_file_the_user_named_survives_a_full_disk(monkeypatch, tmp_path):
 
 def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path):
-    with socket.socket(socket.AF_UNIX) as listening:
-        place = tmp_path / "socket"
-        bind(listening, place)
-        with pytest.raises(StoreError, match="socket: could not be written: no such device"):
-            storage.write_output(place, b"page")
-        assert place.is_socket()
 
 
 def test_a_pipe_whose_reader_leaves_is_told_and_not_replaced_by_a_file(tmp_path):

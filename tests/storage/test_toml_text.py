@@ -1,44 +1,35 @@
-"""A dotted key of many parts is refused before it is parsed, which would take very long."""
+"""A dotted key of many parts is refused before it is parsed, which would take long; so is what is deep."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.storage import CorruptFile
-from pflow_mcp_plugin.storage.file_errors import DEEPEST
-from pflow_mcp_plugin.storage.toml_text import decode
-import json
-import pytest
-from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import document_text, server_input
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.storage import CorruptFile
 from pflow_mcp_plugin.storage.file_errors import DEEPEST, is_too_deep
+from pflow_mcp_plugin.storage.toml_text import decode
 
-MANY = 200_000
+MANY = 50_000
 DOTS = "." * 500
 LONG = ".".join("a" * MANY)
 STRINGS = ["a = '''\"...'''", 'b = "\'"', "c = '#\"' # it's \"", 'd = """\\"""\n\'\'\'"""']
 REFUSED = {
     "key": LONG + " = 1",
     "header": f"[{LONG}]",
-    "header of a list": f"[[{LONG}]]",
     "spaces": " \t. ".join("a" * MANY) + " = 1",
-    "quoted parts": ".".join(['"a.b"'] * MANY) + " = 1",
-    "literal parts": ".".join(["'a'"] * MANY) + " = 1",
     "every kind of part": ".".join(["'a'", "b", '"c"', '""'] * MANY) + " = 1",
-    "inline table": f"a = {{{LONG} = 1}}",
     "later in an inline table": f"a = {{ b = '1', {LONG} = 1}}",
     "table in a list": f"a = [1, {{{LONG} = 1}}]",
     "after strings": "\n".join([*STRINGS, LONG + " = 1"]),
     "carriage return": f"a = 1\r\n{LONG} = 1",
 }
 READ = {
-    "comment": f"# {DOTS}",
     "comment behind a value": "a = 1 # " + ". " * 500,
     "string": f'a = "{DOTS}"',
     "quoted key": f"'{DOTS}' = 1",
     "text of many lines": f"a = '''{DOTS}\n{DOTS}'''",
-    "numbers on one line": "a = [" + "1.5, " * 500 + "]",
     "times on one line": "a = [" + "07:32:00.5, " * 500 + "]",
     "tables on one line": "a = [" + "{ b.c = 1.5 }, " * 500 + "]",
 }
@@ -84,10 +75,6 @@ def test_json_of_many_levels_is_refused(tmp_path):
     text = json.dumps({"mcpServers": {"a": {"command": "x", "env": nested(300)}}})
     with pytest.raises(PflowError, match="nested too deeply"):
         server_input.from_json(text, "The JSON")
-    for form in ("json", "yaml", "toml"):
-        with pytest.raises(storage.CorruptFile, match="nested too deeply"):
-            document_text.parse(tmp_path / f"a.{form}", as_text(form, text).encode())
-
-
-def as_text(form, text):
-    return "[" + ".".join("a" * 300) + "]" if form == "toml" else text
+    for form, written in (("json", text), ("yaml", text), ("toml", "[" + ".".join("a" * 300) + "]")):
+        with pytest.raises(CorruptFile, match="nested too deeply"):
+            document_text.parse(tmp_path / f"a.{form}", written.encode())

@@ -18,14 +18,11 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
     [
         (0, "0 ms"),
         (0.4, "<1 ms"),
-        (1, "1 ms"),
         (999.5, "1.0 s"),
         (9_950, "10 s"),
-        (59_950, "1 min"),
         (125_000, "2 min 5 s"),
         (3_600_000, "1 h"),
         (12_000_000, "3 h 20 min"),
-        (172_800_000, "2 d"),
         (200_000_000, "2 d 7 h"),
     ],
 )
@@ -38,7 +35,6 @@ def test_a_duration_has_at_most_two_units(milliseconds, text):
     [
         (timedelta(seconds=-60), "just now"),
         (timedelta(seconds=10), "10 s ago"),
-        (timedelta(minutes=1), "1 min ago"),
         (timedelta(hours=5), "5 h ago"),
         (timedelta(days=1), "1 d ago"),
         (timedelta(days=30), "2026-04-04"),
@@ -55,31 +51,19 @@ def test_an_older_time_is_a_date_and_text_that_is_no_time_stays():
     assert age_text("some time", NOW) == "some time"
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"), [(0, "0 tools"), (1, "1 tool"), (2, "2 tools"), (2_500, "2,500 tools")]
-)
-def test_a_count_has_a_singular_and_a_plural(count: int, shown: str):
-    assert count_text(count, "tool") == shown
+def test_a_count_has_a_singular_and_a_plural():
+    assert [count_text(count, "tool") for count in (0, 1, 2_500)] == ["0 tools", "1 tool", "2,500 tools"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0.0 s"),
-        (60, "1 min"),
-    ],
-)
-def test_the_unit_of_what_still_runs_does_not_change_for_a_minute(seconds, text):
-    assert running_text(seconds) == text
+def test_the_unit_of_what_still_runs_does_not_change_for_a_minute():
+    assert [running_text(seconds) for seconds in (0, 60)] == ["0.0 s", "1 min"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("365.001d", "longer than 365 days"),
-        ("1 h", "not a time"),
         ("-1s", "not a time"),
-        ("2w", "not a time"),
     ],
 )
 def test_what_is_no_time_or_too_long_a_time_is_named(text, said):

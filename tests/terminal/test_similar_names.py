@@ -12,12 +12,9 @@ NODES = ["read-file", "read-files-all", "write-file", "readme", "echo"]
         ("ecko", NODES, ["echo"]),
         ("wrte-file", NODES, ["write-file", "read-file"]),
         ("", NODES, []),
-        ("READ-FILE", NODES, []),
         ("abc", ["abc-defg", "abc-d", "abc.x", "abc_yy", "abcd"], ["abc-d", "abc.x", "abc_yy"]),
         ("tool1", ["tool2", "tool3", "tool4", "tool5"], ["tool5", "tool4", "tool3"]),
-        ("contnt", ["result", "content_blocks", "content"], ["content"]),
         ("titel", ["title", "state"], ["title", "state"]),
-        ("get", ["pet", "target", "get_time"], ["get_time"]),
         ("abcdefghij", ["abcdefghix", "abcdezzzzz", "abcdefzzzz"], ["abcdefghix"]),
     ],
 )
