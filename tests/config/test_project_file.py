@@ -104,19 +104,25 @@ def test_only_the_servers_that_were_approved_are_used(project, asked, folder):
     assert [*project.reading().tables] == [*asked.reading().tables] == ["say"]
 
 
-def test_approvals_of_other_projects_stay_and_only_their_owner_reads_them(project, paths, folder, tmp_path):
+def test_each_project_has_an_approval_that_only_its_owner_reads_and_a_folder_for_its_tools(
+    project, paths, folder, tmp_path
+):
     other = tmp_path / "other"
     other.mkdir()
+    tools = set()
     for place in (folder, other):
         write(place, say=SAY)
-        approve(ProjectFile(attrs.evolve(paths, project=place)))
+        file = ProjectFile(attrs.evolve(paths, project=place))
+        approve(file)
+        tools.add(file.reading().tool_folder)
+    assert [it.is_relative_to(paths.data / "projects") for it in tools] == [True, True]
     assert project.reading().state == "approved"
     approvals = paths.data / "approvals.json"
     assert [*json.loads(approvals.read_text())["projects"]] == [str(folder), str(other)]
     assert approvals.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"projects": []}', '{"projects": {"FOLDER": {"sha256": 1}}}'])
+@pytest.mark.parametrize("text", ["{", '{"projects": []}', '{"projects": {"FOLDER": {"sha256": 1}}}'])
 def test_damaged_approvals_approve_nothing(project, paths, folder, text):
     write(folder, say=SAY)
     paths.data.mkdir(parents=True)
@@ -139,30 +145,16 @@ def test_the_stamp_changes_with_the_file_its_approval_and_its_tools(project, fol
     assert len(set(stamps)) == 4
 
 
-def test_the_tools_of_each_project_have_a_folder_of_their_own(project, paths, folder, tmp_path):
-    write(folder, say=SAY)
-    write(tmp_path, say=SAY)
-    other = ProjectFile(attrs.evolve(paths, project=tmp_path))
-    assert project.reading().tool_folder.is_relative_to(paths.data / "projects")
-    assert project.reading().tool_folder != other.reading().tool_folder
-
-
-def test_a_symbolic_link_is_not_followed(asked, folder, tmp_path):
-    target = tmp_path / "elsewhere.json"
-    target.write_text(json.dumps({"mcpServers": {"say": SAY}}))
-    (folder / ".mcp.json").symlink_to(target)
-    with pytest.raises(StoreError, match="is a symbolic link"):
-        asked.content()
-    reading = asked.reading()
-    assert (reading.tables, reading.problems[0].severity) == ({}, "error")
-
-
-def test_an_approved_file_that_became_a_link_to_the_same_bytes_is_not_used(project, folder):
+def test_a_symbolic_link_is_not_followed_also_to_the_bytes_that_were_approved(project, asked, folder):
     write(folder, say=SAY)
     approve(project)
     (folder / ".mcp.json").rename(folder / "real.json")
     (folder / ".mcp.json").symlink_to("real.json")
     assert (project.reading().state, project.reading().tables) == ("changed", {})
+    with pytest.raises(StoreError, match="is a symbolic link"):
+        asked.content()
+    reading = asked.reading()
+    assert (reading.tables, reading.problems[0].severity) == ({}, "error")
 
 
 @pytest.mark.timeout(20)
@@ -193,7 +185,6 @@ def test_what_is_not_an_object_in_json_is_said_with_its_place(asked, folder, tex
     ("root", "message"),
     [
         ({"mcpServers": {"say": {**SAY, "x\x1b[2J": 1}}}, "a key has characters that are not visible"),
-        ({"a\u200b": 1}, r"not visible: 'a\\u200b'"),
         ({"mcpServers": {"say": {**SAY, "auth": json.loads("[" * 120 + "]" * 120)}}}, "nested too deeply"),
     ],
 )

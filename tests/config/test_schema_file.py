@@ -109,9 +109,9 @@ def test_on_generated_defaults(table):
     accepts({"defaults": table})
 
 
-good_hosts = st.sampled_from(["a.example", "*.example", "10.0.0.0/8", "::1", "fe80::/10", "1.2.3.4"])
-bad_hosts = st.sampled_from(["a b", "https://a", "a:80", "a/b", "a\n", "", "${A}"])
-hosts = st.lists(st.one_of(good_hosts, bad_hosts), max_size=3)
+good_hosts = ["a.example", "*.example", "10.0.0.0/8", "::1", "fe80::/10", "1.2.3.4"]
+bad_hosts = ["a b", "https://a", "a:80", "a/b", "a\n", "", "${A}"]
+hosts = st.lists(st.sampled_from([*good_hosts, *bad_hosts]), max_size=3)
 
 
 @given(
@@ -185,9 +185,7 @@ def test_on_bad_servers(table):
 def test_the_schema_is_one_and_describes_every_field():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["$defs"]["server"]["properties"]) == set(server_schema.FIELDS)
-    described = {
-        name for name, rule in SCHEMA["$defs"]["defaults"]["properties"].items() if rule is not False
-    }
-    assert described == set(server_schema.DEFAULTABLE)
+    defaults = SCHEMA["$defs"]["defaults"]["properties"].items()
+    assert {name for name, rule in defaults if rule is not False} == set(server_schema.DEFAULTABLE)
     assert set(SCHEMA["properties"]["network"]["properties"]) == set(server_schema.NETWORK_FIELDS)
     assert set(SCHEMA["$defs"]["auth"]["properties"]) == set(auth.FIELDS)

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore, StoreChange
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network.egress import refusal_of_url
-from pflow_mcp_plugin.storage import CorruptFile, StoreError, toml_text
+from pflow_mcp_plugin.storage import CorruptFile, toml_text
 
 SAY = {"command": "say"}
 WEB = {"type": "http", "url": "https://mcp.example.com/"}
@@ -43,13 +43,8 @@ def failure_of(store, name):
     return caught.value
 
 
-def test_without_a_file_there_are_no_servers(store):
-    assert store.names() == ()
-    assert store.raw() == {}
-    assert store.check() == []
-
-
 def test_a_server_is_stored_as_it_was_given_and_read_back(store, path):
+    assert (store.names(), store.raw(), store.check()) == ((), {}, [])
     change = store.add({"git": {"type": "stdio", "command": "git-server", "args": ["-v"], "cwd": None}})
     assert change.added == ("git",)
     assert store.raw() == {"mcpServers": {"git": {"command": "git-server", "args": ["-v"]}}}
@@ -60,7 +55,6 @@ def test_a_server_is_stored_as_it_was_given_and_read_back(store, path):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[mcpServers.a]\ncommand = npx\n", (2, 11)),
         ('[mcpServers.a]\ncommand = "npx', (2, 15)),
         (b'[mcpServers.a]\ncommand = "\xff"\n', (2, 12)),
     ],
@@ -75,9 +69,6 @@ def test_a_corrupt_file_is_refused_with_line_and_column_and_not_written_over(sto
         assert str(path) in caught.value.message
     assert path.read_bytes() == before
     assert [problem.source for problem in store.check()] == [str(path)]
-
-
-def test_a_number_that_python_does_not_read_is_a_corrupt_file(store, path):
     write(path, f"x = {'1' * 5000}\n")
     with pytest.raises(CorruptFile, match="4300 digits"):
         store.names()
@@ -90,16 +81,13 @@ def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_bein
     places = {problem.path for problem in failure.problems}
     assert places == {"mcpServers.bad.args", "mcpServers.bad.command"}
     assert "Server bad" in failure.message
-    write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
-    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
-        store.get("good")
-
-
-def test_a_server_can_be_added_beside_a_broken_one_and_a_broken_one_replaced(store, path):
-    write(path, "[mcpServers.bad]\nargs = 3\n")
-    store.add({"good": {"command": "a"}})
     assert store.add({"bad": {"command": "b"}}).replaced == ("bad",)
     assert store.check() == []
+    write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
+    for use in (lambda: store.get("good"), lambda: store.add({"a": {"command": "a"}})):
+        with pytest.raises(McpError, match=r"defaults\.call_timeout"):
+            use()
+    assert store.names() == ("good",)
 
 
 def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(store, path):
@@ -114,14 +102,8 @@ def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(
     assert failure_of(store, "zzz").suggestions[0].startswith("Configured: github. Add it: ")
     with pytest.raises(McpError):
         store.fingerprint("gihtub")
-
-
-@pytest.mark.parametrize(("name", "shown"), [("GitHup", "GitHup"), ("", "''"), (" ", "' '")])
-def test_an_unknown_server_is_compared_whatever_its_case_and_shown_also_if_blank(store, name, shown):
-    store.add({"github": {"command": "x"}})
-    error = store.not_configured(name)
-    assert error.message == f"Server {shown} not configured in {store.path}"
-    assert ("Did you mean github?" in error.suggestions) == bool(name.strip())
+    assert store.not_configured("GitHup").suggestions == misspelt.suggestions
+    assert store.not_configured("").message == f"Server '' not configured in {store.path}"
 
 
 def test_servers_that_are_no_table_are_neither_read_nor_replaced(store, path):
@@ -153,13 +135,6 @@ def test_an_add_tells_what_is_doubtful_about_its_servers_only(store, path):
     assert store.refused({"a": {**SAY, "later": 1, "type": "stdio"}}) == {}
 
 
-def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store, path):
-    write(path, "[defaults]\ncall_timeout = 0\n")
-    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
-        store.add({"a": {"command": "a"}})
-    assert store.names() == ()
-
-
 def test_a_variable_that_is_null_is_left_out_with_a_warning(store):
     (warning,) = store.add({"a": {"command": "a", "cwd": None, "env": {"A": None, "B": "b"}}}).warnings
     assert (warning.severity, warning.path) == ("warning", "mcpServers.a.env.A")
@@ -185,18 +160,6 @@ def test_comments_that_are_lost_go_to_a_copy_that_is_never_written_over(store, p
     assert [copy.read_text(encoding="utf-8")[-6:-1] for copy in copies] == ["# one", "# two"]
     assert [copy.stat().st_mode & 0o777 for copy in copies] == [0o600, 0o600]
     assert store.add({"c": {"command": "c"}}).warnings == ()
-
-
-def test_what_raw_returns_is_the_callers_own(store):
-    store.add({"a": SAY})
-    store.raw()["mcpServers"].clear()
-    assert store.names() == ("a",)
-
-
-def test_a_folder_in_the_files_place_is_an_error_that_names_it(store, path):
-    path.mkdir(parents=True)
-    with pytest.raises(StoreError, match=str(path)):
-        store.names()
 
 
 texts = st.text(alphabet=st.characters(exclude_characters="$\0", codec="utf-8"), max_size=12)
@@ -229,6 +192,7 @@ def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
 
 def test_a_server_is_checked_once_until_the_file_changes(store):
     store.add({"a": {"command": "x"}})
+    store.raw()["mcpServers"].clear()  # which is the caller's own
     assert store.get("a") is store.get("a")
     store.add({"a": {"command": "y"}})
     assert store.get("a").command == "y"
@@ -241,14 +205,10 @@ def test_a_server_over_http_gets_the_rules_for_the_network(store, path):
     assert store.get("clock").network.policy == "open"
 
 
-@pytest.mark.parametrize("rules", ['[network]\ndenied = ["*"]\n', '[netwrok]\npolicy = "registered"\n'])
-def test_misspelt_rules_for_the_network_are_not_ignored(store, path, rules):
-    write(path, rules + WEB_AND_CLOCK)
-    with pytest.raises(McpError, match="Unknown field"):
-        store.get("web")
-
-
 def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being_used(store, path):
+    for misspelt in ('[network]\ndenied = ["*"]\n', '[netwrok]\npolicy = "registered"\n'):
+        write(path, misspelt + WEB_AND_CLOCK)
+        assert "Unknown field" in failure_of(store, "web").message
     write(path, '[network]\ndeny = ["https://example.com"]\n' + WEB_AND_CLOCK)
     assert [problem.path for problem in failure_of(store, "web").problems] == ["network.deny[0]"]
     assert store.get("clock").command == "say"
@@ -277,12 +237,13 @@ def shared(path, project):
     return ServerStore(path, lambda: project)
 
 
-def test_a_projects_servers_follow_the_users_own(shared, project):
+def test_a_projects_servers_follow_the_users_own_and_have_the_users_defaults(shared, project, path):
+    write(path, "[defaults]\ncall_timeout = 7\n")
     shared.add({"mine": {"command": "mine"}})
     assert shared.names() == ("mine", "say", "web")
-    assert shared.get("say").command == "say"
+    assert (shared.get("say").command, shared.get("say").call_timeout) == ("say", 7)
     assert shared.table("web") == WEB
-    assert shared.raw() == {"mcpServers": {"mine": {"command": "mine"}}}
+    assert [*shared.raw()["mcpServers"]] == ["mine"]
     assert shared.file_of("mine") == shared.path
     assert shared.file_of("say") == project.reading().path
     assert [*shared.project_folders()] == ["say", "web"]
@@ -299,11 +260,6 @@ def test_the_users_own_server_wins_over_a_projects_of_the_same_name(shared, proj
     notice = next(it for it in shared.notices(duplicates=True) if it.path == "mcpServers.say")
     assert str(shared.path) in notice.message
     assert str(project.reading().path) in notice.message
-
-
-def test_the_users_defaults_hold_for_a_projects_servers(shared, path):
-    write(path, "[defaults]\ncall_timeout = 7\n")
-    assert shared.get("say").call_timeout == 7
 
 
 def test_an_unapproved_project_registers_no_host(shared, project, path):
