@@ -92,6 +92,11 @@ class Desk:
         """The nodes that are registered."""
         return self.host.host.registry
 
+    def set(self, **values: str) -> None:
+        """Change the settings."""
+        for name, value in values.items():
+            self.host.host.settings.set(name, value)
+
     def starts(self) -> int:
         return self.log.read_text().splitlines().count("start")
 
@@ -151,7 +156,8 @@ def test_row_01_a_change_stops_the_uses_that_it_affects_and_no_others(desk):
     desk.approve("close")
     with pytest.raises(PflowError, match="needs parameter value"):
         desk.run()
-    desk.change(CLOSE, LIST)
+    desk.change(LIST)
+    desk.change(CLOSE, LIST)  # it is compared with what it was before it was gone
     assert desk.run().success
 
 
@@ -371,13 +377,6 @@ def test_auto_approves_every_change_and_says_it(desk):
     assert desk.run().success
 
 
-def test_a_tool_that_is_gone_and_comes_back_changed_is_compared_with_what_it_was(desk):
-    desk.change(LIST)
-    desk.change({**NEEDY, "description": POISON}, LIST)
-    desk.refusal()
-    assert "id_rsa" not in served(desk, "registry_list", {})
-
-
 def test_a_batch_an_exported_program_and_served_tools_are_refused_too(desk, pflow, tmp_path):
     file = tmp_path / "close.json"
     node = {"id": "it", "type": "mcp-tickets-close", "params": {"value": "${item}"}}
@@ -415,16 +414,11 @@ def served(desk: Desk, tool: str, arguments: dict[str, Any]) -> str:
     return json.dumps(anyio.run(call).structured_content)
 
 
-def _settings(desk, **values):
-    for name, value in values.items():
-        desk.host.host.settings.set(name, value)
-
-
 @pytest.fixture
 def script_desk(desk, tmp_path):
     evil = tmp_path / "evil.py"
     evil.write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'PWN')!r}).touch()")
-    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    desk.set(SCRIPT_FILE=stdio_server.__file__)
     desk.configure(args=["${SCRIPT_FILE}", "Changes"])
     desk.approve()
     assert not desk.sync()["unapproved"]
@@ -434,23 +428,20 @@ def script_desk(desk, tmp_path):
 
 def test_row_55_a_variable_that_starts_another_script_is_withheld_until_approved(script_desk, tmp_path):
     desk, evil = script_desk, tmp_path / "evil.py"
-    _settings(desk, SCRIPT_FILE=str(evil))
+    desk.set(SCRIPT_FILE=str(evil))
     refused = desk.refusal()
     assert not (tmp_path / "PWN").exists()
     for part in ("another value of SCRIPT_FILE", str(evil), stdio_server.__file__, "mcp approve tickets"):
         assert part in refused
     assert str(evil) in desk.difference()
-    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    desk.set(SCRIPT_FILE=stdio_server.__file__)
     assert desk.run().success
 
 
 def test_row_55_what_was_changed_is_used_once_it_is_approved(script_desk, tmp_path):
     desk, moved = script_desk, tmp_path / "moved.py"
-    moved.write_text(
-        f"import sys, runpy; sys.path.insert(0, {str(Path(stdio_server.__file__).parent)!r}); "
-        f"runpy.run_path({stdio_server.__file__!r}, run_name='__main__')"
-    )
-    _settings(desk, SCRIPT_FILE=str(moved))
+    moved.write_text(Path(stdio_server.__file__).read_text())
+    desk.set(SCRIPT_FILE=str(moved))
     desk.refusal()
     assert "approved for" in desk.sync()["unapproved"]
     desk.refusal()
@@ -471,9 +462,9 @@ def test_row_55_pins_of_an_older_version_need_no_approval_and_are_completed_by_t
     known.catalog.mark("tickets", lambda synced: attrs.evolve(synced, launch=older(synced.launch)))
     desk.host.host.refresh("mcp")
     assert desk.run().success
-    _settings(desk, SCRIPT_FILE=str(tmp_path / "evil.py"))
+    desk.set(SCRIPT_FILE=str(tmp_path / "evil.py"))
     desk.refusal()
-    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    desk.set(SCRIPT_FILE=stdio_server.__file__)
     assert not desk.sync().get("unapproved")
     assert known.pins.read("tickets").launch["variables"] == {"SCRIPT_FILE": stdio_server.__file__}
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.catalog.json_values import excerpt
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust.tool_difference import compare, differences, lines, unmistakable
 from pflow_mcp_plugin.types import Tool
@@ -29,9 +28,6 @@ def test_a_changed_text_is_shown_with_the_words_around_it():
         f"      - ... {before} word100 {after} ...",
         f"      + ... {before} secret {after} ...",
     ]
-
-
-def test_a_change_of_white_space_is_named():
     assert shown("Lists files", "Lists  files")[2] == "      (whitespace only)"
 
 
@@ -46,13 +42,10 @@ def test_a_new_argument_is_shown_with_its_place():
     ]
 
 
-def test_what_people_cannot_see_is_escaped():
+def test_what_people_cannot_see_is_escaped_and_what_they_can_read_is_not():
     text = "a\u200b\u202e\x1b[31m\U000e0041\U000e0101\u00ad\ufe01\ud800\n\u0430dmin"
     line = unmistakable(text)
     assert line == r"a\u200b\u202e\u001b[31m\udb40\udc41\udb40\udd01\u00ad\ufe01\ud800\n\u0430dmin"
-
-
-def test_what_people_can_read_is_not_escaped():
     for text in ("查询天气", "Погода в Москве", "Wetter für München", "Warnung \u26a0\ufe0f!"):
         assert unmistakable(text) == text
 
@@ -76,19 +69,10 @@ def test_lines_are_printable_whatever_a_server_sent(name, old, new):
     assert all(one_line(line) == line for line in found)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"enum": [f"team-{number}@example.com" for number in range(60)]},) * 2,
-        ({"anyOf": [{"const": number} for number in range(60)]},) * 2,
-        ({}, {"x" * 500: {"description": "none"}}),
-    ],
-)
-def test_what_is_added_to_a_long_value_is_shown(old, new):
-    changed = {
-        key: [*value, "evil"] if isinstance(value, list) else {"evil": {}} for key, value in new.items()
-    }
-    found = differences(Tool(name="t", input_schema=old), Tool(name="t", input_schema=changed))
+def test_what_is_added_to_a_long_value_is_shown():
+    known = [f"team-{number}@example.com" for number in range(60)]
+    old, new = (Tool(name="t", input_schema={"enum": names}) for names in (known, [*known, "evil"]))
+    found = differences(old, new)
     assert "evil" in "\n".join(lines("t", found))
     assert "evil" in json.dumps([each.to_dict() for each in found])
 
@@ -102,6 +86,7 @@ def test_what_lines_leave_out_is_counted_and_is_in_the_json_form():
     many = {f"p{number}": {} for number in range(3_000)} | {"evil": {}}
     listed = differences(Tool(name="t", annotations={"a": 1}), Tool(name="t", annotations=many))
     assert "evil" in json.dumps([each.to_dict() for each in listed])
+    assert len(differences(Tool(name="t"), Tool(name="t", annotations=many))) == 2_000
 
 
 def test_lines_are_bounded_and_a_value_of_any_depth_has_a_json_form():
@@ -114,23 +99,12 @@ def test_lines_are_bounded_and_a_value_of_any_depth_has_a_json_form():
     assert json.dumps([each.to_dict() for each in found])
 
 
-def test_differences_are_counted_up_to_the_limit_and_no_fewer():
-    many = Tool(name="t", annotations={str(number): number for number in range(3_000)})
-    assert len(differences(Tool(name="t"), many)) == 2_000
-
-
-def test_an_excerpt_of_a_small_value_is_the_value():
-    assert excerpt({"a": [1, None, True, 2.5, "x"]}) == {"a": [1, None, True, 2.5, "x"]}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "affects"),
     [
         ({}, {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, []),
-        ({}, {"idempotentHint": False}, []),
         ({"destructiveHint": True}, {"readOnlyHint": True, "destructiveHint": False}, ["readOnlyHint"]),
         ({}, {"destructiveHint": False, "openWorldHint": False}, ["destructiveHint", "openWorldHint"]),
-        ({"readOnlyHint": True}, {"readOnlyHint": False}, ["readOnlyHint"]),
         ({"x": {}}, {"x": {"readOnlyHint": False}}, ["x.readOnlyHint"]),
     ],
 )
