@@ -46,10 +46,7 @@ def test_tools_are_those_that_can_be_called(desk, context):
     assert values(call.complete_words(["files"], 'read\n"', obj=desk)) == ['read\n"it"']
     for words in (["clock"], ["absent"], ["files", "rm"], ["files", "absent"]):
         assert values(call.complete_words(words, "", obj=desk)) == []
-
-
-def test_the_tools_of_a_file_without_an_index_are_read_whole(desk, context):
-    path = desk.paths.data / "servers" / "files.json"
+    path = desk.paths.data / "servers" / "files.json"  # which is read whole without its index
     path.write_bytes(path.read_bytes().replace(b'"size": ', b'"size": 1'))
     assert values(call.complete_words(["files"], "read_", obj=desk)) == ["read_all"]
 
@@ -92,6 +89,6 @@ def test_a_projects_servers_are_completed_where_its_option_is_typed(
         assert answered(capsys, *words, "") == ["say"]
 
 
-def test_the_options_of_a_call_are_completed_before_its_server(desk, context):
+def test_the_options_of_a_call_are_completed_before_its_server(desk):
     assert values(call.complete_words([], "--st", obj=desk)) == ["--stdio", "--startup-timeout"]
     assert values(call.complete_words(["--stdio", "x"], "", obj=desk)) == []

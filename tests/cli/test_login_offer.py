@@ -32,34 +32,28 @@ def typed(pflow_home, hosts):
     """Run a command on a terminal, with this answer; return its exit code and what it showed."""
 
     def typed(answer, *arguments):
-        screen = run_on_terminal(
-            "mcp", *arguments, home=pflow_home, answers={"Log in now?": answer}, started=hosts.append
-        )
+        given = {"home": pflow_home, "answers": {"Log in now?": answer}, "started": hosts.append}
+        screen = run_on_terminal("mcp", *arguments, **given)
         return screen.exit_code, screen.shown
 
     return typed
 
 
-@pytest.mark.parametrize("command", ["sync", "test"])
 def test_without_a_terminal_the_command_is_named_and_nothing_opened(
-    pflow, notes, opened, authorization_server, command
+    pflow, notes, opened, authorization_server
 ):
-    for options in ((), ("--json",)):
-        failed = pflow("mcp", command, "notes", *options, stdin="y\n")
+    for words in (("sync", "notes"), ("test", "notes", "--json")):
+        failed = pflow("mcp", *words, stdin="y\n")
         assert failed.exit_code == 3
         assert "run: pflow mcp login notes" in failed.stdout + failed.stderr
         assert "Log in now?" not in failed.stdout + failed.stderr
     assert failed.envelope["error"]["details"]["login"] is True
-    assert not opened.exists()
-    assert authorization_server.requests() == []
-
-
-def test_of_several_servers_each_that_needs_a_login_is_named_with_its_command(pflow, notes):
     assert pflow("mcp", "add", "more", notes.url).exit_code == 0
     failed = pflow("mcp", "sync", "--json")
-    assert failed.exit_code == 3
-    steps = ["run: pflow mcp login notes", "run: pflow mcp login more"]
-    assert sorted(failed.envelope["error"]["suggestions"]) == sorted(steps)
+    steps = ["run: pflow mcp login more", "run: pflow mcp login notes"]
+    assert sorted(failed.envelope["error"]["suggestions"]) == steps
+    assert not opened.exists()
+    assert authorization_server.requests() == []
 
 
 @pytest.mark.slow
@@ -79,10 +73,9 @@ def test_on_a_terminal_the_login_is_made_and_the_command_goes_on(
 
 @pytest.mark.slow
 def test_a_login_that_is_declined_opens_nothing(notes, opened, typed, authorization_server):
-    for command in ("sync", "test"):
-        exit_code, said = typed("n", command, "notes")
-        assert exit_code == 3
-        assert "run: pflow mcp login notes" in said
+    exit_code, said = typed("n", "sync", "notes")
+    assert exit_code == 3
+    assert "run: pflow mcp login notes" in said
     assert not opened.exists()
     assert authorization_server.requests() == []
 

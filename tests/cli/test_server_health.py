@@ -59,7 +59,6 @@ def test_insecure_allows_plain_http_to_another_machine_in_this_test_only(desk):
 @pytest.mark.parametrize(
     ("table", "match"),
     [
-        ('command = "x"', "server web is reached over stdio"),
         ('type = "uds"\npath = "/x"', "server web is reached over uds"),
         ('type = "http"\nurl = "https://example.com"', "the URL uses https"),
     ],
@@ -93,14 +92,11 @@ def kept(desk):
     return paths
 
 
-def test_the_newest_is_shown_without_what_a_terminal_would_obey(desk, kept):
+def test_the_newest_is_shown_without_what_a_terminal_would_obey_or_all_oldest_first(desk, kept):
     report = desk.run(logs, "clock")
     assert report.data == [{"path": str(kept[1]), "text": "second \x1b[31mred\n"}]
     assert "\x1b" not in report.render()
     assert report.render().startswith(f"{kept[1]}\nsecond ")
-
-
-def test_all_are_shown_oldest_first(desk, kept):
     assert [item["path"] for item in desk.run(logs, "clock", "--all").data] == [str(path) for path in kept]
 
 

@@ -74,11 +74,8 @@ def servers(found):
 
 
 def expanded(found):
-    return {name: expand(server, _value) for name, server in servers(found).items()}
-
-
-def _value(variable):
-    return f"https://{variable.lower()}.example.com"
+    values = "https://{}.example.com".format
+    return {name: expand(server, values) for name, server in servers(found).items()}
 
 
 def read_back(client, document, tmp_path):
@@ -142,11 +139,8 @@ def test_each_input_of_a_file_becomes_a_variable_of_its_own(tmp_path):
     inputs = [{"type": "promptString", "id": each, "description": "x"} for each in ids]
     args = [f"${{input:{each}}}" for each in ids]
     path.write_text(json.dumps({"inputs": inputs, "servers": {"a": {"command": "x", "args": args}}}))
-    assert tables(read(path, "vscode"))["a"]["args"] == [
-        "${API_TOKEN}",
-        "${API_TOKEN_2}",
-        "${API_TOKEN_3}",
-    ]
+    found = tables(read(path, "vscode"))["a"]["args"]
+    assert found == ["${API_TOKEN}", "${API_TOKEN_2}", "${API_TOKEN_3}"]
 
 
 LOST = {
@@ -226,8 +220,9 @@ def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path
     client = CLIENTS[target]
     given = servers(tables(read(name)))
     plan = transfer_plans.plan_export(client, tables(read(name)))
-    back = servers(read_back(client, plan.document({}), tmp_path) if _any_written(plan) else {})
-    assert set(back) == {server.name for server in plan.servers if not server.reason}
+    written = {server.name for server in plan.servers if not server.reason}
+    back = servers(read_back(client, plan.document({}), tmp_path) if written else {})
+    assert set(back) == written
     for server in plan.servers:
         if server.reason:
             continue
@@ -241,10 +236,6 @@ def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path
         }
         authorised = {"auth", "headers"} if given[server.name].auth else set()
         assert changed <= listed | authorised, f"{server.name}: {server.lost}"
-
-
-def _any_written(plan):
-    return any(not server.reason for server in plan.servers)
 
 
 @pytest.mark.parametrize("target", CLIENTS)
@@ -273,17 +264,6 @@ def test_nothing_of_a_secret_behind_a_reference_is_written(target, monkeypatch):
 )
 def test_the_format_of_a_file_is_recognised_by_its_content(name, client):
     assert client_documents.read_any(DATA / name, MACHINE).client == client
-
-
-@pytest.mark.parametrize(
-    ("path", "client"),
-    [("shop/.cursor/mcp.json", "cursor"), ("backup/.gemini/settings.json", "gemini-cli")],
-)
-def test_the_format_of_a_file_is_known_by_its_place(path, client, tmp_path):
-    copy = tmp_path / path
-    copy.parent.mkdir(parents=True)
-    copy.write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    assert client_documents.read_any(copy, MACHINE).client == client
 
 
 def test_the_servers_of_70_real_configs_are_all_read_and_only_names_change(tmp_path):
@@ -319,34 +299,22 @@ def test_a_file_of_another_shape_is_named_with_what_is_wrong(content, words, tmp
     assert words in caught.value.message
 
 
-@pytest.mark.parametrize("table", ["npx", None])
-def test_a_server_that_is_no_table_is_left_out(table, tmp_path):
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"a": table, "b": {"command": "x"}}}))
+def test_a_server_that_is_no_table_is_left_out_and_a_clients_own_file_without_servers_no_error(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"mcpServers": {"a": None, "b": {"command": "x"}}}))
     first, second = client_documents.read_any(path, MACHINE, CLIENTS["cursor"]).servers
     assert "not a table" in first.reading.reason
     assert second.reading.table == {"command": "x"}
-
-
-def test_a_clients_own_file_without_servers_is_no_error(tmp_path):
-    path = tmp_path / "settings.json"
     path.write_text('{"theme": "dark"}')
     content = client_documents.read(FoundFile(client=CLIENTS["zed"], path=path), MACHINE)
     assert (content.servers, content.error) == ((), None)
 
 
+_INNER_KEYS = st.sampled_from(["name", "type", "default", "value", "id", "path", "env"])
+_TEXTS = st.sampled_from(["", "stdio", "x", "${A}", "https://x.example"])
 _VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from(["", "stdio", "x", "${A}", "https://x.example"]),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(["name", "type", "default", "value", "id", "path", "env"]), inner, max_size=3
-        )
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_INNER_KEYS, inner, max_size=3),
     max_leaves=6,
 )
 _FORMS = [client.format for client in CLIENTS.values()]
@@ -386,11 +354,16 @@ def test_a_manifest_of_any_content_is_read_or_left_out(packages, remotes, server
     client_documents._manifest(bundle, Path("/x/manifest.json"), MACHINE)
 
 
-def test_the_folder_of_a_project_is_known_in_its_own_file(tmp_path):
-    path = tmp_path / "shop" / ".vscode" / "mcp.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        '{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${workspaceFolderBasename}"]}}}'
-    )
-    [server] = client_documents.read_any(path, MACHINE).servers
-    assert server.reading.table == {"command": f"{tmp_path}/shop/run", "args": ["shop"]}
+def test_the_client_and_the_folder_of_a_project_are_known_by_the_place_of_its_file(tmp_path):
+    for name, key, client in (
+        (".vscode/mcp.json", "servers", "vscode"),
+        (".cursor/mcp.json", "mcpServers", "cursor"),
+    ):
+        path = tmp_path / "shop" / name
+        path.parent.mkdir(parents=True)
+        table = {"command": "${workspaceFolder}/run", "args": ["${workspaceFolderBasename}"]}
+        path.write_text(json.dumps({key: {"a": table}}))
+        content = client_documents.read_any(path, MACHINE)
+        [server] = content.servers
+        assert content.client == client
+        assert server.reading.table == {"command": f"{tmp_path}/shop/run", "args": ["shop"]}
