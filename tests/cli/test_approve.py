@@ -248,14 +248,10 @@ def test_changed_tools_instructions_and_launch_are_shown(synced):
         assert part in text
 
 
-def test_it_says_why_there_is_nothing_to_compare(desk):
+def test_a_new_tool_is_named_until_it_is_approved_and_it_is_said_why_there_is_nothing_to_compare(desk):
     assert desk.run(diff).render() == "No MCP server is configured"
     desk.write(CONFIG)
     assert "never synced" in desk.run(diff, "a").render()
-
-
-def test_a_new_tool_is_named_until_it_is_approved(desk):
-    desk.write(CONFIG)
     desk.sync(*TOOLS[:1])
     desk.sync(*TOOLS)
     report = desk.run(diff, "a")
@@ -266,7 +262,7 @@ def test_a_new_tool_is_named_until_it_is_approved(desk):
     assert desk.run(diff, "a").render() == "a: as approved"
 
 
-def test_a_server_with_mistakes_does_not_hide_the_differences_of_others(synced):
+def test_neither_a_server_with_mistakes_nor_pins_that_others_may_write_hide_the_differences(synced):
     synced.sync(*FLIPPED)
     synced.write(CONFIG + "[mcpServers.b]\ncommand = 5\n")
     text = synced.run(diff).render()
@@ -274,9 +270,6 @@ def test_a_server_with_mistakes_does_not_hide_the_differences_of_others(synced):
     assert "b: Server b: Must be a string" in text
     with pytest.raises(PflowError, match="Must be a string"):
         synced.run(diff, "b")
-
-
-def test_pins_that_others_may_write_are_named_with_the_command_that_mends_them(synced):
     (file,) = pin_folder(synced.paths).glob("*.json")
     file.chmod(0o666)
     shown = synced.run(diff).render()

@@ -57,15 +57,12 @@ def test_an_argument_of_the_tool_that_is_called_args_keeps_its_flag(hub):
     assert hub.chains == [(["mcp-git-hub-exec", "--args", "-l"], "pflow")]
 
 
-def test_tools_that_would_share_a_node_type_are_told_apart_by_their_own_names(hub):
+def test_tools_that_would_share_a_node_type_are_told_apart_and_a_renamed_one_has_both_names(hub):
     hub.run(call, "git-hub", "a b")
     hub.run(call, "git-hub", "a-b")
     assert len({words[0] for words, _ in hub.chains}) == 2
     hub.chains.clear()
     assert refused(hub, "git-hub", "A-b").message == "Tool A-b not found on server git-hub"
-
-
-def test_a_renamed_tool_has_both_names(hub):
     hub.write(HUB + 'rename = { search_code = "find" }\n')
     hub.run(call, "git-hub", "find")
     hub.run(call, "git-hub", "search_code")

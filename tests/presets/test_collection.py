@@ -45,10 +45,7 @@ def test_the_presets_of_all_plugins_are_offered_sorted(host, manager, offer):
     assert collection.get("acme").plugin == "acme"
     assert collection.get("git").origin.startswith("pflow-mcp ")
     assert collection.problems == ()
-
-
-def test_a_host_without_the_hook_has_no_presets():
-    assert collect(SimpleNamespace(hook=SimpleNamespace())).offered == {}
+    assert collect(SimpleNamespace(hook=SimpleNamespace())).offered == {}  # a host without the hook
 
 
 def test_a_name_that_two_plugins_offer_is_refused_with_both_distributions(host, offer, tmp_path, monkeypatch):
@@ -139,8 +136,11 @@ def unset(name):
     return None
 
 
-def test_values_are_parsed_and_empty_ones_are_none():
+def test_values_are_parsed_and_empty_ones_are_none_and_one_that_is_not_a_choice_is_refused():
     assert parse_inputs(PRESET, ["folder=/a=b", "note=", "mode=slow"]) == {"folder": "/a=b", "mode": "slow"}
+    with pytest.raises(PflowError, match="cannot be 'medium'") as refused:
+        resolve_inputs(PRESET, {"mode": "medium"}, unset)
+    assert refused.value.suggestions == ("Choose from: fast, slow",)
 
 
 @pytest.mark.parametrize(("pair", "said"), [("folder", "NAME=VALUE"), ("foldr=/a", "no input foldr")])
@@ -167,13 +167,7 @@ def test_all_missing_inputs_are_named_at_once():
     assert error.exit_code == 2
 
 
-def test_a_value_that_is_not_a_choice_is_refused():
-    with pytest.raises(PflowError, match="cannot be 'medium'") as refused:
-        resolve_inputs(PRESET, {"mode": "medium"}, unset)
-    assert refused.value.suggestions == ("Choose from: fast, slow",)
-
-
-def test_paths_are_made_absolute_unless_they_hold_a_reference(tmp_path, monkeypatch):
+def test_paths_are_made_absolute_unless_they_hold_a_reference_or_are_a_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given, expected in {
         "notes": str(tmp_path / "notes"),
@@ -181,9 +175,6 @@ def test_paths_are_made_absolute_unless_they_hold_a_reference(tmp_path, monkeypa
         "${HOME}/notes": "${HOME}/notes",
     }.items():
         assert resolve_inputs(PRESET, {"folder": given}, unset).texts["folder"] == expected
-
-
-def test_the_default_of_a_path_is_left_as_it_is():
     memory = PresetInput(name="file", description="A file", default=":memory:", path=True)
     made = preset("db", args=("${file}",), inputs=(memory,))
     assert resolve_inputs(made, {}, unset).texts == {"file": ":memory:"}

@@ -145,13 +145,8 @@ def test_row_60_the_folders_behind_links_are_looked_at(file, tmp_path):
         assert "every user can write it" in refusal(path).message
     file.parent.chmod(0o1777)  # nobody can replace the file there
     assert read_own(by_file) == b"content"
-
-
-def test_a_link_that_leads_to_itself_is_an_error_of_its_own(tmp_path):
-    (tmp_path / "a").symlink_to("a")
-    assert "could not be read" in refusal(tmp_path / "a").message
-    (tmp_path / "b").symlink_to("b/c")
-    assert "could not be read" in refusal(tmp_path / "b" / "file").message
+    (tmp_path / "to-itself").symlink_to("to-itself/c")
+    assert "could not be read" in refusal(tmp_path / "to-itself" / "file").message
 
 
 def test_row_60_a_relative_path_is_looked_at_from_the_working_folder(file, monkeypatch):
@@ -252,7 +247,6 @@ def access_list(*entries):
     [
         (0x02, 6, OTHER, 7, True),
         (0x08, 6, OTHER, 7, True),
-        (0x02, 6, OTHER, 4, False),
         (0x02, 4, OTHER, 7, False),
         (0x02, 6, 0, 7, False),
     ],

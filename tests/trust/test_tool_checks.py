@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
-from pflow_mcp_plugin.trust.name_index import index_names, is_unmistakable, plain_form, shapes
+from pflow_mcp_plugin.trust.name_index import index_names, is_unmistakable, shapes
 from pflow_mcp_plugin.trust.tool_checks import (
     check_tools,
     claimed_names,
@@ -117,9 +117,12 @@ def test_what_is_hidden_is_named_and_only_what_is_unmistakable_is_an_error(text,
     assert message.isprintable()
 
 
-def test_anything_hidden_in_a_name_is_an_error_and_a_value_only_warns():
+def test_anything_hidden_in_a_name_is_an_error_as_is_endless_hidden_text_and_a_value_only_warns():
     assert found("no\u200btes", kind="name")[0][0] == "error"
     assert found("\x1b", kind="value")[0][0] == "warning"
+    ((how, message),) = found("\u200b" * 100_000)
+    assert how == "error"
+    assert "1,000 invisible characters" in message
 
 
 def test_every_text_of_a_tool_is_looked_at_with_its_place():
@@ -142,12 +145,6 @@ def test_a_deep_schema_is_read_to_its_end():
     for _ in range(300_000):
         schema = {"items": schema}
     assert list(texts(Tool(name="n", input_schema=schema)))[-1].text == "top"
-
-
-def test_endless_hidden_text_is_an_error_whatever_it_is():
-    ((how, message),) = found("\u200b" * 100_000)
-    assert how == "error"
-    assert "1,000 invisible characters" in message
 
 
 NAMES = index_names(
@@ -213,23 +210,17 @@ def claims(server, *tools, nodes=()):
     return [(it.tool, it.rule, it.message) for it in claimed_names(server, tools, names)]
 
 
-def test_a_server_that_looks_like_another_is_found():
+def test_a_server_or_tool_that_looks_like_another_is_found_and_the_same_name_is_not():
     assert claims("g1thub") == [("", "look-alike", "looks like server github, but is a different name")]
-
-
-def test_a_tool_that_looks_like_a_node_of_the_host_is_found_and_the_same_name_is_not():
     ((tool, rule, message),) = claims("evil", "read_fi1e", "read_file", nodes=["read-file"])[:1]
     assert (tool, rule) == ("read_fi1e", "look-alike")
     assert "looks like" in message
     assert claims("evil", "shell", nodes=["shell"]) == []
 
 
-def test_two_tools_of_one_server_that_share_a_node_type_are_found():
+def test_a_name_that_two_tools_share_or_that_spells_out_another_servers_tool_is_found():
     rules = [rule for _, rule, _ in claims("notes", "a.b", "a_b")]
     assert rules == ["name-claimed-twice"] * 2
-
-
-def test_a_name_that_spells_out_another_servers_tool_is_found():
     assert claims("evil", "github_create_issue")[0][2] == "claims the name of create_issue of server github"
     assert claims("github", "github_create_issue") == []
 
@@ -328,4 +319,3 @@ def test_names_that_differ_visibly_have_not(one, other):
 @given(st.text())
 def test_any_text_has_a_shape(text):
     assert shapes(text)
-    assert text.isascii() or list(plain_form(text)) is not None
