@@ -65,11 +65,9 @@ def test_servers_are_printed_in_the_format_of_the_client_and_what_it_cannot_say_
 
 def test_the_envelope_lists_what_was_lost(run, user_home):
     data = run("--to", "zed", "--json").envelope["data"]
-    assert data["exported"] == ["hub", "docs"]
-    assert data["left_out"] == {"socket": "it has no uds servers"}
+    assert (data["exported"], data["left_out"]) == (["hub", "docs"], {"socket": "it has no uds servers"})
     assert "inline_limit_kb" in data["cannot_say"]["hub"]
     assert data["client_file"] == str(user_home / ".config/zed/settings.json")
-    assert json.loads(data["text"])["context_servers"]["hub"]["source"] == "custom"
 
 
 def test_servers_can_be_chosen_and_an_unknown_one_is_named(run):
@@ -77,13 +75,9 @@ def test_servers_can_be_chosen_and_an_unknown_one_is_named(run):
     wrong = run("--to", "mcp-json", "dosc")
     assert wrong.exit_code == 2
     assert "Did you mean docs?" in wrong.stderr
-
-
-@pytest.mark.parametrize("arguments", [("--to", "curser"), (), ("--to", "cursor", "socket")])
-def test_what_cannot_be_exported_is_refused(run, arguments):
-    done = run(*arguments)
-    assert done.exit_code == 2
-    assert done.stdout == ""
+    for arguments in (("--to", "curser"), (), ("--to", "cursor", "socket")):
+        done = run(*arguments)
+        assert (done.exit_code, done.stdout) == (2, "")
 
 
 def test_servers_are_put_into_a_file_and_the_file_as_it_was_is_kept(run, tmp_path):

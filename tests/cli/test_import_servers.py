@@ -95,16 +95,11 @@ def test_a_configured_server_is_kept_unless_forced(run, home, configured):
     assert configured() == {"clock": {"command": "other"}}
 
 
-def test_one_client_or_one_file_can_be_named(run, home, configured, tmp_path):
+def test_one_client_or_one_file_can_be_named_and_its_format(run, home, configured, tmp_path):
     put(home, ".cursor/mcp.json", CURSOR)
     put(home, ".codex/config.toml", "codex.toml")
     assert "Next: pflow mcp sync clock" in run("cursor").stdout
     assert set(configured()) == {"clock"}
-    run(DATA / "server.json")
-    assert set(configured()) == {"clock", "weather-mcp"}
-
-
-def test_a_file_can_be_read_in_the_format_that_is_named(run, configured, tmp_path):
     path = put(tmp_path, "copy.json", {"mcpServers": {"a": {"command": "x", "timeout": 5000}}})
     refused = run(path)
     assert refused.exit_code == 2
@@ -131,15 +126,12 @@ def test_what_is_not_there_is_named_with_the_next_step(run, arguments, words):
     assert "No config file of another client was found" in run().stdout
 
 
-def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
+def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run):
     done = run(DATA / "cursor.json")
     assert "+ linear-issues (there 'Linear Issues')" in done.stdout
     assert "no equivalent: envFile" in done.stdout
-    assert "linear-issues" in configured()
     servers = run(DATA / "cursor.json", "--json").envelope["data"]["servers"]
-    assert [(it["given"], it["name"]) for it in servers if it["given"] != it["name"]] == [
-        ("Linear Issues", "linear-issues")
-    ]
+    assert {it["given"]: it["name"] for it in servers}["Linear Issues"] == "linear-issues"
     assert [it["no_equivalent"] for it in servers if it["no_equivalent"]] == [["envFile"]]
 
 
@@ -163,7 +155,7 @@ def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(pflow, home,
     assert run("--json").envelope["error"]["message"].startswith(f"{broken}, line 2, column")
 
 
-def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, configured, tmp_path):
+def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, typed, home, configured, tmp_path):
     mark = tmp_path / "ran"
     server = {"command": "hub", "env": {"TOKEN": f"${{cmd:touch {mark}}}"}}
     put(home, ".cursor/mcp.json", {"mcpServers": {"hub": server, **CURSOR["mcpServers"]}})
@@ -175,6 +167,8 @@ def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, con
     assert not mark.exists()
     (problem,) = run("--json").envelope["error"]["details"]["problems"]
     assert problem["source"] == str(home / ".cursor" / "mcp.json")
+    done = typed("mcp", "add", json.dumps({"hub": server}))
+    assert (done.exit_code, "pflow settings set KEY --from-command" in done.stderr) == (2, True)
 
 
 def test_what_steers_a_terminal_is_shown_escaped_and_plain_http_advised_against(run, home):
@@ -204,12 +198,6 @@ def test_a_server_of_a_project_with_relative_paths_gets_its_folder(
         **CURSOR["mcpServers"],
         "shop": {"command": "./run", "cwd": "/srv/shop"},
     }
-
-
-def test_a_command_in_a_config_is_refused_with_the_way_to_keep_it(typed):
-    done = typed("mcp", "add", '{"hub": {"command": "x", "env": {"A": "${cmd:op read x}"}}}')
-    assert done.exit_code == 2
-    assert "pflow settings set KEY --from-command" in done.stderr
 
 
 def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home, configured, typed):

@@ -145,14 +145,6 @@ def test_sign_ins_at_former_urls_of_a_server_go_with_it_and_those_of_others_stay
     assert desk.run(logout, "other").data["removed"][0]["server"] == "other"  # which is not configured
 
 
-def test_a_sign_in_that_two_servers_use_is_told_for_both(desk, signed_in):
-    desk.write(WEB + WEB.replace("web", "same"))
-    signed_in()
-    report = desk.run(logout, "same")
-    assert report.data["removed"][0]["used_by"] == ["web", "same"]
-    assert report.render().startswith("Signed out of server web, same: ")
-
-
 def test_everything_goes_with_all_also_what_no_server_has_and_what_cannot_be_read(desk, realm, signed_in):
     revocable(realm)
     answering(realm)
@@ -202,7 +194,12 @@ def test_the_secret_in_the_config_authenticates_the_revocation(desk, realm, monk
     assert revoked.headers["authorization"].startswith("Basic ")
 
 
-def test_a_machine_is_told_to_sign_in_again_by_itself(desk, signed_in):
+def test_a_sign_in_that_two_servers_use_is_told_for_both_and_a_machine_signs_in_again(desk, signed_in):
+    desk.write(WEB + WEB.replace("web", "same"))
+    signed_in()
+    report = desk.run(logout, "same")
+    assert report.data["removed"][0]["used_by"] == ["web", "same"]
+    assert report.render().startswith("Signed out of server web, same: ")
     machine = (
         'auth = { type = "oauth", flow = "client_credentials", client_id = "me", '
         'client_secret = "planted-secret", issuer = "https://login.example.com" }'

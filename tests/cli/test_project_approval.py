@@ -66,15 +66,9 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_is_approved(desk, fol
     assert server_store(desk).names() == ()
 
 
-def test_on_a_terminal_no_answer_means_no(desk, folder, monkeypatch):
-    write(folder, say=SAY)
-    monkeypatch.setattr("pflow_mcp_plugin.cli.approve.is_interactive", lambda: True)
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "")
-    assert desk.run(approve, "--project").data["approved"] is False
-    assert server_store(desk).names() == ()
-
-
-def test_bytes_that_change_while_the_question_is_open_are_not_approved(desk, folder, monkeypatch):
+def test_no_answer_means_no_and_bytes_that_change_while_the_question_is_open_are_not_approved(
+    desk, folder, monkeypatch
+):
     write(folder, say=SAY)
 
     def answer(_):
@@ -82,6 +76,8 @@ def test_bytes_that_change_while_the_question_is_open_are_not_approved(desk, fol
         return "y"
 
     monkeypatch.setattr("pflow_mcp_plugin.cli.approve.is_interactive", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "")
+    assert desk.run(approve, "--project").data["approved"] is False
     monkeypatch.setattr("click.termui.visible_prompt_func", answer)
     assert desk.run(approve, "--project").data["approved"]
     assert server_store(desk).names() == ()

@@ -208,9 +208,6 @@ def test_secrets_are_what_came_from_variables_and_what_looks_like_one():
     assert {"literal-token", "Token literal-token", "some-value", "key-value", "pass-word"} <= set(secrets)
     assert "dXNlcjpwYXNzLXdvcmQ=" in secrets
     assert not {"blue-team", "europe"} & set(secrets)
-
-
-def test_ordinary_words_of_the_session_are_no_secrets():
     words = {"HOME": "${HOME}", "LOG": "info", "LEVEL": "${LEVEL:-debug}"}
     launch = expand(stdio(env={**words, "GITHUB_TOKEN": "abc", "API_KEY": "1234"}), {"HOME": "/home/me"}.get)
     assert launch.secrets == ("1234",)

@@ -79,19 +79,17 @@ def test_what_only_an_interactive_shell_finds_is_found(home, monkeypatch):
     assert missing_programs.find("acme-npx2") is None
 
 
-@pytest.mark.parametrize(("name", "mode"), [("odd", 0o755), ("bash", 0o644), ("gone/bash", 0o755)])
+@pytest.mark.parametrize(("name", "mode"), [("odd", 0o755), ("bash", 0o644)])
 def test_only_a_known_shell_that_can_be_started_is_asked(home, monkeypatch, name, mode):
     path, asked = program(home / "hidden/acme-npx"), home / "asked"
-    shell = program(home / "shells" / name.rpartition("/")[2], f"#!/bin/sh\ntouch {asked}; echo {path}\n")
+    shell = program(home / "shells" / name, f"#!/bin/sh\ntouch {asked}; echo {path}\n")
     shell.chmod(mode)
     monkeypatch.setenv("SHELL", str(home / "shells" / name))
     assert missing_programs.find("acme-npx") is None
     assert not asked.exists()
 
 
-@pytest.mark.parametrize(
-    "said", ["acme-npx", "{home}/hidden/other", "{home}/hidden/locked/acme-npx", "alias acme-npx=x"]
-)
+@pytest.mark.parametrize("said", ["acme-npx", "{home}/hidden/other", "{home}/hidden/locked/acme-npx"])
 def test_what_a_login_shell_says_counts_only_if_it_is_the_path_of_that_program(home, monkeypatch, said):
     program(home / "hidden/other")
     program(home / "hidden/locked/acme-npx").chmod(0o644)
