@@ -17,23 +17,16 @@ DEMO = f"[mcpServers.demo]\ncommand = {json.dumps(sys.executable)}\nargs = {json
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
 
-def test_a_server_is_added_with_its_command_line_and_the_allowed_tool(desk):
-    command = ("--server", "github", "--tool", "search_code", "--command", "mcp-github --x 'a b'")
-    report = desk.run(registry_spellings.add_mcp, *command, "--transport", "stdio")
-    assert report.error is None
-    assert desk.raw()["mcpServers"]["github"] == {
-        "command": "mcp-github",
-        "args": ["--x", "a b"],
-        "tools": {"allow": ["search_code"]},
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "table"),
     [
         (
             ("--command", "gh --x", "--env", "TOKEN=${T}", "--cwd", "/srv"),
             {"command": "gh", "args": ["--x"], "cwd": "/srv", "env": {"TOKEN": "${T}"}},
+        ),
+        (
+            ("--command", "gh --x 'a b'", "--tool", "search_code", "--transport", "stdio"),
+            {"command": "gh", "args": ["--x", "a b"], "tools": {"allow": ["search_code"]}},
         ),
         (
             ("--url", "https://a.example/sse", "--transport", "sse", "--bearer", "${T}", "-H", "x: y"),
@@ -56,22 +49,20 @@ def test_a_server_is_added_with_the_options_of_mcp_add(desk, options, table):
     assert desk.raw()["mcpServers"]["github"] == table
 
 
-def test_an_option_that_the_server_has_no_place_for_is_refused(desk):
-    for options in (("--command", "gh", "--bearer", "x"), ("--path", "/s", "--env", "A=b")):
-        with pytest.raises(PflowError, match="cannot be used with"):
-            desk.run(registry_spellings.add_mcp, "--server", "github", *options)
-
-
-@pytest.mark.parametrize("options", [(), ("--command", "a", "--url", "https://example.com")])
-def test_a_server_has_either_a_command_or_a_url(desk, options):
-    with pytest.raises(PflowError, match="either --command or --url"):
-        desk.run(registry_spellings.add_mcp, "--server", "github", *options)
-
-
-@pytest.mark.parametrize(("text", "message"), [("'a", "cannot be read"), ("  ", "is empty")])
-def test_a_command_line_that_is_no_command_is_refused(desk, text, message):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "either --command or --url"),
+        (("--command", "a", "--url", "https://example.com"), "either --command or --url"),
+        (("--command", "'a"), "cannot be read"),
+        (("--command", "  "), "is empty"),
+        (("--command", "gh", "--bearer", "x"), "cannot be used with"),
+        (("--path", "/s", "--env", "A=b"), "cannot be used with"),
+    ],
+)
+def test_what_is_no_server_is_refused(desk, options, message):
     with pytest.raises(PflowError, match=message):
-        desk.run(registry_spellings.add_mcp, "--server", "github", "--command", text)
+        desk.run(registry_spellings.add_mcp, "--server", "github", *options)
 
 
 @pytest.fixture

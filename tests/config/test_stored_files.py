@@ -18,16 +18,11 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path)
 
 
-def test_files_for_the_user_alone_are_no_problem(paths):
-    assert [*locations.check_stored(paths)] == []
-    write_atomic(sign_in_folder(paths) / "1-1.json", b"{}")
-    assert [*locations.check_stored(paths)] == []
-
-
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
 def test_a_file_that_others_may_read_is_a_warning(paths):
     file = sign_in_folder(paths) / "1-1.json"
     write_atomic(file, b"{}")
+    assert [*locations.check_stored(paths)] == []
     file.chmod(0o644)
     (problem,) = locations.check_stored(paths)
     assert problem.message == f"{file} holds tokens and can be read by others"

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import attrs
+import pluggy
 import pytest
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin import mcp_hookspecs
+from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
@@ -21,6 +23,28 @@ from pflow_mcp_plugin.presets.collection import (
     server_table,
 )
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
+
+
+@pytest.fixture
+def manager():
+    """A plugin manager with the hooks of this plugin."""
+    made = pluggy.PluginManager("pflow")
+    made.add_hookspecs(mcp_hookspecs)
+    return made
+
+
+@pytest.fixture
+def host(manager):
+    """What the presets of all plugins are collected from."""
+    return SimpleNamespace(hook=manager.hook)
+
+
+@pytest.fixture
+def offer(manager):
+    """Register a plugin whose `pflow_mcp_presets` is the given function."""
+    return lambda name, function: manager.register(
+        SimpleNamespace(pflow_mcp_presets=hookimpl(function)), name
+    )
 
 
 def preset(name, **fields):
