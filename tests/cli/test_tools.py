@@ -48,14 +48,11 @@ def test_tools_are_listed_as_nodes(clock):
     assert clock.run(tools, "clock").data == report.data
 
 
-def test_servers_that_are_not_synced_are_pointed_at(clock):
+def test_servers_that_are_not_synced_are_pointed_at_and_renames_and_filters_need_no_sync(clock):
     clock.write(CLOCK + '[mcpServers.new]\ncommand = "x"\n[mcpServers.off]\ncommand = "x"\ndisabled = true\n')
     assert len(clock.run(tools).data) == 2
     assert clock.warnings() == "Server new is not synced (Run: pflow mcp sync new)"
     assert clock.run(tools, "new").data == []
-
-
-def test_renames_and_filters_show_without_a_sync(clock):
     clock.write(CLOCK + 'tools = { deny = ["now"] }\nrename = { list_zones = "zones" }\n')
     assert [row["node"] for row in clock.run(tools).data] == ["mcp-clock-zones"]
 
@@ -128,13 +125,10 @@ def test_a_changed_tool_is_marked(desk):
     assert "note" not in desk.run(info, "mcp-a-list").data
 
 
-def test_a_tool_is_described_by_its_name_alone_or_with_its_server(clock):
+def test_a_tool_is_described_by_its_name_alone_or_with_its_server_but_one_of_two_servers_is_not(clock):
     by_node = clock.run(info, "mcp-clock-list-zones").data
     assert clock.run(info, "clock.list_zones").data == clock.run(info, "list_zones").data == by_node
     assert by_node["example"] == {"id": "list_zones", "type": "mcp-clock-list-zones", "params": {"limit": 1}}
-
-
-def test_a_name_that_two_servers_have_is_not_guessed(clock):
     clock.write(CLOCK + '[mcpServers.watch]\ncommand = "python"\n')
     clock.store("watch", Tool(name="now"))
     with pytest.raises(McpError, match="2 servers have a tool now") as failure:

@@ -208,13 +208,6 @@ def test_another_form_is_an_error_and_not_mended(asked, folder, root, message):
     assert problem.source == str(folder / ".mcp.json")
 
 
-def test_a_name_that_ours_cannot_have_is_left_out_and_a_valid_one_suggested(asked, folder):
-    write(folder, My_Server=SAY, **{"../x": SAY}, say=SAY, odd=1)
-    reading = asked.reading()
-    assert reading.tables == {"say": SAY, "odd": 1}
-    assert [problem.suggestion for problem in reading.problems] == ["Name it my-server", "Name it x"]
-
-
 def test_spellings_of_other_clients_are_read_as_in_our_own_config(asked, folder):
     servers = {"a": {"type": "stdio", **SAY}, "b": {"type": "streamable-http"}}
     write(folder, root={"$schema": "x", "mcpServers": servers})
@@ -224,12 +217,15 @@ def test_spellings_of_other_clients_are_read_as_in_our_own_config(asked, folder)
     assert asked.stamp()
 
 
-def test_a_project_cannot_decide_that_it_is_trusted(asked, folder):
+def test_a_project_cannot_decide_that_it_is_trusted_nor_have_a_name_that_ours_cannot_have(asked, folder):
     trusting = {"trust": "auto", "trust_readonly": True, "trust_idempotent": True, "insecure": True}
     write(folder, say={**SAY, **trusting})
     assert asked.reading().tables == {"say": SAY}
     told = [problem.path for problem in asked.reading().problems]
     assert told == [f"mcpServers.say.{key}" for key in trusting]
+    write(folder, My_Server=SAY, **{"../x": SAY}, say=SAY, odd=1)
+    assert asked.reading().tables == {"say": SAY, "odd": 1}
+    assert [it.suggestion for it in asked.reading().problems] == ["Name it my-server", "Name it x"]
 
 
 def test_an_offer_names_a_server_of_the_unapproved_file_and_says_if_it_changed(project, folder):

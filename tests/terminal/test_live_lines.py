@@ -72,24 +72,20 @@ def test_more_lines_than_the_terminal_has_rows_are_counted(drawing):
     assert screen_lines(terminal.getvalue())[-4:] == ["server 0", "server 1", "server 2", "  and 27 more"]
 
 
-def test_once_nothing_happens_any_more_nothing_is_left_of_what_was_drawn(drawing):
+def test_what_is_written_meanwhile_stands_where_the_lines_were_until_nothing_happens_any_more(drawing):
     now = [[("one", "")], [("two", "")]]
-    terminal, _ = drawing(lambda: now)
+    terminal, lines = drawing(lambda: now)
     assert screen_lines(terminal.getvalue()) == ["one", "two"]
-    terminal.again()
-    assert "\r\x1b[J\r" not in terminal.getvalue()  # they are drawn over each other, not erased first
-    now.clear()
-    terminal.again()
-    assert screen_lines(terminal.getvalue()) == []
-
-
-def test_what_is_written_meanwhile_stands_where_the_lines_were(drawing):
-    terminal, lines = drawing(lambda: [[("one", "")], [("two", "")]])
     with lines.paused():
         terminal.write("written\n")
         assert screen_lines(terminal.getvalue()) == ["written"]
     terminal.again()
     assert screen_lines(terminal.getvalue()) == ["written", "one", "two"]
+    terminal.again()
+    assert "\r\x1b[J\r" not in terminal.getvalue()  # they are drawn over each other, not erased first
+    now.clear()
+    terminal.again()
+    assert screen_lines(terminal.getvalue()) == ["written"]
 
 
 def test_a_terminal_that_is_gone_is_not_written_to_again(drawing):

@@ -187,7 +187,7 @@ def test_common_words_and_own_names_are_not(text):
     assert mentioned("create_issue", kind="name") == mentioned("create_issue", kind="value") == []
 
 
-@pytest.mark.parametrize("part", ["a", "aB", "a_", "`", "a/b:", "`a"])
+@pytest.mark.parametrize("part", ["aB", "a_", "a/b:", "`a"])
 def test_long_texts_take_linear_time(part):
     begun = process_time()
     assert mentioned(part * 100_000) == []
