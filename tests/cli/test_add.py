@@ -80,14 +80,13 @@ def test_another_server_of_the_same_name_is_replaced_only_if_wanted(desk, monkey
             desk.run(add, *words)
         assert (caught.value.kind, "--replace" in caught.value.suggestions[0]) == ("usage", True)
     monkeypatch.setattr("pflow_mcp_plugin.cli.add.is_interactive", lambda: True)
-    for answer, count in ((False, 0), (True, 1)):
-        monkeypatch.setattr(click, "confirm", lambda *_, answer=answer, **__: answer)
-        if answer:
-            desk.run(add, "clock", "--", sys.executable, "-V")
-        else:
-            with pytest.raises(PflowError):
-                desk.run(add, "clock", "--", sys.executable, "-V")
-        assert desk.raw()["mcpServers"]["clock"].get("args", []) == ["-V"] * count
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: False)
+    with pytest.raises(PflowError):
+        desk.run(add, "clock", "--", sys.executable, "-V")
+    assert desk.raw()["mcpServers"]["clock"] == {"command": sys.executable}
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: True)
+    desk.run(add, "clock", "--", sys.executable, "-V")
+    assert desk.raw()["mcpServers"]["clock"]["args"] == ["-V"]
 
 
 def test_after_another_launch_the_tools_are_said_to_be_those_from_before(desk):
@@ -135,21 +134,17 @@ def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk,
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 
-def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
-    with pytest.raises(click.UsageError, match="go after --"):
-        desk.run(add, "github", "npx", "--yes", "package")
-
-
 @pytest.mark.parametrize(
     ("words", "step"),
     [
+        (["github", "npx", "--yes", "package"], "go after --"),
         (["--transport", "http", "x", "https://x.example"], "--type http"),
         (["-s", "user", "x", "--", "y"], "pflow --project"),
         (["x", "--command", "y"], "Write the command after --"),
         (["x", "--url", "https://x.example"], "Write the URL after the name"),
     ],
 )
-def test_an_option_of_another_program_is_translated(desk, words, step):
+def test_an_option_of_another_program_is_explained(desk, words, step):
     with pytest.raises(click.UsageError, match=step):
         desk.run(add, *words)
 

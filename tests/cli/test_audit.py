@@ -25,13 +25,6 @@ def synced(desk):
     return synced
 
 
-def test_tools_without_findings_are_counted(synced):
-    report = synced(clock=[Tool(name="now")], files=[Tool(name="read")]).run(audit)
-    assert report.render() == "Checked 2 tools of 2 servers: nothing found"
-    assert report.data == {"servers": 2, "tools": 2, "findings": []}
-    assert report.error is None
-
-
 def test_warnings_are_shown_by_tool_with_what_to_do_and_are_no_failure(synced):
     desk = synced(notes=[Tool(name="delete_note", annotations={"readOnlyHint": True})])
     report = desk.run(audit)
@@ -53,7 +46,8 @@ def test_an_error_ends_with_exit_code_2_and_names_the_server(synced):
     assert report.error.exit_code == 2
     assert report.error.message == "1 finding is an error, in the tools of: notes"
     assert "\x1b" not in report.render()
-    assert desk.run(audit, "clock").error is None
+    report = desk.run(audit, "clock")
+    assert (report.error, report.render()) == (None, "Checked 1 tool of 1 server: nothing found")
 
 
 def test_a_server_that_is_not_synced_is_refused(desk):

@@ -112,12 +112,7 @@ def test_an_older_setup_is_brought_up_to_date_and_its_own_fields_stay(serve, hom
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"url": "https://example.com/mcp"},
-        {"command": "pflow", "args": ["run", "x.json"]},
-        7,
-    ],
+    "other", [{"url": "https://a.example"}, {"command": "pflow", "args": ["run", "x"]}, 7]
 )
 def test_another_server_of_that_name_is_replaced_only_if_that_is_wanted(serve, home, other):
     path = home / ".cursor" / "mcp.json"

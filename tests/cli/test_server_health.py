@@ -77,8 +77,7 @@ def test_a_host_outside_the_rules_is_exit_code_2_and_an_address_3(desk):
         desk.run(testing.test, "web")
     assert caught.value.exit_code == 2
     desk.write('[mcpServers.web]\ntype = "http"\nurl = "https://2130706433"\n')
-    report = desk.run(testing.test, "web")
-    assert report.error.exit_code == 3
+    assert desk.run(testing.test, "web").error.exit_code == 3
 
 
 @pytest.fixture

@@ -98,10 +98,10 @@ def accepts(document):
     return not errors
 
 
-@example(table={"command": "npx", "tls_pins": ["A" * 43 + "="]})
-@given(table=tables())
-def test_on_generated_servers(table):
-    accepts({"mcpServers": {"x": table}})
+@example(table={"command": "npx", "tls_pins": ["A" * 43 + "="]}, name="x")
+@given(table=tables(), name=st.just("x") | st.text(alphabet="a-0A \n.", max_size=4))
+def test_on_generated_servers(table, name):
+    accepts({"mcpServers": {name: table}})
 
 
 @given(table=tables(keys=[*fields], base=({},)))
@@ -122,11 +122,6 @@ hosts = st.lists(st.sampled_from([*good_hosts, *bad_hosts]), max_size=3)
 )
 def test_on_generated_network_rules(table):
     accepts({"network": table})
-
-
-@given(name=st.text(alphabet="a-0A \n.", max_size=4))
-def test_on_generated_names(name):
-    accepts({"mcpServers": {name: {"command": "npx"}}})
 
 
 @pytest.mark.parametrize(

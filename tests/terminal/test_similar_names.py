@@ -22,9 +22,6 @@ def test_at_most_three_names_that_begin_so_or_are_about_as_similar_are_meant(nam
     assert closest(name, known) == meant
 
 
-@pytest.mark.parametrize(
-    ("step", "name"),
-    [("Did you mean a?", "a"), ("Did you mean a or b?", "a"), ("Did you mean a b?", ""), ("Run: a", "")],
-)
-def test_the_first_suggested_name_is_read_back(step, name):
-    assert first_meant(step) == name
+def test_the_first_suggested_name_is_read_back():
+    steps = ("Did you mean a?", "Did you mean a or b?", "Did you mean a b?", "Run: a")
+    assert [first_meant(step) for step in steps] == ["a", "a", "", ""]

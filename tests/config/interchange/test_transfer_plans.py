@@ -213,9 +213,8 @@ def test_a_disabled_server_is_left_out_where_that_cannot_be_said():
     assert transfer_plans.plan_export(CLIENTS["zed"], {"a": table}).servers[0].table["enabled"] is False
 
 
-@pytest.mark.parametrize("secret", ["planted-1", "planted/1.2", "p@ss/w.rd!"])
-def test_secrets_of_any_one_word_that_our_config_writes_out_are_named(secret):
-    table = {"command": "x", "args": [f"--token={secret}"], "env": {"API_KEY": "planted-2"}}
+def test_secrets_of_any_one_word_that_our_config_writes_out_are_named():
+    table = {"command": "x", "args": ["--token=p@ss/w.rd!"], "env": {"API_KEY": "planted-2"}}
     [server] = transfer_plans.plan_export(CLIENTS["cursor"], {"a": table}).servers
     assert set(server.literals) == {"args[0]", "env.API_KEY"}
 
