@@ -89,15 +89,13 @@ def test_what_another_program_changed_meanwhile_is_not_overwritten(edited, confi
     assert (config.read_text(), copies(config)) == (other, [GOOD + "# mine\n"])
 
 
-def test_off_a_terminal_it_says_which_file_it_is(desk, config):
+def test_an_editor_that_fails_is_told_on_a_terminal_and_off_one_which_file_it_is(
+    desk, config, pflow_home, hosts
+):
     with pytest.raises(PflowError) as caught:
         desk.run(configured_servers.edit)
     assert caught.value.suggestions == (f"Edit the file: {config}",)
-
-
-def test_on_a_terminal_an_editor_that_fails_is_told(pflow_home, hosts):
-    screen = run_on_terminal(
-        "mcp", "edit", home=pflow_home, environment={"VISUAL": "false"}, started=hosts.append
-    )
+    environment = {"VISUAL": "false"}
+    screen = run_on_terminal("mcp", "edit", home=pflow_home, environment=environment, started=hosts.append)
     assert screen.exit_code == 2
     assert "Set VISUAL or EDITOR" in screen.shown

@@ -73,7 +73,7 @@ def older(tmp_path):
     return path
 
 
-def test_a_config_is_migrated_with_a_backup_and_stays(desk, older):
+def test_a_config_is_migrated_with_a_backup_and_stays_and_so_does_another_server_of_a_name(desk, older):
     config = desk.write('[mcpServers.kept]\ncommand = "k"\n')
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup", "--dry-run")
     assert "Would add: demo, my-server" in report.render()
@@ -89,9 +89,6 @@ def test_a_config_is_migrated_with_a_backup_and_stays(desk, older):
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older))
     assert report.data["added"] == report.data["differing"] == []
     assert report.data["kept"] == ["demo", "my-server"]
-
-
-def test_a_server_that_is_configured_in_another_way_stays(desk, older):
     desk.write('[mcpServers.demo]\ncommand = "mine"\n')
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older))
     assert desk.raw()["mcpServers"]["demo"] == {"command": "mine"}

@@ -31,9 +31,11 @@ def test_a_url_is_shown_without_its_secrets(url, shown):
     assert display.url(url) == shown
 
 
-def test_a_command_is_shown_as_a_shell_takes_it():
+def test_a_command_is_shown_as_a_shell_takes_it_and_as_what_a_server_is_reached_by():
     server = Server(name="a", command="my server", args=("a b", "$c"))
     assert display.command_line(server) == "'my server' 'a b' '$c'"
+    assert display.target(Server(name="a", transport="uds", path="/run/a", command="b")) == "/run/a"
+    assert display.target(Server(name="a", command="b", args=("c",))) == "b c"
 
 
 def test_everything_that_is_set_about_a_connection_is_shown_and_nothing_else():
@@ -50,11 +52,6 @@ def test_everything_that_is_set_about_a_connection_is_shown_and_nothing_else():
     same = {"name": "a", "command": "b", "cwd": "/c", "env": {"D": "e"}, "tls_pins": "f"}
     shown = {"transport": "stdio", "args": ["--key", "****"], "runs": "b --key '****'"}
     assert display.shown(Server(**same, args=("--key", "plant1"))) == {**same, **shown}
-
-
-def test_the_target_is_what_the_server_is_reached_by():
-    assert display.target(Server(name="a", transport="uds", path="/run/a", command="b")) == "/run/a"
-    assert display.target(Server(name="a", command="b", args=("c",))) == "b c"
 
 
 @given(secret=secrets, around=st.sampled_from(["{}", "Bearer {}", "${{A}}{}", "${{A:-{}}}"]))

@@ -39,16 +39,12 @@ def test_a_file_of_the_system_is_read_although_it_has_no_size():
     assert read_regular(Path("/proc/self/stat")).startswith(b"%d " % os.getpid())
 
 
-def test_a_file_may_have_as_many_bytes_as_the_limit(tmp_path):
+def test_a_file_may_have_as_many_bytes_as_the_limit_and_a_huge_one_is_refused_unread(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"123")
     assert read_regular(path, 3) == b"123"
     with pytest.raises(OSError, match="it is larger than 2 bytes"):
         read_regular(path, 2)
-
-
-def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
-    path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(LIMIT + 1)
     with pytest.raises(StoreError, match="could not be read: it is larger than 256 MiB"):

@@ -77,7 +77,6 @@ def test_a_line_is_cut_where_its_cells_are_used_up_and_colours_take_none():
     [
         ({"TERM": "xterm"}, True, True),
         ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
-        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
         ({"TERM": "dumb"}, False, False),
         ({}, False, False),
     ],

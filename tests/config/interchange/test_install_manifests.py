@@ -30,7 +30,7 @@ def package(kind, identifier="example", **more):
     return {"registryType": kind, "identifier": identifier, "version": "1.2.3", **more}
 
 
-def test_a_file_is_read_with_its_arguments_and_variables():
+def test_a_file_or_an_answer_of_the_registry_is_read_with_its_arguments_and_variables(tmp_path):
     found = read(DATA / "server.json")
     station = ("--station", "${WEATHER_MCP_STATION}")
     units = ("--units", "${WEATHER_MCP_UNITS:-metric}")
@@ -42,6 +42,9 @@ def test_a_file_is_read_with_its_arguments_and_variables():
     }
     assert found.reading.lost == ("optional WEATHER_PROXY", "1 other way to run it")
     assert server_schema.check_server(found.name, found.reading.table) == []
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps({"server": json.loads((DATA / "server.json").read_text()), "_meta": {}}))
+    assert read(answer).reading == found.reading
 
 
 @pytest.mark.parametrize(
@@ -87,12 +90,6 @@ def test_a_server_that_nothing_here_can_run_is_left_out_with_the_reason():
         server(packages=[package("mcpb")])
     with pytest.raises(NoEquivalent):
         server(packages=[package("npm", transport={"type": "streamable-http", "url": "http://localhost:1/"})])
-
-
-def test_an_answer_of_the_registry_is_unwrapped(tmp_path):
-    path = tmp_path / "answer.json"
-    path.write_text(json.dumps({"server": json.loads((DATA / "server.json").read_text()), "_meta": {}}))
-    assert read(path).name == "weather-mcp"
 
 
 def test_the_references_of_a_bundle_become_folders_and_variables_and_what_a_platform_overrides_counts_there():
