@@ -30,7 +30,7 @@ PLAIN = f'[mcpServers.it]\ncommand = "{sys.executable}"\nargs = ["{stdio_server.
 # Nothing is drawn about what ends at once.
 SLOW = (
     f'[mcpServers.it]\ncommand = "sh"\n'
-    f'args = ["-c", "sleep 0.8; exec {sys.executable} {stdio_server.__file__} Plain"]\n'
+    f'args = ["-c", "sleep 0.8; exec {sys.executable} -m pflow_mcp_plugin.server.demo_server"]\n'
 )
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
 ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
