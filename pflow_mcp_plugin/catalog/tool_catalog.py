@@ -9,7 +9,7 @@ name.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -261,13 +261,13 @@ class Catalog:
             return _reader(head)
         return found
 
-    def _named(self, found: Iterable[_Found], gone: Iterable[tuple[str, str]]) -> Iterator[ToolRecord]:
+    def _named(self, found: Iterable[_Found], gone: Collection[tuple[str, str]]) -> Iterator[ToolRecord]:
         """Yield the records of tools; a tool that is `gone` keeps its name from those of other servers."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
         every = [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
-        servers = dict.fromkeys(it.head.server for it in every)
+        servers = {it.head.server for it in every}.union(server for server, _ in gone)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
         unapproved = {it.pair for it in every if it.tool.name in it.head.new}
         live = {(it.head.server, self._claimed(*it.pair)) for it in every}

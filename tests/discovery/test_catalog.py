@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin import naming
@@ -171,6 +171,7 @@ NAMES = st.sampled_from(["b", "c", "B", "b-c", "b.c", "c-d", "B_C", "d", "?", "!
     st.dictionaries(NAMES, NAMES, max_size=3),
     st.booleans(),
 )
+@example({"a-b": ["b", "c", "!"]}, {"!": "c", "c": "b"}, True)
 @settings(max_examples=40)
 def test_a_look_up_finds_each_tool_under_the_name_that_it_has_among_all(
     tmp_path_factory, tools, renames, twist
