@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from shelf_library import Shelf
 
@@ -209,3 +211,9 @@ def test_what_a_host_lacks_is_refused_or_empty():
         with pytest.raises(PflowError) as caught:
             refused()
         assert caught.value.kind == "usage"
+
+
+def test_a_pickled_outcome_leaves_out_what_needs_its_run():
+    outcome = Outcome(success=True, outputs={"sum": 3}, run_id="r1", shown=lambda _value: None)
+    copied = pickle.loads(pickle.dumps(outcome))
+    assert (copied, copied.shown(3)) == (outcome, 3)

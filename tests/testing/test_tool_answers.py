@@ -46,6 +46,12 @@ def test_each_call_takes_the_next_answer_and_the_last_one_remains(answers):
     assert [result.content[0]["text"] for result in results] == ["429", "then", "always", "always"]
 
 
+def test_what_is_done_to_an_answer_does_not_change_the_next(answers):
+    answers.give("search", {"hits": [1]})
+    answers.answer(call()).structured["hits"].append(2)
+    assert answers.answer(call()).structured == {"hits": [1]}
+
+
 def test_calls_are_counted_with_those_that_failed(answers):
     answers.give("search", OSError("gone"))
     with pytest.raises(OSError, match="gone"):
