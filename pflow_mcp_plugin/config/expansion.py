@@ -313,8 +313,9 @@ class _Expansion:
         if field.partition(".")[0] in _SENT_EMPTY_NEVER and field_checks.has_control(value):
             wrong = "Holds a line break or control character once expanded"
             self._complain(field, wrong, "Correct its variables")
-        if (field.startswith("headers.") or field == "auth.token") and not value.isascii():
-            wrong = "Holds a character that is not ASCII once expanded, which no header may"
+        in_header = field.startswith("headers.") or field == "auth.token"
+        if in_header and not (value.isascii() and value == value.strip(" ")):
+            wrong = "Holds a character that is not ASCII, or a space at an end, which no header may"
             self._complain(field, wrong, "Correct it, or its variables")
         if "\x00" in value:
             self._complain(field, "Holds a NUL character once expanded", "Correct its variables")

@@ -13,7 +13,7 @@ Kind = Literal["usage", "config", "validation", "not_found", "connection", "exec
 """The `error.type` of the JSON envelope."""
 
 Ran = Literal["ran", "not ran", "unknown"]
-"""Whether the work that failed was done: work of unknown outcome is never repeated."""
+"""Whether failed work was done: `ran` if it reports the failure itself. `unknown` work is never repeated."""
 
 EXIT_CODES: Mapping[Kind, int] = {
     "usage": 2,

@@ -216,7 +216,7 @@ class _ContentReader:
                     f"The result of tool {tool} on server {server} cannot be read: its structure has a "
                     "number that is NaN or too large, which is not JSON",
                     where=self._where,
-                    ran="ran",
+                    ran="unknown",
                     next_step=f"{_MAY_ACT_TWICE}. Report this to the author of {server}",
                 )
             if not isinstance(part, Mapping) or part.get("type") not in ("image", "audio", "blob"):
@@ -268,7 +268,7 @@ class _ContentReader:
             raise CallFailed(
                 f"Tool {tool} on server {server} ran, but its result could not be written: {error.message}",
                 where=self._where,
-                ran="ran",
+                ran="unknown",
                 next_step=f"{_MAY_ACT_TWICE}. Free disk space, or set PFLOW_HOME",
                 path=str(error.path),
             ) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.request import getproxies
 
@@ -74,9 +74,11 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if refusal is not None:
             raise HostRefused(refusal)
         # A proxy would see requests to this machine in plain text, and send them to its own loopback.
-        proxy = "" if is_loopback(url.host) else chosen_proxy(url, getproxies())
+        proxies = getproxies()
+        proxy = "" if is_loopback(url.host) else chosen_proxy(url, proxies)
+        variable = f"{url.scheme.upper() if proxies.get(url.scheme) else 'ALL'}_PROXY" if proxy else ""
         network = CheckedNetwork(
-            endpoint=self._endpoint, pins=self._pins, context=self._context, proxied=bool(proxy)
+            endpoint=self._endpoint, pins=self._pins, context=self._context, proxy=variable
         )
         # No limit of connections: a call must not spend its deadline waiting for one.
         common: dict[str, Any] = {
@@ -87,12 +89,16 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         }
         if not proxy:
             return httpcore2.AsyncConnectionPool(**common)
-        try:
+        known = None
+        with suppress(ValueError, httpx2.InvalidURL):  # their messages would show parts of a password
             known = httpx2.Proxy(proxy)
+        if known is None or "@" in str(known.url):  # a password that is not escaped ends the host too early
+            raise httpx2.ProxyError(f"{variable} is not a valid URL: write / as %2F, # as %23")
+        try:
             is_socks = known.url.scheme.startswith("socks")
             kind = httpcore2.AsyncSOCKSProxy if is_socks else httpcore2.AsyncHTTPProxy
             return kind(proxy_url=_core_url(known.url), proxy_auth=known.raw_auth, **common)
-        except (RuntimeError, ValueError) as error:  # no package for SOCKS, or an unknown scheme
+        except RuntimeError as error:  # no package for SOCKS
             raise httpx2.ProxyError(str(error)) from error
 
 
@@ -143,7 +149,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
     endpoint: Endpoint
     pins: frozenset[str]  # of the keys that the host may have; empty for any
     context: ssl.SSLContext  # of connections to it; a proxy has another, and its key is not pinned
-    proxied: bool = False  # connections lead to a proxy of the environment, which may be anywhere
+    proxy: str = ""  # the variable with the proxy to which connections lead, which may be anywhere
 
     async def connect_tcp(
         self,
@@ -163,14 +169,16 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
             with anyio.fail_after(timeout):
                 places = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 allowed = list(dict.fromkeys(str(place[0]) for *_, place in places))
-                if not self.proxied:
+                if not self.proxy:
                     allowed, refusal = egress.allowed_addresses(self.endpoint, host, allowed)
                     if refusal is not None and not allowed:
                         raise HostRefused(refusal)
                 stream = await _first(allowed, connected)
-        except TimeoutError as error:
-            raise httpcore2.ConnectTimeout(str(error)) from error
-        except OSError as error:
+        except (OSError, httpcore2.ConnectError) as error:
+            if self.proxy:
+                raise httpcore2.ProxyError(f"no connection to the address in {self.proxy}") from error
+            if isinstance(error, TimeoutError):
+                raise httpcore2.ConnectTimeout(str(error)) from error
             raise httpcore2.ConnectError(str(error)) from error
         return _PinnedStream(stream, self) if self.pins else stream
 

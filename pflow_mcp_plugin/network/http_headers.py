@@ -12,8 +12,8 @@ _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 def retry_after(text: str) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3), None if it is invalid."""
-    if text.strip().isdecimal():
+    """Return the seconds that a `Retry-After` header (RFC 9110, 10.2.3) asks for; None if invalid or vast."""
+    if re.fullmatch(r"\s*\d{1,8}\s*", text):
         return float(text)
     try:
         date = parsedate_to_datetime(text)

@@ -87,7 +87,7 @@ def challenge(text: str) -> dict[str, str]:
          {"action": "resource_missing", "session_lost": True, **UNKNOWN}),
         (405, {}, "no MCP endpoint", "check the path of its url", {}),
         (429, {"answered": True}, "too many requests", LATER, {"action": "rate_limited", **UNKNOWN}),
-        (503, {"headers": {"retry-after": "Mon"}}, "HTTP 503", "try again after Mon", UNKNOWN),
+        (503, {"headers": {"retry-after": "-5"}}, "HTTP 503", "try again later", UNKNOWN),
     ],
 )  # fmt: skip
 def test_a_refusal_over_http_says_why_and_what_helps(status, known, words, step, facts):
@@ -146,7 +146,7 @@ RETRY = {"retryable": True}
         (httpx2.ReadError("reset"), f"{URL} broke off: ReadError reset", "check the network",
          {"status": 200, **UNKNOWN}),
         (httpx2.ConnectTimeout(""), "broke off: ConnectTimeout", "check the network", RETRY),
-        (httpx2.ProxyError("no"), f"the proxy for {URL} refused: no", "NO_PROXY", {}),
+        (httpx2.ProxyError("no"), f"the proxy for {URL} failed: no", "NO_PROXY", {}),
         (caused(httpx2.ReadError("x"), tls("TLSV1_ALERT_UNKNOWN_CA")), "wants a client certificate",
          "set client_cert of server odd", {}),
         (caused(httpx2.ConnectError("x"), tls("")), "the TLS handshake with x.example, port 443 failed: x",

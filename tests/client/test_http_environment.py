@@ -44,7 +44,7 @@ def test_hosts_of_no_proxy_are_reached_directly(pool, serve, monkeypatch):
 def test_a_proxy_that_refuses_is_named_as_the_cause(pool, serve, monkeypatch):
     proxy = serve(always(with_status(407)))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-    with pytest.raises(ConnectionFailed, match=r"the proxy for .* refused") as caught:
+    with pytest.raises(ConnectionFailed, match=r"the proxy for .* failed") as caught:
         called(pool, "https://mcp.example.invalid/mcp")
     assert "NO_PROXY" in caught.value.suggestions[0]
 
@@ -117,3 +117,24 @@ def test_the_proxy_of_the_scheme_comes_before_that_of_all(proxies, expected):
 def test_an_exempt_host_and_no_other_is_reached_directly(url, exempt, direct):
     expected = "" if direct else PROXIES["https"]
     assert chosen_proxy(httpx2.URL(url), {**PROXIES, "no": exempt}) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "variable", "proxy", "words"),
+    [
+        ("https", "HTTPS_PROXY", "http://user:SECRET/part2@127.0.0.1:1", "HTTPS_PROXY is not a valid URL"),
+        ("https", "ALL_PROXY", "http://user:12#SECRET@127.0.0.1:1", "ALL_PROXY is not a valid URL"),
+        ("https", "HTTPS_PROXY", "SECRET://127.0.0.1", "HTTPS_PROXY is not a valid URL"),
+        ("https", "HTTPS_PROXY", "http://127.0.0.1:1", "no connection to the address in HTTPS_PROXY"),
+        ("http", "ALL_PROXY", "http://127.0.0.1:1", "no connection to the address in ALL_PROXY"),
+        ("http", "HTTP_PROXY", "", "the proxy for .* refused it"),
+    ],
+)
+def test_what_is_wrong_with_a_proxy_is_said_with_its_variable(
+    pool, serve, monkeypatch, url, variable, proxy, words
+):
+    monkeypatch.setenv(variable, proxy or serve(always(with_status(407))).url())
+    with pytest.raises(ConnectionFailed, match=words) as caught:
+        called(pool, f"{url}://mcp.example.invalid/mcp")
+    assert "check HTTP_PROXY" in caught.value.suggestions[0]
+    assert "SECRET" not in f"{caught.value} {caught.value.details}"

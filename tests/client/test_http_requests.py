@@ -139,7 +139,8 @@ def test_the_first_address_that_answers_is_used_wherever_it_stands(number):
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("7", 7.0), (" 0 ", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)]
+    ("header", "seconds"),
+    [("7", 7.0), (" 0 ", 0.0), ("", None), ("soon", None), ("-3", None), ("9" * 30, None)],
 )
 def test_seconds_are_read_and_nothing_is_made_of_nonsense(header, seconds):
     assert retry_after(header) == seconds

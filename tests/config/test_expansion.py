@@ -159,7 +159,11 @@ def test_secrets_learned_later_are_redacted_and_reported_by_copies_of_a_launch_t
     "made", [{"auth": {"type": "bearer", "token": "${T}"}}, {"headers": {"X-Team": "${T}"}}]
 )
 def test_what_no_header_may_hold_is_refused_without_showing_it(made):
-    for value, wrong in (("\u201csecret\u201d", "not ASCII"), ("secret\n", "line break")):
+    for value, wrong in (
+        ("\u201csecret\u201d", "not ASCII"),
+        ("secret ", "a space at an end"),
+        ("secret\n", "line break"),
+    ):
         with pytest.raises(McpError, match=wrong) as caught:
             expand(http(**made), {"T": value}.get)
         assert caught.value.kind == "config"

@@ -344,7 +344,7 @@ def test_any_other_object_with_such_keys_is_data(read_, tmp_path, changed):
 def test_a_structure_with_a_number_that_json_does_not_have_fails_the_call(read_, number):
     with pytest.raises(CallFailed, match="NaN or too large") as caught:
         read_(structured={"a": [1.5, {"b": number}]}, has_structured=True)
-    assert caught.value.ran == "ran"
+    assert caught.value.ran == "unknown"
     assert caught.value.where == WHERE._replace(phase="result")
     assert caught.value.suggestions[0].startswith("The tool has run; a repeat may act twice")
 
@@ -407,5 +407,5 @@ def test_without_room_on_the_disk_a_text_is_still_the_result_and_a_picture_fails
     with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
         read(answer, WHERE, in_the_way, 10)
     error = caught.value
-    assert (error.ran, error.retryable, error.where.phase) == ("ran", False, "result")
+    assert (error.ran, error.retryable, error.where.phase) == ("unknown", False, "result")
     assert error.details["path"].startswith(str(in_the_way))

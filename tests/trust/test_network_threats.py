@@ -273,7 +273,7 @@ def test_two_addresses_of_this_machine_that_refuse_are_reported_as_one_that_does
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "ftp://127.0.0.1:1"])
 def test_row_22_a_proxy_that_cannot_be_used_is_reported(pool, run, monkeypatch, proxy):
     monkeypatch.setenv("ALL_PROXY", proxy)
-    fails(pool, launch(f"https://{NAME}/mcp"), "the proxy for .* refused")
+    fails(pool, launch(f"https://{NAME}/mcp"), "the proxy for .* failed")
 
 
 @pytest.mark.parametrize(

@@ -363,8 +363,7 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         place = ".".join(str(part) for part in first["loc"])
         fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
         message = f"Server {name} returned an invalid result: {fault}"
-        # The tool has returned, even if the server made its result invalid.
-        return failure(message, evidence, ran="ran", next_step="report it to the server's author")
+        return failure(message, evidence, next_step="report it to the server's author")
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
     return failure(

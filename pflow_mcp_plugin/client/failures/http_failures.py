@@ -96,9 +96,12 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
         return f"access denied at {url} (HTTP 403): {needed}", new_login(server, scope)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return f"the proxy for {url} refused it (HTTP 407)", _PROXY_STEP
     snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
     text = f"HTTP {status} from {url}" + (f": {snippet}" if snippet else "")
-    after = evidence.exchange.headers.get("retry-after", "").strip()[:_SNIPPET]
+    after = evidence.exchange.headers.get("retry-after", "").strip()
+    after = "" if retry_after(after) is None else after[:_SNIPPET]
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         text = f"too many requests (HTTP {status})"
     action = STATUS_ACTIONS.get(status, "")
@@ -258,6 +261,8 @@ def login_command(server: Server, scope: str = "") -> str:
     )
 
 
+_PROXY_STEP = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
@@ -355,6 +360,11 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
 
 def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | None:
     name, url = evidence.server.name, evidence.url
+    proxy = next((cause for cause in chain if type(cause).__name__ == "ProxyError"), None)
+    if proxy is not None:
+        message = f"Server {name}: the proxy for {url} failed: {proxy}"
+        is_down = any(isinstance(cause, OSError) for cause in chain)
+        return failure(message, evidence, ran="not ran", retryable=is_down, next_step=_PROXY_STEP)
     if any(isinstance(cause, socket.gaierror) for cause in chain):
         host, port = _host_and_port(url)
         message = f"Server {name}: host {host} was not found (port {port})"
@@ -397,10 +407,6 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
     url, name = evidence.url, evidence.server.name
     kind, connecting = type(error).__name__, _connecting(error)
-    if kind == "ProxyError":
-        message = f"Server {name}: the proxy for {url} refused: {error}"
-        step = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
-        return failure(message, evidence, ran="not ran", next_step=step)
     return failure(
         f"Server {name}: the exchange with {url} broke off: {kind} {error}".rstrip(),
         evidence,

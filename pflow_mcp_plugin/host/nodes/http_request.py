@@ -346,6 +346,8 @@ class _Exchange:
         call, answer = self._call, self._answer
         answer.status, answer.headers = response.status_code, dict(response.headers)
         if call.expects(response.status_code):
+            if call.method not in SAFE:  # it was done: if its answer cannot be read, it must not be repeated
+                self.ran = "unknown"
             if call.download is not None:
                 await self._save(response, call.download)
                 return
@@ -458,7 +460,9 @@ class _Exchange:
             message = f"{what}: its certificate is not valid: {reason}"
             step = "Set ca_bundle to the file of the CA that signed it, if you trust it"
         elif isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
-            message, step = f"{what}: no connection: {reason}", "Check the url and the network"
+            is_proxy = isinstance(error, httpx2.ProxyError)
+            message = f"{what}: {'the proxy failed' if is_proxy else 'no connection'}: {reason}"
+            step = f"Check {'HTTP_PROXY, HTTPS_PROXY, NO_PROXY' if is_proxy else 'the url and the network'}"
             more["retryable"] = True
         elif isinstance(error, httpx2.TransportError):
             message = f"{what}: the connection was lost: {reason}"

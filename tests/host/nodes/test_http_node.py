@@ -624,7 +624,8 @@ def test_a_retry_waits_as_long_as_it_is_asked_to_unless_that_is_too_long(bench, 
     [
         (cut, "the connection was lost", "error", "unknown", False),
         (silent, "nobody knows", "timeout", "unknown", False),
-        (drip, "was not done after 0.5 s", "timeout", "ran", False),
+        (drip, "was not done after 0.5 s", "timeout", "unknown", False),
+        (answering(body=b"x", content_type="application/json"), "not valid JSON", "error", "unknown", False),
         (answering(503), "503", "error", "ran", False),
         (answering(429), "429", "rate_limited", "not ran", True),
         (answering(429, retry_after="7"), "429", "rate_limited", "not ran", True),
@@ -843,6 +844,14 @@ def test_a_proxy_is_used_and_a_post_is_announced_only_to_the_server(bench, serve
         assert proxy.asked[0].startswith("CONNECT")
         error = fails(bench, url.replace(NAME, "other.example.com"), "certificate", method="POST", **trusted)
         assert error.ran == "not ran"
+
+
+@pytest.mark.parametrize("proxy", ["http://user:SECRET/part2@127.0.0.1:1", "http://127.0.0.1:1"])
+def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(bench, monkeypatch, proxy):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    error = fails(bench, "https://mcp.example.invalid", "the proxy failed: ")
+    assert "HTTPS_PROXY" in str(error)
+    assert "SECRET" not in f"{error} {error.details}"
 
 
 # Pages
