@@ -371,11 +371,23 @@ def memory_command() -> list[str]:
 
 
 @pytest.fixture
+def time_command() -> list[str]:
+    """The command of the time server."""
+    return _required(real_servers.local_time)
+
+
+@pytest.fixture
 def git_command(tmp_path: Path) -> list[str]:
     """The command of the git server, for a fresh repository in `tmp_path / "repository"`."""
     repository = tmp_path / "repository"
     subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
     return _required(real_servers.git, repository)
+
+
+@pytest.fixture
+def duckdb_command() -> list[str]:
+    """The command of the DuckDB server, with a database in memory."""
+    return _required(real_servers.duckdb)
 
 
 @pytest.fixture
