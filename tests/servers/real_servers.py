@@ -51,9 +51,20 @@ def memory() -> list[str]:
     return [_node(), str(_NODE / "node_modules/.bin/mcp-server-memory")]
 
 
+def local_time() -> list[str]:
+    """Return the command of the time server, with UTC for its local time zone."""
+    return [str(_python_program("mcp-server-time")), "--local-timezone=UTC"]
+
+
 def git(repository: Path) -> list[str]:
     """Return the command of the git server, for one repository."""
     return [str(_python_program("mcp-server-git")), "--repository", str(repository)]
+
+
+def duckdb() -> list[str]:
+    """Return the command of the DuckDB server, with a database in memory."""
+    install_duckdb()
+    return [str(_DUCKDB / "venv/bin/mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
 
 
 def inspector() -> list[str]:
