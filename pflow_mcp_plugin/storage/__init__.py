@@ -2,8 +2,8 @@
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, atomic writing, and removing
-- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices
-- `write_access`: whether anybody but the user and root could have written a file
+- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices;
+  whether anybody but the user and root could have written a file
 - `json_text`: JSON objects in files, changed under a lock; JSON read strictly, values compared
 - `toml_text`: TOML decoded, with the position of mistakes, and encoded
 - `file_errors`: the exceptions, each with the path of its file; how deep a document may be nested
@@ -13,6 +13,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
     append_regular,
     copy_regular,
     file_stamp,
+    is_open_to_others,
     json_files_in,
     keep_backup,
     locked,
@@ -39,10 +40,10 @@ from pflow_mcp_plugin.storage.regular_files import (
     read_regular,
     read_special,
     refuse_special,
+    require_own,
     require_regular,
     write_special,
 )
-from pflow_mcp_plugin.storage.write_access import is_open_to_others, require_own
 
 __all__ = [
     "LIMIT",

@@ -23,9 +23,9 @@ from pflow_mcp_plugin.storage.regular_files import (
     LIMIT,
     open_regular,
     read_regular,
+    require_own_folder,
     write_special,
 )
-from pflow_mcp_plugin.storage.write_access import require_own_folder
 
 _DESCRIPTOR = r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+"
 _IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}
@@ -80,6 +80,14 @@ def file_stamp(path: Path) -> tuple[int, ...]:
         raise StoreError(path, f"could not be read: {error.strerror}") from error
     # Two writes may fall into one tick of the clock; each of them creates a new inode.
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether other users may do anything with a file, by its permissions; False on Windows."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+    except OSError:  # it does not exist, or its folder is not accessible
+        return False
 
 
 def make_folder(folder: Path) -> None:

@@ -10,11 +10,12 @@ import errno
 import os
 import select
 import stat
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pflow_mcp_plugin.storage.write_access import require_own
+from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LIMIT = 256 << 20
 """Bytes of the largest file that is read."""
@@ -170,3 +171,184 @@ class _Wait:
         if left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {self._seconds:g} seconds")
         return min(left, most)
+
+
+_ACL_USER, _ACL_OWNING_GROUP, _ACL_GROUP = 0x02, 0x04, 0x08
+_MAY_WRITE = 0o2
+_known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+"""Folders that were found to be the user's own, each with what leads to it and the status of that."""
+
+
+def require_own(path: Path, descriptor: int | None = None) -> None:
+    """Refuse a file that others could have changed, or whose folder they could; the error suggests a fix."""
+    # `descriptor` is the opened file, so that the file that is read is the one that was checked.
+    if os.name != "posix":
+        return
+    require_own_folder(path)
+    place: str | int = str(path) if descriptor is None else descriptor
+    status = os.stat(place)  # noqa: PTH116 - perhaps a descriptor
+    _require_owner(str(path), status)
+    _require_no_writers(str(path), place, status)
+
+
+def require_own_folder(path: Path) -> None:
+    """Refuse a file's folder that others own, can write, or could replace.
+
+    The folder need not exist. If the file is a link, nobody else may be able to replace what it leads to
+    either.
+    """
+    if os.name != "posix":
+        return
+    # Strings, as pathlib takes longer than the check. The working folder may be gone.
+    file = str(path) if path.is_absolute() else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+    folder = os.path.dirname(file)  # noqa: PTH120
+    if not _is_known(folder):
+        way = list(_folders_to(folder))
+        for place, status in way:
+            _require_safe_above(place, status)
+        if os.path.isdir(folder):  # noqa: PTH112
+            # Here the sticky bit is not enough.
+            _require_no_writers(folder, folder, os.stat(folder))  # noqa: PTH116
+            _known[folder] = [(place, _identity(status)) for place, status in way]
+    if os.path.islink(file):  # noqa: PTH114
+        for place, status in _folders_to(file):
+            _require_safe_above(place, status)
+
+
+def _is_known(folder: str) -> bool:
+    try:
+        return folder in _known and all(_identity(os.lstat(place)) == was for place, was in _known[folder])
+    except OSError:  # one of them is gone
+        return False
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid
+
+
+def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    here, links = "/", 0
+    rest = path.split("/")[::-1]
+    yield here, os.lstat(here)
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        place = os.path.dirname(here) if name == ".." else os.path.join(here, name)  # noqa: PTH118, PTH120
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > 40:  # opening the file fails as well, and says why
+                return
+            target = os.readlink(place)  # noqa: PTH115
+            rest += target.split("/")[::-1]
+            here = "/" if target.startswith("/") else here
+        elif stat.S_ISDIR(status.st_mode):
+            here = place
+        else:
+            return
+        yield place, status
+
+
+def _require_safe_above(place: str, status: os.stat_result) -> None:
+    """Refuse to open a file if others could put another in its place, in a folder above it."""
+    _require_owner(place, status)
+    if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX:
+        _require_no_writers(place, place, status)
+
+
+def _require_owner(place: str, status: os.stat_result) -> None:
+    if status.st_uid in (0, os.geteuid()) or _is_unmapped(status.st_uid):
+        return
+    link = "-h " if stat.S_ISLNK(status.st_mode) else ""
+    reason = f"it belongs to {_user(status.st_uid)}, who could have written anything there"
+    raise _not_own(place, reason, f"chown {link}{_user(os.geteuid())}", status)
+
+
+def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
+    mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
+    if status.st_mode & stat.S_IWOTH:
+        raise _not_own(place, f"every user can write it ({mode})", "chmod go-w", status)
+    if not status.st_mode & stat.S_IWGRP:  # with an access list, this bit is that of its mask
+        return
+    users, groups = _listed_writers(handle, status)
+    for user in users:
+        if user not in (0, os.geteuid()):
+            reason = f"the user {_user(user)} can write it (by its access list)"
+            raise _not_own(place, reason, "setfacl -b", status)
+    for group in groups:
+        if not _is_private(group):
+            raise _not_own(place, f"the group {_group(group)} can write it ({mode})", "chmod go-w", status)
+
+
+def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
+    try:
+        content = os.getxattr(handle, "system.posix_acl_access")
+    except (OSError, AttributeError):  # no access list, or a system without them
+        return [], [status.st_gid]
+    entries = list(struct.iter_unpack("<HHI", content[4:]))  # after the version
+    writing = [(tag, identifier) for tag, rights, identifier in entries if rights & _MAY_WRITE]
+    owning = [status.st_gid] if any(tag == _ACL_OWNING_GROUP for tag, _ in writing) else []
+    users = [identifier for tag, identifier in writing if tag == _ACL_USER]
+    return users, owning + [identifier for tag, identifier in writing if tag == _ACL_GROUP]
+
+
+def _is_private(group: int) -> bool:
+    """Whether a file that its group may write is safe to open: only the user or root is in the group."""
+    import grp
+    import pwd
+
+    try:
+        found = grp.getgrgid(group)
+        user = pwd.getpwnam(found.gr_name)
+    except KeyError:
+        return False
+    if user.pw_uid not in (0, os.geteuid()) or set(found.gr_mem) - {user.pw_name}:
+        return False
+    if user.pw_uid == 0:  # some systems keep accounts that nobody uses, such as `shutdown`, in root's group
+        return True
+    return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)
+
+
+def _is_unmapped(user: int) -> bool:
+    """Whether a file's owner is unknown in this container: root outside of it, in most cases."""
+    try:
+        if user != int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii")):
+            return False
+        mapped = [
+            line.split() for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+        ]
+    except (OSError, ValueError):
+        return False
+    # Each line is a range: its begin inside, its begin outside, its length.
+    return not any(int(begin) <= user < int(begin) + int(length) for begin, _, length in mapped)
+
+
+def _not_own(place: str, reason: str, command: str, status: os.stat_result) -> StoreError:
+    from shlex import quote
+
+    what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"
+    may = os.geteuid() == 0 or (status.st_uid == os.geteuid() and not command.startswith("chown"))
+    step = f"Check {what}, then run: {'' if may else 'sudo '}{command} {quote(place)}"
+    return StoreError(Path(place), reason, suggestion=step)
+
+
+def _user(identifier: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(identifier).pw_name
+    except KeyError:
+        return str(identifier)
+
+
+def _group(identifier: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(identifier).gr_name
+    except KeyError:
+        return str(identifier)
