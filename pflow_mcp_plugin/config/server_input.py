@@ -357,8 +357,8 @@ def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def is_url(word: str) -> bool:
-    """Whether a word in server input is the URL of a server."""
-    return word.lower().startswith(("http://", "https://"))
+    """Whether a word in server input is a URL, if only one of a scheme that the check of servers refuses."""
+    return re.match(r"[A-Za-z][\w+.-]*://", word) is not None
 
 
 def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:

@@ -272,3 +272,8 @@ def test_files_of_an_older_pflow_are_found_and_told_of_until_their_servers_are_c
     older = folder / "mcp-servers.json"
     assert problem.suggestion == f"Configure what it has: pflow registry migrate-mcp --from {older}"
     assert not [*unmigrated(tmp_path, servers)]
+
+
+@pytest.mark.parametrize("url", ["ftp://x/y", "unix:///run/x.sock", "HTTPS://x"])
+def test_a_url_of_any_scheme_is_no_command(url):
+    assert read(["mine", url], Flags()).tables == {"mine": {"type": "http", "url": url}}
