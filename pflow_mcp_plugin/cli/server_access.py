@@ -160,8 +160,8 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
     if kind == "oauth":
         found = _by_sign_in(known, server, found)
     elif kind:
-        field = server.auth.get("header", "X-API-Key") if kind == "api_key" else "Authorization"
-        found = attrs.evolve(found, note=f"{_KINDS[kind]} in the header {field}")
+        note = f"{_KINDS[kind]} in the header {auth_tables.header_of(server.auth)}"
+        found = attrs.evolve(found, note=note)
     else:
         credentials = {key: value for key, value in server.headers.items() if secret_detection.is_secret(key)}
         if not credentials:

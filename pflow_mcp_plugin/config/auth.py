@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,27 @@ def check(path: str, value: JSON) -> Iterator[Problem]:
 def kind(value: JSONObject) -> str:
     """Return the type of an `auth` table; `token_env` alone means bearer. Empty when it does not say."""
     return str(value.get("type", "bearer" if "token_env" in value else ""))
+
+
+def header_of(auth: JSONObject) -> str:
+    """Return the name of the header in which an `auth` table sends its credentials."""
+    return str(auth.get("header", "X-API-Key")) if kind(auth) == "api_key" else "Authorization"
+
+
+def with_header(headers: Mapping[str, str], auth: JSONObject) -> dict[str, str]:
+    """Return headers with that made from an `auth` table, in place of any whose name differs only in case."""
+    own = header_of(auth)
+    if not auth or signs_in(auth):
+        return dict(headers)
+    if auth.get("type") == "api_key":
+        value = str(auth["key"])
+    elif auth.get("type") == "basic":
+        pair = f"{auth['username']}:{auth['password']}".encode()
+        value = "Basic " + base64.b64encode(pair).decode()
+    else:
+        token = auth.get("token") or f"${{{auth['token_env']}}}"
+        value = f"Bearer {token}"
+    return {**{name: text for name, text in headers.items() if name.lower() != own.lower()}, own: value}
 
 
 def signs_in(auth: JSONObject) -> bool:

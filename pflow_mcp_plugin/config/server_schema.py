@@ -17,6 +17,7 @@ from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import RULES, checks_of, fields, join, kind_of, nearest, unknown
 from pflow_mcp_plugin.contract.problems import advice, fault
+from pflow_mcp_plugin.network.http_headers import FRAMING
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
     return [
         *problems,
         *_check_transport(path, given),
+        *_check_headers(path, given),
         *_check_tls(path, given, mapping(defaults)),
         *_check_deadlines(path, given, defaults),
     ]
@@ -307,6 +309,21 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
                 yield fault(join(path, key), wrong, "Remove it")
             else:
                 yield advice(join(path, key), wrong, step)
+
+
+def _check_headers(path: str, table: JSONObject) -> Iterator[Problem]:
+    own = mapping(table.get("auth"))
+    set_by_auth = auth.header_of(own).lower() if own else ""
+    seen: set[str] = set()
+    for name in mapping(table.get("headers")):
+        place, lower = join(f"{path}.headers", name), name.lower()
+        if lower in (*FRAMING, "mcp-session-id"):
+            yield fault(place, f"The header {name} is set by pflow itself", "Remove it")
+        elif lower in seen:
+            yield fault(place, f"The header {name} is set twice", "Keep one of them")
+        elif lower == set_by_auth:
+            yield advice(place, f"The header {name} has no effect, as auth sets it", "Remove one of them")
+        seen.add(lower)
 
 
 def _check_tls(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:

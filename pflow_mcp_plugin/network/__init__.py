@@ -4,5 +4,5 @@
 - `checked_connections`: connections to the addresses that were checked, and the proxy for a URL
 - `certificates`: those that are trusted, the client's own, and pinned public keys
 - `content_codings`: compressed bodies of answers
-- `http_headers`: when to ask a server again, the media type of its answer, and where the next page is
+- `http_headers`: headers that users cannot set; an answer's media type, when to ask again, the next page
 """

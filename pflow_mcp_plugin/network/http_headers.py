@@ -1,4 +1,4 @@
-"""Reads the headers of an HTTP answer: its media type, when to ask again, where the next page is."""
+"""Headers of HTTP: those that users cannot set; an answer's media type, when to ask again, the next page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+FRAMING = frozenset({"connection", "content-length", "transfer-encoding", "upgrade"})
+"""Headers that are never configured, as they decide where a request ends."""
 
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)

@@ -14,7 +14,7 @@ from http_server import FaultServer, Reply, Request, always, handshake
 
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
-from pflow_mcp_plugin.client.transport.http_requests import request_headers
+from pflow_mcp_plugin.config.auth import with_header
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.network.checked_connections import _first
@@ -66,7 +66,7 @@ def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, 
 )
 def test_auth_becomes_a_header(auth, header):
     server = Server(name="web", transport="http", url="https://example.com", auth=auth, headers={"X-A": "1"})
-    assert request_headers(server) == {"X-A": "1", **header}
+    assert with_header(server.headers, server.auth) == {"X-A": "1", **header}
 
 
 def test_a_failure_that_was_handled_before_is_not_told_as_the_cause():
@@ -150,3 +150,8 @@ def test_a_date_is_read_as_the_time_until_then():
     then = datetime.now(UTC) + timedelta(seconds=60)
     assert retry_after(format_datetime(then, usegmt=True)) == pytest.approx(60, abs=10)
     assert retry_after(format_datetime(then - timedelta(days=1))) == 0
+
+
+def test_auth_replaces_a_header_whose_name_differs_only_in_case():
+    auth = {"type": "bearer", "token": "t"}
+    assert with_header({"authorization": "Token a"}, auth) == {"Authorization": "Bearer t"}

@@ -387,3 +387,19 @@ def test_insecure_on_an_https_url_is_a_warning():
     found = warnings({**HTTP, "insecure": True})
     assert "certificates are always checked" in found["insecure"].message
     assert warnings({**HTTP, "url": "http://example.com", "insecure": True}) == {}
+
+
+@pytest.mark.parametrize(
+    ("headers", "severity", "wrong"),
+    [
+        ({"content-Length": "3"}, "error", "by pflow itself"),
+        ({"Mcp-Session-Id": "a"}, "error", "by pflow itself"),
+        ({"X-A": "1", "x-A": "2"}, "error", "twice"),
+        ({"x-api-KEY": "a"}, "warning", "auth sets it"),
+    ],
+)
+def test_a_header_that_pflow_sets_or_that_is_set_twice_is_a_mistake(headers, severity, wrong):
+    table = {**HTTP, "headers": {"Host": "a", **headers}, "auth": {"type": "api_key", "key": "b"}}
+    (problem,) = server_schema.check_server("slack", table)
+    assert problem.severity == severity
+    assert wrong in problem.message

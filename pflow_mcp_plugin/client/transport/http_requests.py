@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.request_failures import (
     RequestFailed,
 )
 from pflow_mcp_plugin.client.transport.messages import read_json
-from pflow_mcp_plugin.config.auth import missing_scopes, wanted_scopes
+from pflow_mcp_plugin.config.auth import missing_scopes, wanted_scopes, with_header
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, client_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport, sent
@@ -228,27 +228,13 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def request_headers(server: Server) -> dict[str, str]:
-    """Return the headers that HTTP requests are sent with: those configured, and that made from `auth`."""
-    auth = server.auth
-    kind, token, own = auth.get("type"), auth.get("token"), {}
-    if kind == "api_key":
-        own = {str(auth.get("header", "X-API-Key")): str(auth["key"])}
-    elif kind == "basic":
-        pair = f"{auth['username']}:{auth['password']}".encode()
-        own = {"Authorization": "Basic " + base64.b64encode(pair).decode()}
-    elif token:
-        own = {"Authorization": f"Bearer {token}"}
-    return {**server.headers, **own}
-
-
 def make_client(server: Server) -> httpx2.AsyncClient:
     """Return the HTTP client for the requests to one server, to allowed hosts and addresses only.
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
     """
     return httpx2.AsyncClient(
-        headers=request_headers(server),
+        headers=with_header(server.headers, server.auth),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
         transport=CheckedTransport(server, client_context(server, server.url)),
     )

@@ -13,6 +13,7 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import field_checks, server_schema
+from pflow_mcp_plugin.config.auth import with_header
 from pflow_mcp_plugin.config.server_input import transport_named, transport_of_url
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import fault
@@ -369,16 +370,10 @@ def _with_header(table: Table) -> Table | None:
     auth = table.pop("auth", None)
     if not auth:
         return table
-    kind = auth.get("type", "bearer")
     # No header can hold a reference to what these send.
-    if kind in ("basic", "oauth"):
+    if auth.get("type") in ("basic", "oauth"):
         return None
-    if kind == "api_key":
-        header = {auth.get("header", "X-API-Key"): auth.get("key", "")}
-    else:
-        token = auth.get("token") or f"${{{auth.get('token_env')}}}"
-        header = {"Authorization": f"Bearer {token}"}
-    return {**table, "headers": {**table.get("headers", {}), **header}}
+    return {**table, "headers": with_header(table.get("headers", {}), auth)}
 
 
 def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) -> Table:

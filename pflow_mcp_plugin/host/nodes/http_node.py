@@ -21,6 +21,7 @@ from pflow_mcp_plugin.host.workflow.findings import at, cut, said
 from pflow_mcp_plugin.host.workflow.templates import as_text, has_template, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import SAFE_METHODS, only_fetches
 from pflow_mcp_plugin.network.egress import RESOURCE, refusal_of_url
+from pflow_mcp_plugin.network.http_headers import FRAMING
 from pflow_mcp_plugin.storage import require_regular
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
@@ -36,8 +37,6 @@ MOST_MB, MOST_DOWNLOAD_MB = 32.0, 4096.0
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _AUTH = {"bearer": ("token",), "basic": ("username", "password"), "header": ("name", "value")}
 _SECRET = ("token", "password", "value")
-_FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding", "upgrade"})
-"""Headers that pflow sets itself, as they decide where a request ends or goes."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _AUTHORITY = re.compile(r"[^:/?#]*://([^/?#]*)")
@@ -303,7 +302,7 @@ def _header_mistakes(params: Mapping[str, Any], auth: Mapping[str, Any]) -> Iter
         if not _TOKEN.fullmatch(name) or not _PRINTABLE.fullmatch(as_text(value)):
             message = f"header {cut(name)!r} has characters that a header cannot have"
             yield path, message, "Remove or encode them"
-        elif name.lower() in _FRAMING:
+        elif name.lower() in {*FRAMING, "host"}:
             yield path, f"header {name} is set by pflow itself", "Remove it"
         elif isinstance(own, str) and name.lower() == own.lower():
             yield path, f"header {name} is set by auth", "Leave one of them out"
