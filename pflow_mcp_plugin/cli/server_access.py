@@ -102,7 +102,7 @@ class Access:
     state: State
     note: str = ""
     next_step: str = ""
-    variables: Mapping[str, bool] = attrs.field(factory=dict)  # of its credentials, and whether each is set
+    variables: Mapping[str, bool] = attrs.field(factory=dict)  # and whether each is set or has a default
     flow: str = ""
     entry: StoredSignIn | None = None
 
@@ -156,26 +156,25 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
         return Access(server=name, state="has_mistakes", note=str(error))
     kind = auth_tables.kind(server.auth)
     found = Access(server=name, url=display.url(server.url, widely=True), type=kind, state="ready")
-    credentials: Mapping[str, Any] = server.auth
     if kind == "oauth":
         found = _by_sign_in(known, server, found)
     elif kind:
         note = f"{_KINDS[kind]} in the header {auth_tables.header_of(server.auth)}"
         found = attrs.evolve(found, note=note)
     else:
-        credentials = {key: value for key, value in server.headers.items() if secret_detection.is_secret(key)}
+        credentials = [name for name in server.headers if secret_detection.is_secret(name)]
         if not credentials:
             over = "" if server.url else f", as it is reached over {server.transport}"
             return attrs.evolve(found, state="none", note=f"its config has no auth{over}")
         note = f"credentials in the header {', '.join(credentials)}"
         found = attrs.evolve(found, type="headers", note=note)
-    texts = [value for value in credentials.values() if isinstance(value, str)]
-    references = [each for text in texts for each in variable_references.references(text)]
-    if "token_env" in credentials:
-        references.append(VariableReference(str(credentials["token_env"])))
-    variables = {each.name: _is_set(host, server, each) for each in references}
-    state = found.state if all(variables.values()) else "lacks_variables"
-    return attrs.evolve(found, variables=variables, state=state)
+    beside = variable_references.within([server.url, server.headers])
+    references = [*variable_references.within(server.auth), *(each for each in beside if each.default != "")]
+    if "token_env" in server.auth:
+        references.append(VariableReference(str(server.auth["token_env"])))
+    lacking = {each.name for each in references if not _is_set(host, server, each)}
+    variables = {each.name: each.name not in lacking for each in references}
+    return attrs.evolve(found, variables=variables, state="lacks_variables" if lacking else found.state)
 
 
 def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
