@@ -217,12 +217,6 @@ def test_a_server_with_mistakes_is_shown_with_them_beside_the_others(desk, signe
     assert shown == {"web": "ready", "bad": "has_mistakes"}
 
 
-    assert [(row["server"], row["state"]) for row in rows(desk)] == [
-        ("web", "ready"),
-        ("bad", "has_mistakes"),
-    ]
-
-
 def test_variables_beside_the_auth_count_and_those_with_a_default_are_not_lacking(desk, monkeypatch):
     monkeypatch.delenv("GONE", raising=False)
     own = 'headers = { X-Team = "${GONE}", X-Other = "${UNSET_TOO:-}" }\n'

@@ -121,7 +121,7 @@ def test_a_command_refuses_what_is_no_regular_file(pflow, tmp_path, words):
 
 
 def test_a_workflow_comes_from_standard_input_where_asked_for(pflow):
-    for place in ("/dev/stdin", "/proc/self/fd/0"):
+    for place in ("-", "/dev/stdin", "/proc/self/fd/0"):
         assert pflow("run", place, stdin=ECHO).stdout == "hello\n"
 
 

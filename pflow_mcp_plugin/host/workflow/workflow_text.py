@@ -28,8 +28,8 @@ from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
 from pflow_mcp_plugin.storage.file_errors import json_hint
 from pflow_mcp_plugin.terminal.similar_names import closest
 
-_DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
-"""Files that the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
+_DESCRIPTOR = re.compile(r"-|/dev/stdin|/(dev|proc/self)/fd/\d+")
+"""Files that the user has opened for pflow: `pflow run -`, `pflow run <(command)`."""
 MOST_TEXT = 8 << 20
 """The most characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
 _LONGEST = 4_000
@@ -56,7 +56,7 @@ Place = tuple[int, int]
 
 
 def is_descriptor(word: str) -> bool:
-    """Return whether a workflow file is one that the user has opened for pflow, such as `/dev/stdin`."""
+    """Return whether a workflow file is one that the user has opened for pflow, such as `-`."""
     return _DESCRIPTOR.fullmatch(word) is not None
 
 
@@ -74,7 +74,8 @@ def read_workflow(path: Path) -> dict[str, JSON]:
 def read_text(path: Path) -> str:
     """Read the text of a workflow file; raise PflowError if there is none, or it cannot be read."""
     try:
-        content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
+        opened = Path("/dev/stdin" if str(path) == "-" else path)
+        content = read_special(opened) if is_descriptor(str(path)) else read_regular(path)
         return content.decode()
     except FileNotFoundError as error:
         raise PflowError(
@@ -82,7 +83,7 @@ def read_text(path: Path) -> str:
         ) from error
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
-        steps = (f"Pass it as standard input: /dev/stdin < {path}",) if isinstance(error, NotRegular) else ()
+        steps = (f"Pass it as standard input: - < {path}",) if isinstance(error, NotRegular) else ()
         raise PflowError(message, suggestions=steps, kind="not_found") from error
     except UnicodeDecodeError as error:
         message = f"{path} is not UTF-8 (byte {error.start})"
