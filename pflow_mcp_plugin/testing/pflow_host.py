@@ -152,8 +152,9 @@ class PflowHost:
             raise ValueError(f"Server {name} has a stub in this test already: give all tools to one")
         answers = ToolAnswers(tools)
         known = servers(self.host.paths)
-        # A command that does not exist: a run starts nothing, and a call that is not answered says so.
-        known.store.add({name: {"command": str(self.home / f"no server {name} in this test")}})
+        # A command that does not exist: nothing is started, and a run in another host says why not.
+        missing = f"no server {name}, only its stub, for pflow_host.run and calls"
+        known.store.add({name: {"command": str(self.home / missing)}})
         listing = Listing(info=ServerInfo(name=name), tools=answers.tools)
         known.catalog.save(name, listing, known.store.fingerprint(name))
 

@@ -15,6 +15,7 @@ from pflow_mcp_plugin.errors import DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.testing import ToolFailure, open_pflow_host
 from pflow_mcp_plugin.types import PresetInput, ServerPreset, Tool
+from pflow_mcp_plugin.workflows import run_workflow
 
 SEARCH = Tool(
     name="search",
@@ -168,3 +169,9 @@ def test_the_home_of_before_is_restored(tmp_path, monkeypatch):
     with open_pflow_host(tmp_path):
         pass
     assert "PFLOW_HOME" not in os.environ
+
+
+def test_a_run_in_another_host_says_that_the_server_is_only_a_stub(pflow_host):
+    pflow_host.stub("tickets", [SEARCH]).give("search", [])
+    with pytest.raises(PflowError, match="only its stub, for"):
+        run_workflow(SEARCHES, {"query": "open"})
