@@ -57,7 +57,6 @@ NETWORK_FIELDS = checks_of(RULES["properties"][NETWORK]["properties"])
 REACH = tuple(key for key in FIELDS if any(key in rule["then"]["properties"] for rule in _SERVER["allOf"]))
 """The fields that describe how to connect to a server; each transport has its own."""
 
-
 REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
     SPELLINGS[spelling]: (
         *then["required"],

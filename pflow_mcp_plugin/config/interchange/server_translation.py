@@ -282,11 +282,14 @@ def write_server(
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
         return ServerWriting(reason=f"it has no {transport} servers")
-    ours = dict(table) if form.is_ours else _with_header(dict(table))
-    if ours is None:
-        kind = table["auth"]["type"]
+    ours = dict(table)
+    auth = {} if form.is_ours else ours.pop("auth", {})
+    kind = auth.get("type")
+    if kind in ("basic", "oauth"):
         why = "without writing the password out" if kind == "basic" else "in a header"
         return ServerWriting(reason=f"it cannot express auth of type {kind} {why}")
+    if auth:
+        ours["headers"] = with_header(ours.get("headers", {}), auth)
     lost: list[str] = []
     theirs = {"type": form.types[transport]} if form.types[transport] else {}
     theirs |= _their_fields(ours, form, lost)
@@ -364,16 +367,6 @@ def _changed(field: str, value: Any, change: Callable[[str, str], str]) -> Any:
             key: _changed(field_checks.join(field, str(key)), item, change) for key, item in value.items()
         }
     return value
-
-
-def _with_header(table: Table) -> Table | None:
-    auth = table.pop("auth", None)
-    if not auth:
-        return table
-    # No header can hold a reference to what these send.
-    if auth.get("type") in ("basic", "oauth"):
-        return None
-    return {**table, "headers": with_header(table.get("headers", {}), auth)}
 
 
 def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) -> Table:
