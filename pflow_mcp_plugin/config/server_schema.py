@@ -17,7 +17,6 @@ from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import RULES, checks_of, fields, join, kind_of, nearest, unknown
 from pflow_mcp_plugin.contract.problems import advice, fault
-from pflow_mcp_plugin.network.http_headers import FRAMING
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
 
 if TYPE_CHECKING:
@@ -311,10 +310,14 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
 
 
 def _check_headers(path: str, table: JSONObject) -> Iterator[Problem]:
-    own = mapping(table.get("auth"))
+    own, headers = mapping(table.get("auth")), mapping(table.get("headers"))
+    if not headers:
+        return
+    from pflow_mcp_plugin.network.http_headers import FRAMING  # not needed for a list of local servers
+
     set_by_auth = auth.header_of(own).lower() if own else ""
     seen: set[str] = set()
-    for name in mapping(table.get("headers")):
+    for name in headers:
         place, lower = join(f"{path}.headers", name), name.lower()
         if lower in (*FRAMING, "mcp-session-id"):
             yield fault(place, f"The header {name} is set by pflow itself", "Remove it")
