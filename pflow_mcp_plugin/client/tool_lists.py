@@ -13,6 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.redaction import Redactor, unusual
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 _MAX_PAGES = 100
@@ -139,8 +140,7 @@ def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
             changed.append(tool.name)
     notes = [*map(redactor.piece, listing.notes)]
     if changed:
-        rest = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
-        notes.append(f"what it says about {', '.join(changed[:_NAMED])}{rest} {_CONTAINS}")
+        notes.append(f"what it says about {names_text(changed, _NAMED)} {_CONTAINS}")
     return attrs.evolve(
         listing,
         tools=tuple(tools),

@@ -1,8 +1,9 @@
-"""Counts, durations and ages as people read them; JSON output has numbers and ISO 8601 times instead."""
+"""Counts, lists, durations and ages as people read them; JSON has numbers and ISO 8601 times instead."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ def seconds_in(text: str) -> float:
 def count_text(count: int, noun: str) -> str:
     """Return a count for people, such as `1 tool` or `2,500 tools`; the plural of `noun` ends with `s`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """Return names listed for people, such as `a, b and 3 more`: the first of them, at most `most`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def duration_text(milliseconds: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.trust.hidden_text import Finding, Rule, Text, hidden_text, texts
 from pflow_mcp_plugin.trust.name_index import Named, NameIndex, index_names, is_unmistakable, shapes
 from pflow_mcp_plugin.types import Tool
@@ -152,8 +153,7 @@ def claimed_names(
         others = [owner for owner in names.by_tool.get(tool, ()) if owner not in (server, *later)]
         both += [f"{tool} ({others[0]})"] if others else []
     if both:
-        more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
-        message = f"have the same names as tools of other servers: {', '.join(both[:_NAMED])}{more}"
+        message = f"have the same names as tools of other servers: {names_text(both, _NAMED)}"
         yield _warning(server, "", "name-claimed-twice", message, "tools")
 
 

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract.problems import described, errors_in
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 from pflow_mcp_plugin.storage import write_output
-from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.human_units import count_text, names_text
 from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
     lines = []
     for first, *others in alike.values():
         places = [f"{it.path} (line {it.line})" if it.line else it.path for it in others if it.path]
-        more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
-        also = f"; also at {', '.join(places[:_PLACES])}{more}" if places else ""
+        also = f"; also at {names_text(places, _PLACES)}" if places else ""
         lines.append(continued(f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}"))
     return lines
 

@@ -33,6 +33,7 @@ from pflow_mcp_plugin.host.running.run_record import (
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.terminal.human_units import names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Host, Run
@@ -437,8 +438,7 @@ def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
 
 def named_steps(steps: Sequence[RecordedStep]) -> str:
     """Return the places of the first steps of a recorded run, and how many more there are."""
-    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
-    return ", ".join(step.place for step in steps[:_NAMED]) + more
+    return names_text([step.place for step in steps], _NAMED)
 
 
 def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep]) -> PflowError:

@@ -11,6 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import described, refused
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
@@ -77,8 +78,7 @@ def cut(text: str) -> str:
 def listing(names: Iterable[str], limit: int = 12) -> str:
     """Return names listed for the message of a finding, cut after `limit` of them."""
     every = list(names)
-    rest = f" and {len(every) - limit} more" if len(every) > limit else ""
-    return ", ".join(every[:limit]) + rest if every else "none"
+    return names_text(every, limit) if every else "none"
 
 
 def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -> PflowError:
