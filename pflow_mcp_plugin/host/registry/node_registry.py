@@ -135,7 +135,7 @@ class NodeRegistry(Registry):
         self._tell_lacking(task)
         return self._discovery().whole(task, limit)
 
-    def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
+    def discovered_by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
         self._tell_lacking(task)
         return self._discovery().by_clause(task, most, limit)
 

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.storage import (
     file_stamp,
     write_atomic,
 )
+from pflow_mcp_plugin.terminal.human_units import names_text
 
 T = TypeVar("T")
 
@@ -76,24 +77,20 @@ class Origin:
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        try:
-            with self._asking("explain a missing node", passing=(PflowError,)):
+        with self._asking("explain a missing node"):
+            try:
                 problem = self.source.missing(node_type)
-                return _expected(problem, isinstance(problem, Problem))
-        except PluginFailed:
-            raise
-        except PflowError as error:
-            return problem_of(error, source=self.name)
+            except PflowError as error:
+                return problem_of(error, source=self.name)
+            return _expected(problem, isinstance(problem, Problem))
 
     def lacking(self, text: str) -> list[Problem]:
-        try:
-            with self._asking("say what it lacks", passing=(PflowError,)):
+        with self._asking("say what it lacks"):
+            try:
                 found = _problems(self.source.lacking(text))
-                return [attrs.evolve(problem, severity="warning") for problem in found]
-        except PluginFailed:
-            raise
-        except PflowError:  # it is unreadable, which the search itself reports
-            return []
+            except PflowError:  # it is unreadable, which the search itself reports
+                return []
+            return [attrs.evolve(problem, severity="warning") for problem in found]
 
     def unmet(self, uses: Sequence[NodeUse]) -> list[Problem]:
         with self._asking("say what its nodes need"):
@@ -294,11 +291,18 @@ class SavedEntries(NodeSource):
     def _load(self) -> dict[str, Entry]:
         fingerprint = self.fingerprint()
         if fingerprint != self._read_as:
-            self._entries = self._usable(self._readable()) if fingerprint else {}
+            try:
+                self._entries = self._usable(self.store.read()) if fingerprint else {}
+            except CorruptFile as corrupt:
+                said = f"No saved entry is used: {corrupt.message}"
+                warning = problem_of(corrupt, message=said, severity="warning", kind="config", source=NAME)
+                self._report(warning)
+                self._entries = {}
             self._read_as = fingerprint
         return self._entries
 
     def _usable(self, data: JSONObject) -> dict[str, Entry]:
+        nodes = self._nodes(data)
         unused = [
             name
             for name, value in data.items()
@@ -306,34 +310,27 @@ class SavedEntries(NodeSource):
         ]
         if unused:
             fix = 'Remove them, as a plugin\'s nodes need no entry, or move your own into "nodes"'
-            self._report(self._warning(f'entries outside "nodes" are not used: {_some(unused)}', fix))
-        found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
+            self._warn(f'entries outside "nodes" are not used: {names_text(unused, _NAMED)}', fix)
+        found = filter(None, (self._entry(name, node) for name, node in nodes.items()))
         entries = {entry.node: entry for entry in found}
         modules: dict[str, list[str]] = {}
         for entry in entries.values():
             modules.setdefault(entry.module, []).append(entry.node)
         for module, names in modules.items():
             if not is_installed(module):
-                message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
+                listed = names_text(names, _NAMED)
+                message = f"module {module} is not installed, so entries of it cannot run: {listed}"
                 fix = "Install the package that provides it, or remove them"
                 fix += ", as a plugin's nodes need no entry"
-                self._report(self._warning(message, fix, Uninstalled))
+                self._warn(message, fix, Uninstalled)
         return entries
 
-    def _warning(self, message: str, suggestion: str, kind: type[Problem] = Problem) -> Problem:
+    def _warn(self, message: str, suggestion: str, kind: type[Problem] = Problem) -> None:
         path = str(self.store.path)
-        text = f"{path}: {message}"
-        return kind(message=text, suggestion=suggestion, severity="warning", kind="config", source=path)
-
-    def _readable(self) -> JSONObject:
-        try:
-            data = self.store.read()
-            self._nodes(data)
-        except CorruptFile as corrupt:
-            message = f"No saved entry is used: {corrupt.message}"
-            self._report(problem_of(corrupt, message=message, severity="warning", kind="config", source=NAME))
-            return {}
-        return data
+        told = f"{path}: {message}"
+        self._report(
+            kind(message=told, suggestion=suggestion, severity="warning", kind="config", source=path)
+        )
 
     def _nodes(self, data: JSONObject) -> JSONObject:
         nodes = data.get("nodes", {})
@@ -367,11 +364,6 @@ def is_installed(module: str) -> bool:
             return False
         places = spec.submodule_search_locations
     return True
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
