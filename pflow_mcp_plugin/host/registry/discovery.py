@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from heapq import nlargest
 from itertools import islice
 from operator import itemgetter
@@ -96,7 +97,7 @@ _SYNONYM_ALONE, _FAMILY_ALONE = 0.8, 1.0
 
 def discover(index: Index, task: str, limit: int) -> list[NodeRow]:
     """Discover at most `limit` nodes that a task needs by words: best first, spread over its clauses."""
-    needs = [need for need in _Matching(index, _SYNONYM, _FAMILY).needs(clauses(task)) if need]
+    needs = [need for need in _needs(index, clauses(task), _SYNONYM, _FAMILY) if need]
     rows = index.rows_of({node for need in needs for node in need})
     taken = _spread(needs, rows, limit)
     return [rows[number]._replace(score=score) for number, score in taken.items()]
@@ -114,49 +115,41 @@ def described(entry: Entry) -> Described:
     )
 
 
-class _Matching:
-    def __init__(self, index: Index, synonym: float, family: float) -> None:
-        self._index = index
-        self._synonym = synonym
-        self._family = family
-        self._found: dict[str, Scores] = {}
-        self._meant: dict[str, Scores] = {}
+def _needs(index: Index, parts: Sequence[Iterable[str]], synonym: float, family: float) -> list[Scores]:
+    """Score nodes for each part of a task; `synonym` and `family` are weights."""
+    matches = cache(partial(index.matches, columns=_COLUMNS))
 
-    def needs(self, parts: Sequence[Iterable[str]]) -> list[Scores]:
-        whole = self._sum(dict.fromkeys(word for part in parts for word in part))
-        families = self._index.families()
-        best: dict[str, list[float]] = {}
-        for node, score in whole.items():
-            best.setdefault(families[node], []).append(score)
-        # How well each family fits the task: the mean of its best three.
-        company = {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
-        needs: list[Scores] = []
-        for part in parts:
-            scores = {
-                node: score + self._family * company[families[node]] + _TASK * whole[node]
-                for node, score in self._sum(part).items()
-            }
-            needs.append(dict(nlargest(_CANDIDATES, scores.items(), key=itemgetter(1))))
-        return needs
+    @cache
+    def meant(word: str) -> Scores:
+        # A node's best match counts, with the word or with one of its synonyms.
+        best = dict(matches(word))
+        for other in synonyms(word):
+            for node, score in matches(other).items():
+                best[node] = max(best.get(node, 0.0), score * synonym)
+        return best
 
-    def _sum(self, words: Iterable[str]) -> dict[int, float]:
-        total: dict[int, float] = {}
+    def total(words: Iterable[str]) -> Scores:
+        scores: dict[int, float] = {}
         for word in words:
-            # The matches of a word and of its synonyms; a node's best one counts.
-            if word not in self._meant:
-                best = dict(self._matches(word))
-                for other in synonyms(word):
-                    for node, score in self._matches(other).items():
-                        best[node] = max(best.get(node, 0.0), score * self._synonym)
-                self._meant[word] = best
-            for node, score in self._meant[word].items():
-                total[node] = total.get(node, 0.0) + score
-        return total
+            for node, score in meant(word).items():
+                scores[node] = scores.get(node, 0.0) + score
+        return scores
 
-    def _matches(self, word: str) -> Scores:
-        if word not in self._found:
-            self._found[word] = self._index.matches(word, _COLUMNS)
-        return self._found[word]
+    whole = total(dict.fromkeys(word for part in parts for word in part))
+    families = index.families()
+    best: dict[str, list[float]] = {}
+    for node, score in whole.items():
+        best.setdefault(families[node], []).append(score)
+    # How well each family fits the task: the mean of its best three.
+    company = {name: sum(nlargest(3, scores)) / 3 for name, scores in best.items()}
+    needs: list[Scores] = []
+    for part in parts:
+        scores = {
+            node: score + family * company[families[node]] + _TASK * whole[node]
+            for node, score in total(part).items()
+        }
+        needs.append(dict(nlargest(_CANDIDATES, scores.items(), key=itemgetter(1))))
+    return needs
 
 
 def _spread(needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int) -> dict[int, float]:
@@ -222,7 +215,7 @@ class NodeDiscovery:
     def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
-        needs = _Matching(self.index, _SYNONYM_ALONE, _FAMILY_ALONE).needs([words(text) for text in texts])
+        needs = _needs(self.index, [words(text) for text in texts], _SYNONYM_ALONE, _FAMILY_ALONE)
         best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
         rows = self.index.rows_of({node for need in best for node, _ in need})
         found = []

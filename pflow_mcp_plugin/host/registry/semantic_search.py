@@ -136,14 +136,15 @@ class SemanticSearch:
             self._current(self.model, index)
 
     def discover(self, index: Index, task: str, limit: int) -> Found:
+        note = ""
         try:
             if self.model is not None:
                 named = discover(index, task, max(limit, _BY_WORDS))
                 rows = self._fused(self.model, index, task, named)[:limit]
                 return Found(rows=rows, ranked_by=BY_BOTH, wordless="similar in meaning", by_words=named)
         except PflowError as error:
-            return Found(rows=discover(index, task, limit), note=error.message)
-        return Found(rows=discover(index, task, limit))
+            note = error.message
+        return Found(rows=discover(index, task, limit), note=note)
 
     def _fused(
         self, model: SentenceModel, index: Index, task: str, named: Sequence[NodeRow]
