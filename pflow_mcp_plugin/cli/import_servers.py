@@ -30,14 +30,14 @@ _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
     "manifest.json of an MCP bundle, or any JSON with mcpServers."
 )
-_MARKS = {"add": "+", "replace": "~", "same": "=", "skip": "-", "refuse": "!"}
 _ACTIONS = {
-    "add": "added",
-    "replace": "replaced",
-    "same": "unchanged",
-    "skip": "skipped",
-    "refuse": "refused",
+    "add": ("+", "added"),
+    "replace": ("~", "replaced"),
+    "same": ("=", "unchanged"),
+    "skip": ("-", "skipped"),
+    "refuse": ("!", "refused"),
 }
+"""The mark of what is done with a server, and the key in the report."""
 
 
 @click.command(epilog=_EPILOG)
@@ -90,9 +90,9 @@ def import_servers(
     moved = bool(plan.secrets) and _decided(host, plan, wish=move_secrets, dry_run=dry_run)
     if not dry_run:
         _apply(host, store, plan, moved=moved)
-    done: dict[str, list[str]] = {name: [] for name in _ACTIONS.values()}
+    done: dict[str, list[str]] = {key: [] for _, key in _ACTIONS.values()}
     for each in plan.servers:
-        done[_ACTIONS[each.action]].append(each.server.name)
+        done[_ACTIONS[each.action][1]].append(each.server.name)
     data = {
         "dry_run": dry_run,
         "config": str(store.path),
@@ -242,7 +242,7 @@ def _server_lines(
     renamed = f" (there {each.server.given!r})" if each.server.given != each.server.name else ""
     project = f" in project {each.server.project}" if each.server.project else ""
     reason = f": {each.reason}" if each.reason else ""
-    yield f"  {_MARKS[each.action]} {each.server.name}{renamed}{project}{reason}"
+    yield f"  {_ACTIONS[each.action][0]} {each.server.name}{renamed}{project}{reason}"
     if each.action == "refuse":
         yield from (f"      {problem}" for problem in each.problems)
     if shown is None:

@@ -61,7 +61,8 @@ def list_servers(host: Host) -> Report:
         if server:
             try:
                 row |= _synced(known.file(name), server, server_schema.fingerprint(table, defaults))
-                problems += _corrupt(known, row)
+                kept = known.set_aside(name) if row["tools"] is None else None
+                problems += [advice("", f"The tool file was corrupt and is kept as {kept}")] if kept else []
             except storage.StoreError as error:
                 problems = [problem_of(error)]
         row["sync_failure"] = tool_catalog.read_failure(known.folder_of(name), name) or None
@@ -94,13 +95,6 @@ def _synced(content: ToolFile | None, server: Server, fingerprint: str) -> dict[
         "changed": sum(server.tools.allows(name) for name in unapproved),
         "withheld": sum(server.tools.allows(name) for name in withheld),
     }
-
-
-def _corrupt(known: tool_catalog.Catalog, row: Mapping[str, Any]) -> Iterator[Problem]:
-    path = known.set_aside(row["name"]) if row["tools"] is None else None
-    if path:
-        message = f"The tool file was corrupt and is kept as {path}"
-        yield advice("", message)
 
 
 def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[str]:
