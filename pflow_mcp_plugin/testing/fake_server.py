@@ -8,8 +8,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import attrs
@@ -59,9 +59,7 @@ class FakeServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -78,10 +76,8 @@ class FakeServer:
             last.connect(str(self._folder / "server"))
         self._threads[0].join(_END_SECONDS)
         for connection in self._connections:
-            try:
+            with suppress(OSError):  # its session is over
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # its session is over
-                continue
         for thread in self._threads[1:]:
             thread.join(_END_SECONDS)
         shutil.rmtree(self._folder, ignore_errors=True)
