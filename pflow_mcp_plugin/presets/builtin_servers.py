@@ -16,12 +16,8 @@ _REFERENCE_NPM = "2026.8.31"
 _ARCHIVED = "https://github.com/modelcontextprotocol/servers-archived/tree/main/src"
 
 
-def _npx(package: str, *args: str) -> tuple[str, ...]:
-    return ("-y", package, *args)
-
-
 def _reference(name: str, *args: str) -> tuple[str, ...]:
-    return _npx(f"@modelcontextprotocol/server-{name}@{_REFERENCE_NPM}", *args)
+    return ("-y", f"@modelcontextprotocol/server-{name}@{_REFERENCE_NPM}", *args)
 
 
 def _is_there(tool: str, holds: str, result: str, **arguments: str) -> dict[str, Any]:
@@ -163,7 +159,7 @@ PRESETS = (
         description="Read channels, threads and users of a Slack workspace, and search its messages",
         homepage="https://github.com/korotovsky/slack-mcp-server",
         command="npx",
-        args=_npx("slack-mcp-server@1.3.0", "--transport=stdio"),
+        args=("-y", "slack-mcp-server@1.3.0", "--transport=stdio"),
         env={"SLACK_MCP_XOXP_TOKEN": "${SLACK_TOKEN}"},
         inputs=(PresetInput(name="SLACK_TOKEN", description="User OAuth token (xoxp-...)", secret=True),),
     ),
@@ -173,7 +169,7 @@ PRESETS = (
         description="Run SQL on a PostgreSQL database, with all rights of its user; needs Node.js 22",
         homepage="https://github.com/bytebase/dbhub",
         command="npx",
-        args=_npx("@bytebase/dbhub@1.4.0", "--transport=stdio"),
+        args=("-y", "@bytebase/dbhub@1.4.0", "--transport=stdio"),
         env={"DSN": "${POSTGRES_URL}"},
         inputs=(
             PresetInput(
@@ -199,7 +195,8 @@ PRESETS = (
         description="Operate a web browser: open pages, click, type, read, take screenshots",
         homepage="https://github.com/microsoft/playwright-mcp",
         command="npx",
-        args=_npx(
+        args=(
+            "-y",
             "@playwright/mcp@0.0.83",
             "--headless",
             "--isolated",
@@ -228,7 +225,7 @@ PRESETS = (
         description="Current documentation and examples of libraries, by version",
         homepage="https://github.com/upstash/context7",
         command="npx",
-        args=_npx("@upstash/context7-mcp@4.1.1"),
+        args=("-y", "@upstash/context7-mcp@4.1.1"),
         env={"CONTEXT7_API_KEY": "${CONTEXT7_API_KEY}"},
         inputs=(
             PresetInput(
@@ -246,7 +243,7 @@ PRESETS = (
         description="Pages, databases and comments of a Notion workspace",
         homepage="https://github.com/makenotion/notion-mcp-server",
         command="npx",
-        args=_npx("@notionhq/notion-mcp-server@2.5.2"),
+        args=("-y", "@notionhq/notion-mcp-server@2.5.2"),
         env={"NOTION_TOKEN": "${NOTION_TOKEN}"},
         inputs=(
             PresetInput(
