@@ -146,12 +146,19 @@ def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
 
 
 def preset_server(
-    host: Host, preset: ServerPreset, pairs: Sequence[str], name: str, fields: Mapping[str, JSON]
+    host: Host,
+    preset: ServerPreset,
+    pairs: Sequence[str],
+    name: str,
+    fields: Mapping[str, JSON],
+    *,
+    asks: bool = True,
 ) -> tuple[Fitted, Mapping[str, str]]:
     """Return what `pflow mcp add PRESET` makes of a ready-made server, and secrets to keep; store nothing.
 
-    `pairs` are the `--input NAME=VALUE` options; what they lack is asked for on a terminal. By default, the
-    server gets the name of the preset. `fields` are what the user decides, such as `trust_readonly`.
+    `pairs` are the `--input NAME=VALUE` options; with `asks`, a terminal is asked for what they lack. By
+    default, the server gets the name of the preset. `fields` are what the user decides, such as
+    `trust_readonly`.
     """
     name = name or preset.name
     if not naming.is_server_name(name):
@@ -169,7 +176,7 @@ def preset_server(
     given = parse_inputs(preset, pairs)
     values = resolve_inputs(preset, given, known)
     if values.missing:
-        if not is_interactive():
+        if not (asks and is_interactive()):
             raise lacking_inputs(preset, values.missing)
         answers = {
             each.name: click.prompt(

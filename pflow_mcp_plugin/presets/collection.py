@@ -200,9 +200,8 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
     return InputValues(texts=texts, secrets=secrets, missing=tuple(missing))
 
 
-def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
+def lacking_inputs(preset: ServerPreset, missing: Sequence[PresetInput]) -> PflowError:
     """Return the error for a preset with inputs that lack a value, with the steps that give them one."""
-    missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
     steps = [f"pflow mcp add {preset.name} {plain}"] if plain else []

@@ -19,13 +19,7 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.presets.collection import (
-    OfferedPreset,
-    lacking_inputs,
-    manifest_difference,
-    parse_inputs,
-    resolve_inputs,
-)
+from pflow_mcp_plugin.presets.collection import OfferedPreset, manifest_difference
 from pflow_mcp_plugin.testing.fake_server import FakeServer
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 from pflow_mcp_plugin.types import ServerInfo, ServerPreset
@@ -91,11 +85,7 @@ class PflowHost:
         """
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
-        given = parse_inputs(found, pairs)
-        missing = resolve_inputs(found, given, VariableLookup(self.host.settings)).missing
-        if missing:  # a terminal would be asked otherwise
-            raise lacking_inputs(found, missing)
-        server, secrets = preset_server(self.host, found, pairs, name, {})
+        server, secrets = preset_server(self.host, found, pairs, name, {}, asks=False)
         keep_secrets(self.host, secrets)
         self._store_servers(server.tables)
         return name or found.name
