@@ -235,7 +235,6 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
         confidence=sum(step.confidence for step in steps) / (len(steps) + len(reading.missing)),
     )
     return Plan(
-        task=task,
         workflow=workflow,
         selection=selection,
         problems=problems,

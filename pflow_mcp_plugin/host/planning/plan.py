@@ -76,7 +76,6 @@ class Plan:
     does not do.
     """
 
-    task: str
     workflow: JSONObject
     selection: Selection
     problems: Sequence[Problem] = ()

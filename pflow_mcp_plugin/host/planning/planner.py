@@ -76,7 +76,7 @@ class Planner:
             raise PflowError(f"The task {what}", kind="usage")
         saved = [] if options.new else self._saved(task)
         if saved and saved[0].confidence >= EXISTING:
-            return self._existing(task, saved[0])
+            return self._existing(saved[0])
         model, notes = self._model(options)
         if model is None:
             from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
@@ -91,7 +91,7 @@ class Planner:
         chosen = next((match for match in saved if match.item.name == selection.existing), None)
         if chosen is None:
             return dialogue.compose(selection, options.max_rounds)
-        return attrs.evolve(self._existing(task, chosen), model=model.name, candidates=found)
+        return attrs.evolve(self._existing(chosen), model=model.name, candidates=found)
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
         """Return the saved workflows that can be the plan: they fit the task and could run, best first."""
@@ -100,7 +100,7 @@ class Planner:
         sound = [match for match in found if not errors_in(check(library.get(match.item.name)))]
         return sorted(sound, key=lambda match: -match.confidence)
 
-    def _existing(self, task: str, match: Match[SavedWorkflow]) -> Plan:
+    def _existing(self, match: Match[SavedWorkflow]) -> Plan:
         name = match.item.name
         workflow = self.library.get(name)
         nodes = map(table_of, list_of(workflow.get("nodes")))
@@ -114,7 +114,6 @@ class Planner:
             existing=name,
         )
         return Plan(
-            task=task,
             workflow=workflow,
             selection=selection,
             problems=tuple(self.runner.validate(workflow)),
@@ -241,7 +240,6 @@ class PlanDialogue:
             confidence=sum(matched) / len(matched) if matched else 0.0,
         )
         return Plan(
-            task=self._task,
             workflow=workflow,
             selection=chosen,
             problems=(*failure, *draft.problems),
