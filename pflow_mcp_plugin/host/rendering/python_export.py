@@ -6,6 +6,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Mapping
+from itertools import chain, count
 from pprint import pformat
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -56,12 +57,9 @@ def _variable_names(ids: list[str]) -> dict[str, str]:
     for node_id in ids:
         plain = re.sub(r"\W", "_", node_id, flags=re.ASCII).lower() or "node"
         wanted = f"node_{plain}" if plain[0].isdecimal() or keyword.iskeyword(plain) else plain
-        number = 1
-        free = wanted
-        while free in {*names.values(), *_TAKEN} or keyword.iskeyword(free):
-            number += 1
-            free = f"{wanted}_{number}"
-        names[node_id] = free
+        taken = {*names.values(), *_TAKEN}
+        numbered = chain([wanted], (f"{wanted}_{number}" for number in count(2)))
+        names[node_id] = next(it for it in numbered if it not in taken)
     return names
 
 

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.trace_files import (
     traced_steps,
 )
 from pflow_mcp_plugin.schemas.schema_document import list_of
-from pflow_mcp_plugin.terminal.human_units import duration_text
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text
 
 _BUSY, _LOST = "86 139 205", "204 51 51"
 """The colours of that row: of items, and of those that failed."""
@@ -163,9 +163,8 @@ def _heading(trace: JSONObject, count: int) -> Iterator[str]:
     looks = {"ok": '<span class="good">✓ succeeded</span>', "failed": '<span class="bad">✗ failed</span>'}
     ended = looks.get(state, '<span class="warn">■ interrupted</span>')
     took = duration_text(_number(trace.get("milliseconds")))
-    steps = "1 step" if count == 1 else f"{count} steps"
     run, started = as_html(trace.get("run_id")), as_html(str(trace.get("started"))[:19].replace("T", " "))
-    yield f"<p>{ended}, {steps}, {took}</p>"
+    yield f"<p>{ended}, {count_text(count, 'step')}, {took}</p>"
     yield f'<p class="type">Run {run}, {started} UTC</p>'
     error = trace.get("error")
     if isinstance(error, Mapping):
