@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.contract import PflowError, Run
@@ -13,7 +13,7 @@ from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.telemetry.provider import tracer
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
 _OUTCOME = "pflow.outcome"
 _NETWORK = {"stdio": "pipe", "pipe": "pipe", "uds": "unix"}
@@ -36,15 +36,9 @@ def run_span(run: Run) -> Iterator[None]:
     if run.origin.trace_parent and not trace.get_current_span().get_span_context().is_valid:
         parent = TraceContextTextMapPropagator().extract({"traceparent": run.origin.trace_parent})
     name = run.workflow.name
-    with traced.start_as_current_span(
-        f"pflow.run {name}",
-        context=parent,
-        attributes={"pflow.run_id": run.run_id, "pflow.workflow": name},
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        with _failure_recorded(span):
-            yield
+    attributes = {"pflow.run_id": run.run_id, "pflow.workflow": name}
+    with _started(traced, f"pflow.run {name}", context=parent, attributes=attributes) as span:
+        yield
         span.set_attribute(_OUTCOME, "success")
 
 
@@ -83,16 +77,8 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
         "pflow.run_id": call.run_id,
         **address,
     }
-    with (
-        traced.start_as_current_span(
-            f"tools/call {call.label}",
-            kind=SpanKind.CLIENT,
-            attributes={key: value for key, value in given.items() if value},
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span,
-        _failure_recorded(span),
-    ):
+    attributes = {key: value for key, value in given.items() if value}
+    with _started(traced, f"tools/call {call.label}", kind=SpanKind.CLIENT, attributes=attributes) as span:
         yield record
 
 
@@ -111,14 +97,17 @@ def carried_context() -> contextvars.Context:
 
 
 @contextmanager
-def _failure_recorded(span: Span) -> Iterator[None]:
-    """Record the kind of an error in a span, not its message, which may quote what a server said."""
+def _started(traced: Tracer, name: str, **options: Any) -> Iterator[Span]:
+    """Start a span; record the kind of an error, not its message, which may quote what a server said."""
     from opentelemetry.trace import StatusCode
 
-    try:
-        yield
-    except BaseException as error:
-        kind = error.kind if isinstance(error, PflowError) else type(error).__qualname__
-        span.set_attributes({"error.type": kind, _OUTCOME: kind})
-        span.set_status(StatusCode.ERROR)
-        raise
+    with traced.start_as_current_span(
+        name, record_exception=False, set_status_on_exception=False, **options
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:
+            kind = error.kind if isinstance(error, PflowError) else type(error).__qualname__
+            span.set_attributes({"error.type": kind, _OUTCOME: kind})
+            span.set_status(StatusCode.ERROR)
+            raise
