@@ -15,7 +15,6 @@ from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli import registry_commands
-from pflow_mcp_plugin.host.registry import node_sources
 from pflow_mcp_plugin.host.running.value_excerpt import Excerpt, sampled
 from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
@@ -98,7 +97,6 @@ def paths_of_a_run(names):
 
 LISTS = {
     "names in a message": lambda names: [findings.listing(names)],
-    "saved entries": lambda names: [node_sources._some(names)],
     "tools after a sync": tools_of_a_sync,
     "findings after a sync": findings_of_an_audit,
     "tools that hold secrets": redacted_tools,

@@ -308,12 +308,12 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
     ]
 
 
-def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
+def by_stem(names: Sequence[str], beginning: str) -> dict[str, list[str]]:
     """Group very many node types of the registry: by stem, up to a hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
-        if len(found) > many:
+        if len(found) > _MANY:
             found = _grouped((name[: length + 1], name) for name in names)
         if len(found) != 1:
             return found
