@@ -51,14 +51,13 @@ class Output:
         with guard or nullcontext():
             text = self._envelope(report, strict=strict) if self._as_json else self._text(report)
             explanation = self._explanation(error, report.beside) if error else ""
-            code = report.exit_code or 0 if error is None else error.exit_code
+            usual = error.exit_code if error else 0
+            code = usual if report.exit_code is None else report.exit_code
         people = not self._as_json and not report.is_data
         written = 0 if self._answered and self._as_json else self._streams.answer(text, as_it_is=people)
         self._answered = True
         self._streams.tell(explanation)
-        if error is None:
-            return written or code
-        return code if report.exit_code is None else report.exit_code
+        return code if error else written or code
 
     def fail(self, error: PflowError) -> int:
         """Print a failure as output and return the exit code; after an answer, only for people."""
