@@ -212,8 +212,8 @@ def _cells(row: JSONObject) -> tuple[Cell, ...]:
     )
 
 
-def _in_one_line(error: object) -> str:
-    return abbreviated(" ".join(str(error or "").split()), _LONGEST)
+def _in_one_line(text: object) -> str:
+    return abbreviated(" ".join(str(text or "").split()), _LONGEST)
 
 
 def _took(milliseconds: object) -> str:
@@ -243,7 +243,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
         rows += [_step_cells(it) for it in failed] if step.state == "ok" or len(failed) > 1 else []
     yield Table(columns=_STEP_COLUMNS, rows=rows)
     for name, value in table_of(trace.get("outputs")).items():
-        yield f"{name}: {abbreviated(' '.join(printed(value).split()), _LONGEST)}"
+        yield f"{name}: {_in_one_line(printed(value))}"
     if failure := table_of(trace.get("error")):
         first, *rest = barred_lines(f"Error: {failure.get('message')}")
         yield Table(columns=(Column(whole=True),), rows=[((first, "bad"),)], below={0: rest})
