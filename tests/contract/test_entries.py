@@ -36,7 +36,6 @@ LINE = Field(key="command", type="str", required=True, shell_line=True)
         ([TITLE, COUNT], "", (), "title"),
         ([TITLE, BODY], "", (), ""),
         ([TITLE, BODY], "", {"title"}, "body"),
-        ([TITLE], "", {"title"}, ""),
         # The named one, unless it has a value.
         ([PROMPT, CONTEXT], "context", {"prompt"}, "context"),
         ([PROMPT, CONTEXT], "context", (), "prompt"),

@@ -221,7 +221,6 @@ class Interrupted(Exception):
     ("error", "words"),
     [
         (ValueError("no"), "ValueError: no"),
-        (GeneratorExit(), "GeneratorExit"),
         (Speechless("no"), "Speechless"),
         (BaseExceptionGroup("two", [SystemExit(1)]), "BaseExceptionGroup: two (1 sub-exception)"),
     ],

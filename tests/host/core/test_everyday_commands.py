@@ -84,7 +84,6 @@ def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(p
         ("secret.json", "YAML"),
         ("there.yaml", "exists already"),
         ("", "workflow.yaml"),
-        ("/", "workflow.yaml"),
     ],
 )
 def test_the_first_workflow_replaces_nothing(pflow, files, file, wrong):

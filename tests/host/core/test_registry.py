@@ -406,8 +406,6 @@ def test_what_an_older_pflow_left_is_told_by_every_list(open_with, saved):
         ("builtins", True),
         ("pflow_mcp_plugin.host.nodes.shell", True),
         ("json.no_such", False),
-        ("json.decoder.deeper", False),
-        ("no_such", False),
         ("", False),
         ("a..b", False),
     ],

@@ -76,7 +76,6 @@ def test_a_flag_that_overrides_a_default_of_its_node_is_a_param_and_an_input_kee
         ("result:dict content:str error:str", "body!", "content"),
         ("content:str whole:bool result:dict", "body!", "content"),
         ("result:dict content:str", "body!:any", "result"),
-        ("result body", "body!", "body"),
     ],
 )
 def test_an_output_of_the_same_name_fits_best_and_of_an_object_the_only_text(outputs, wanted, source):

@@ -28,7 +28,6 @@ def test_help_is_that_of_the_node_it_stands_with_unless_a_flag_takes_the_word_as
         ([], "A node is missing"),
         (["echo", "then"], "A node is missing after `then`"),
         (["then", "echo"], "A node is missing before `then`"),
-        (["echo", "then", ">>", "echo"], "A node is missing after `then`"),
         (["--message", "hi"], "--message stands where a node is expected"),
         (["echo", "--", "hi"], "-- is not needed: a flag takes the word that follows it"),
         (["echo", "--save"], "--save needs a value"),

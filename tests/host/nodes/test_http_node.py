@@ -305,11 +305,9 @@ def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench,
     [
         ({"method": "GTE"}, "method", "Unknown method GTE"),
         ({"body": {}}, "body", "A GET request has no body"),
-        ({"method": "head", "form": {"a": 1}}, "form", "A HEAD request has no form"),
         ({"method": "POST", "body": "", "form": {}}, "body", "body excludes form and files"),
         ({"url": "https://ann:secret@example.com/"}, "url", "url contains credentials"),
         ({"url": "ftp://example.com/"}, "url", "not an http or https address"),
-        ({"url": "https://"}, "url", "not an http or https address"),
         ({"url": "https://example.com:x/"}, "url", "not an http or https address"),
         ({"url": "https://example.com/\r\nX: y"}, "url", "url contains '\\r', which no address may"),
         ({"expect": ["6xx"]}, "expect[0]", "6xx is not a status"),
@@ -653,7 +651,6 @@ def test_nobody_listens(bench, unused, method):
 @pytest.mark.parametrize(
     ("code", "method", "then"),
     [
-        (301, "POST", ("GET", b"")),
         (302, "POST", ("GET", b"")),
         (303, "POST", ("GET", b"")),
         (303, "PUT", ("GET", b"")),
@@ -906,7 +903,6 @@ def test_more_than_the_most_pages_or_bytes_of_all_is_an_error_and_not_silence(be
         ('<https://a/?x=1,2>; title="a; b"; rel="prev next"', "https://a/?x=1,2"),
         ("<a>; rel=prev, <b>; REL=NEXT", "b"),
         ("<a>; rel=prev", ""),
-        ("<a>", ""),
         ("", ""),
         ("<" * 50_000, ""),
     ],

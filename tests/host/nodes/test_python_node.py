@@ -56,14 +56,13 @@ def test_inputs_come_in_by_name_and_result_and_text_go_out(ran):
         ("import sys\nresult = sys.stdin.read()", ""),
         ("if True:\r\n    result = 1\r\n", 1),
         ("result = ascii(chr(0xd83d)), chr(0xd83d) + chr(0xdc00)", ["'\\ud83d'", "\U0001f400"]),
-        ("result = chr(0) + '\\u2028'", "\0\u2028"),
         ("import sys\nresult = 1\nsys.exit()", 1),
         ("result = '$${HOME}' + \"$x {{x}}\"", "${HOME}$x {{x}}"),
         ("import pickle\nclass A: pass\nresult = type(pickle.loads(pickle.dumps(A()))).__name__", "A"),
         ("import os\nresult = 'child'\nif os.fork():\n    os.wait()\n    result = 'parent'", "parent"),
         ("import sys\nresult = [sys.flags.isolated, sys.flags.utf8_mode, '' in sys.path]", [1, 1, False]),
     ],
-    ids=range(12),
+    ids=range(11),
 )
 def test_what_code_may_be(ran, code, result):
     assert ran(code)["result"] == result
@@ -93,7 +92,6 @@ def test_an_input_that_looks_like_code_is_a_value(bench, text):
         ("def f(): f()\nf()", "line 1 of the code: RecursionError: maximum recursion depth exceeded"),
         ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "line 3 of the code: E"),
         ("import os\nos._exit(0)", "the code ended with exit code 0, before its result was there"),
-        ("import os\nos.kill(os.getpid(), 15)", "the code was ended by signal 15"),
         ("import atexit, os\nresult = 1\natexit.register(os._exit, 4)", "the code ended with exit code 4"),
         ("print('\\ud800')", "line 1 of the code: UnicodeEncodeError"),
         ("result = {'a': [1, {2}]}", "result['a'][1] is of type set, which JSON does not have"),
@@ -105,7 +103,7 @@ def test_an_input_that_looks_like_code_is_a_value(bench, text):
             "result cannot be written as JSON: ValueError: Exceeds the limit (4300 digits)",
         ),
     ],
-    ids=range(16),
+    ids=range(15),
 )
 def test_a_failure_names_its_line_and_cause(failed, code, message):
     error = failed(code)
@@ -148,17 +146,15 @@ def test_a_value_that_is_missing_is_to_be_an_input_and_a_package_a_requirement(f
         ({"code": "${text}"}, "code", "${text} is in code (line 1)"),
         ({"code": "x", "requirements": ["six", "${text}"]}, "requirements[1]", "${text} is in code (line 1)"),
         ({"code": "x = 1\ny = (\n"}, "code", "Line 2 of the code: '(' was never closed"),
-        ({"code": "if True:\n    x\n   y"}, "code", "Line 3 of the code: unindent does not match"),
         ({"code": "x = 1\0"}, "code", "null bytes"),
         ({"code": "x = '\ud800'"}, "code", "surrogates not allowed"),
         ({"code": "(" * 500}, "code", "too many nested parentheses"),
         ({"code": " \n"}, "code", "The code is empty"),
         ({"code": "x", "inputs": {"class": 1}}, "inputs", "the input 'class' cannot be"),
         ({"code": "x", "inputs": {"__builtins__": {}}}, "inputs", "the input '__builtins__' cannot be"),
-        ({"code": "x", "timeout": 0}, "timeout", "timeout of node py must be more than 0"),
         ({"code": "x", "env": {"B=": "1"}}, "env", "the name 'B=' in env cannot be that of a variable"),
     ],
-    ids=range(13),
+    ids=range(11),
 )
 def test_a_mistake_in_the_code_is_found_before_the_run(bench, params, path, message):
     workflow = {**node(**params), "inputs": {"text": {"type": "str"}}}

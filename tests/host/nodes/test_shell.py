@@ -82,7 +82,6 @@ TOO_MUCH = "x" * 200_000
         ({"command": "ls", "env": {"A": "\0"}}, "embedded null byte"),
         ({"command": ["/"]}, "/ cannot be started: Permission denied"),
         ({"command": [f"/{TOO_MUCH[:50_000]}"]}, "File name too long"),
-        ({"command": "true", "cwd": TOO_MUCH}, "File name too long"),
     ],
 )
 def test_what_cannot_be_started_says_why(bench, params, message):
@@ -96,13 +95,12 @@ def test_what_cannot_be_started_says_why(bench, params, message):
     ("params", "named"),
     [
         ({"command": "true", "env": {"BIG": "${text}"}}, "parameter env.BIG (${text}) is 200,004 bytes"),
-        ({"command": ["true", "-v", "${text}"]}, "parameter command[2] (${text}) is 200,000 bytes"),
         ({"command": "${words}"}, "parameter command[1] (${words}) is 200,000 bytes"),
         ({"command": f"true {TOO_MUCH}"}, "parameter command is 200,005 bytes"),
         ({"command": "true ${a} ${text}"}, "the value of ${text} in parameter command is 200,008 bytes"),
         ({"command": ["true", *["y" * 100_000] * 70]}, "parameter command is 7,000,643 bytes"),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_what_is_too_long_for_the_system_is_named(bench, params, named):
     workflow = {**shell(**params), "inputs": {"a": {}, "text": {}, "words": {}}}
@@ -234,7 +232,6 @@ def test_a_flood_ends_in_bounded_memory(bench, python, tmp_path):
     [
         ("timeout", 0, "must be more than 0", " seconds, got"),
         ("max_output_mb", 0, "must be more than 0", " MiB, got 0"),
-        ("memory_mb", -1, "must be more than 0", " MiB, got -1"),
         ("command", [], "command is empty", ""),
         ("env", {"B=": "x"}, "the name 'B=' in env cannot be that of a variable", ""),
     ],

@@ -62,7 +62,6 @@ def test_a_transform_works_in_a_plain_program_and_on_the_command_line(bench):
     [
         ("${shape.result.total}", None),
         ("${shape.result.totl}", "names no totl"),
-        ("${shape.names[0].m}", "names no m"),
         ("${shape.other}", "has no output other"),
     ],
 )
@@ -185,7 +184,6 @@ def test_a_branch_works_in_a_plain_program():
         (large("some.message == 'x'"), ".when", "node some, which does not run before"),
         (large("length(files)"), ".when", "is a number, so it is always true"),
         ({"when": "size.result > 1"}, "", "action is missing"),
-        (large(1), ".when", "when must be an expression, got 1"),
         ({**large("true"), "then": 1}, ".then", "Unknown key then"),
         ({"when": "true", "action": "timeout"}, ".action", "timeout is reserved for failed nodes"),
         ("large", "", "Expected an object, found a string"),

@@ -67,7 +67,6 @@ def test_what_is_not_there_is_said(text, message):
         ("count", "many", "many"),
         ("count", "${a.count}", "${a.count}"),
         ("names", '["a", "${b.c}"]', ["a", "${b.c}"]),
-        ("any", "true", "true"),
         ("command", '["ls", "-l"]', ["ls", "-l"]),
         ("unknown", "5", "5"),
     ],

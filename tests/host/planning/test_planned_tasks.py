@@ -80,7 +80,6 @@ def nodes(made):
     [
         "Get the commits of the repository, count them by author and save a table to authors.md",
         "How many commits has each author made? Write a table of it",
-        "Look at the git log, rank the authors by commits and store the table in authors.csv",
         "List the commits, sum them up per author, and keep the result as a table in authors.txt",
     ],
 )
@@ -100,10 +99,7 @@ def test_counting_by_author_is_no_part_that_a_plan_claims_silently(plan, task):
         "Query the database, and post the rows to the Slack channel if there are any",
         "Read the rows with a query, and only if there are rows post a message to Slack",
         "Query the database and post the rows to Slack unless there are none",
-        "Query the database and, provided there are rows, post them to Slack",
         "Query the database, then post to Slack in case there are rows",
-        "Query the database; should there be rows, post them to Slack",
-        "Query the database, assuming there are rows post them to Slack",
     ],
 )
 def test_a_condition_is_named_as_missing(plan, task):
@@ -120,9 +116,7 @@ def test_a_condition_is_named_as_missing(plan, task):
     "task",
     [
         "List the files in docs/ and write the list to out.txt",
-        "Save a list of the files to out.txt",
         "Write the list of all files in a directory to out.txt",
-        "Store the names of the files in a directory in out.txt",
         "List the directory and dump the list into out.txt",
     ],
 )
@@ -180,15 +174,12 @@ PLANNED = {
     # Words for reading choose a tool that reads.
     ("github-search-code",): [
         "Find code about logins on GitHub",
-        "Which code on GitHub handles logins?",
         "Where on GitHub is the code that creates logins?",
-        "Look up code on GitHub in which a login is created",
         "I would like to find the code of the login page on GitHub",
     ],
     ("markitdown-convert-to-markdown", "write-file"): [
         "Convert p.html to markdown, then save it to p.md",
         "Turn the page p.html into markdown and write it to a file",
-        "Make a markdown version of p.html and save that to p.md",
         "Convert the page p.html into markdown. Save the markdown on disk",
     ],
     ("markitdown-convert-to-markdown",): ["Convert https://example.org/p to markdown"],

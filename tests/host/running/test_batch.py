@@ -320,7 +320,6 @@ def test_ten_times_the_items_take_little_more_memory(python, tmp_path):
     [
         ({"items": [1], "paralel": True}, ".paralel", "Unknown key paralel", "Did you mean parallel?"),
         ({"items": "[1]"}, ".items", 'must be a list or a template such as "${list.files}", got "[1]"', ""),
-        ({}, "", "items is missing", "Add items"),
         ({"items": [], "max_concurrent": 0}, ".max_concurrent", "max_concurrent must be a whole number", ""),
         ({"items": [], "parallel": "yes"}, ".parallel", 'parallel must be true or false, got "yes"', ""),
         ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),

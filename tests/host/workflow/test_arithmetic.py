@@ -74,7 +74,6 @@ def test_a_formula_means_what_it_means_in_python(text):
     [
         # A minus that begins a number, and one between values.
         ("list[1:-1]", [2]),
-        ("list[::-1]", [3, 2, 1]),
         ("[a-1, -1, -b, 1-1, 1+2]", [6, -1, -2, 0, 3]),
         ("a - -1", 8),
         ("sort_by(items, &-size)[0].size", 5),
@@ -83,7 +82,6 @@ def test_a_formula_means_what_it_means_in_python(text):
         ("length(*) * 2", 22),
         # Comparisons bind less than arithmetic.
         ("a - 1 == 2 * 3 && b < a - 4 | @", True),
-        ("@.a * $.b", 14),
     ],
 )
 def test_operators_stand_beside_wildcards_and_signs(text, expected):
@@ -100,7 +98,6 @@ def test_operators_stand_beside_wildcards_and_signs(text, expected):
         ("items[*].size * 2", "* takes numbers, and it was given a list", "map(&(size * 2), items)"),
         ("object.q-r", "- takes numbers, and object.q is null", 'in double quotes, as in "read-file"'),
         ("a / zero", "/ divides by zero: zero is 0", "[?count != 0]"),
-        ("a % 0.0", "% divides by zero", ""),
         ("huge * huge", "the result of * is too large", ""),
     ],
 )

@@ -50,9 +50,7 @@ def to(kind, value, **field):
     ("kind", "value", "result"),
     [
         ("int", "-12", -12),
-        ("int", 3.0, 3),
         ("int", "9" * 4000, 10**4000 - 1),
-        ("integer", "3", 3),
         ("float", "0.1", 0.1),
         ("bool", "true", True),
         ("str", 3, "3"),
@@ -73,13 +71,11 @@ def test_a_value_is_converted_where_nothing_is_lost(kind, value, result):
         ("int", True, "bool"),
         ("int", "9" * 4001, "str "),
         ("float", "0.1000000000000000055", "str "),
-        ("float", "1e999", "str "),
         ("str", None, "None"),
         ("str", math.inf, "float"),
         ("dict", '{"a": 1, "a": 2}', r'str "{\"a\": 1, \"a\": 2}" (duplicate key a)'),
         ("list", "[0.12345678901234567890123]", "(0.12345678901234567890123 is not exact as a float)"),
         ("list", "[1e-99999999999999999999]", "str "),
-        ("None", 0, "int 0"),
         ("bool", "é", 'str "é"'),
         # However large a value is, of which Python does not even write all digits.
         ("bool", 10**5000, "int"),

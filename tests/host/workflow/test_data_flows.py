@@ -135,7 +135,6 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
         # Without namespacing, strangers may choose the keys.
         ([node("open"), *HEARD], {}, 0),
         ([node("open"), *HEARD], AT_ROOT, 1),
-        ([FETCH, *HEARD], AT_ROOT, 1),
         # A node that does not say what it reads may read everything at the root.
         (SILENT, {}, 0),
         (SILENT, AT_ROOT, 1),
@@ -148,7 +147,6 @@ LOST = [node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}")
         ([node("both")], {"edges": [edge("both", "both", "again")]}, 1),
         # A workflow with mistakes still has its flows.
         ([FETCH, *LOST, FETCH], {"errors": True}, 1),
-        ([], {"errors": True}, 0),
     ],
 )
 def test_there_are_flows_where_data_may_move(nodes, options, number):

@@ -45,7 +45,6 @@ def test_text_in_a_usual_form_or_a_form_of_its_own_is_a_date(text, form, expecte
         ("parse_date('2026 2025', '%Y %Y')", "names something twice"),
         ("format_date('2026-01-31', '%Z')", "does not know"),
         ("add_days('2026-01-31', 0.5)", "a fraction of a day"),
-        ("add_days('2026-01-31', '1')", "takes a number, not a string"),
     ],
 )
 def test_what_is_no_date_fails_the_expression(expression, message):
@@ -59,7 +58,6 @@ def test_what_is_no_date_fails_the_expression(expression, message):
 @pytest.mark.parametrize(
     ("date", "days", "expected"),
     [
-        ("2026-01-31", 1, "2026-02-01"),
         ("2024-02-28", 1.0, "2024-02-29"),
         ("2026-01-31T10:00:00+02:00", 0.5, "2026-01-31T22:00:00+02:00"),
     ],

@@ -44,16 +44,13 @@ def value(text, values=VALUES, *current, **options):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("count > 2.5 && done == false", True),
         ("files[?size > $.limit].name", ["b.py"]),
         ("sort_by(files, &name)[*].size", [3, 9]),
         # The members of a text that is JSON, as in a template.
         ("said.stdout.items[1].n", 2),
-        ("from_json(said.stdout).items[*].n", [1, 2]),
         ("to_json(files[0].tags)", '["x"]'),
         ("lines(said.lines)", ["a", "b", "", "c"]),
         ("join('-', split('a b', ' '))", "a-b"),
-        ("replace('a.b.c', '.', '')", "abc"),
         ("group_by(files, &tags[0]) | x[].name", ["a.md", "b.py"]),
         ("items(group_by(files, &size > 5))[*].[@[0], length(@[1])]", [["false", 1], ["true", 1]]),
         ("unique([true, `1`, `1.0`, '1'])", [True, 1, 1.0, "1"]),
@@ -61,7 +58,6 @@ def value(text, values=VALUES, *current, **options):
         ("to_csv(files)", 'name,size,tags\na.md,3,"[""x""]"\nb.py,9,"[""x"",""y""]"\n'),
         ("to_number('1e999')", None),
         ("to_number('1_0')", None),
-        ("contains([true], `1`)", False),
         ("[contains([`[1]`], [true]), `[1]` == [true], {a: 0} == {a: false}]", [False] * 3),
         ("[`[1]` != [true], `[1, {}]` == `[1.0, {}]`, pair == `[1, 2]`]", [True] * 3),
         ("range(count)", [0, 1, 2]),
@@ -103,14 +99,12 @@ def test_a_literal_dollar_and_brace_is_escaped_as_in_templates(text, value):
         ('name == `["a ${name}"]`', "unexpected ${name}", "$${ is a literal ${"),
         ("count > 'x", "at character 9", "single quotes"),
         ("`{`", "`{` is not JSON at character 1", ""),
-        ('`{"a": 1, "a": 2}`', "is not JSON", ""),
         ("a && files[?lenght(name) > 3]", "there is no function lenght", "Did you mean length?"),
         ("length()", "length() takes 1 argument, not 0", "Write length("),
         ("sort_by(files, size)", "argument 2 of sort_by() is an expression with & before it", "&expression"),
         ("length(&size)", "argument 1 of length() is an expression without &", ""),
         ("&size", "& stands only before an argument", ""),
         ("a" * 5_000, "it has 5,000 characters", "Split"),
-        ("(" * 3_000, "nested deeper than 60 levels", "Split"),
         ("a" + "|a" * 1_500, "nested deeper than 60 levels", "Split"),
     ],
 )
@@ -132,10 +126,8 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ('upper("read-file".lines[0])', 'upper() takes a string, not null; "read-file".lines[0] is null'),
         ("replace('a', $.b, c)", "replace() takes a string, not null; $.b is null and c is null"),
         ("join('', [null])", "join() takes a list of strings, not one that contains null"),
-        ("files[].words(gone)", "words() takes a string, not null; gone is null"),
         ("join('', said.lines[*].name)", "not null; said.lines is a string that is not JSON, not a list"),
         ("join('', said[?n].name | [0])", "not null; said is an object with stdout, lines, not a list"),
-        ("avg(files[].name)", "avg() takes a list of numbers, not one that contains a string"),
         ("from_json('{')", "from_json() was given a string that is not JSON at character 2"),
         (
             """from_json('{"a": 1, "a": 2}')""",
@@ -143,7 +135,6 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ),
         ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
         ("group_by(files, &tags)", "group_by() groups by a string or a number, and was given a list"),
-        ("merge({a: 1}, null)", "merge() takes an object, not null"),
         ("merge({a: 1}, {b: 2}, 'ab')", "merge() takes an object, not a string"),
         ("from_items([['a']])", "from_items() takes a list of pairs"),
         ("from_csv('a\n\"1')", "from_csv() was given a string that is not CSV: unexpected end of data"),
@@ -155,7 +146,6 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("sum([2.5, `1" + "0" * 400 + "`])", "sum() was given a number that is too large"),
         ("to_markdown(`[1]`)", "to_markdown() takes a list of objects, or a list of lists"),
         ("sort_by(files, &size, 'down')", "the third argument of sort_by() is 'asc' or 'desc'"),
-        ("sort_by(files, &size, count)", "sort_by() takes a string, not a number"),
         ("now(1)", "now() takes 0 arguments, not 1"),
     ],
 )
@@ -230,7 +220,6 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
     [
         "|".join(["[@, @, @, @][]"] * 25),
         "list | map(&[$.list, @], @) | map(&[$.list, @], @) | [*][*][*]",
-        "list[*].[$.list == $.list] | [*].[$.list == $.list]",
         "|".join(["[@, @]"] * 18 + ["@ == [@, @]"] * 3),
         "|".join(["join('', [@, @])"] * 40).replace("join('', [@, @])", "join('', $.texts)", 1),
         "replace(join('', texts), 'x', join('', texts))",
@@ -238,10 +227,7 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
         "map(&group_by($.list, &@), list)",
         "list | map(&unique($.list), @)",
         "list[*].to_json($.ones)",
-        "list[*].to_csv($.ones)",
         "range(2000000) | map(&range(2000000), @)",
-        "range(sum($.list))[*].range(@)",
-        "list[*].split(join('', $.texts), '')",
         "list[*].contains($.ones, `[2]`)",
     ],
 )
@@ -435,7 +421,6 @@ def read(text):
     [
         ("run.rows[0].name", [NAME]),
         ("run.rows[?size > $.limit] | [0].name", [SIZE, ("limit",), NAME]),
-        ("length(run.rows) > limit && done", [("run", "rows"), ("limit",), ("done",)]),
         ("sort_by(run.rows, &size)[*].name", [SIZE, NAME]),
     ],
 )
@@ -456,11 +441,9 @@ def test_an_expression_that_reads_all_values_is_known(text):
         ("run.code == 3", "bool"),
         ("run.rows[*].name", "list"),
         ("run.x[*].name", "list | None"),
-        ("{a: run.x, b: length(run.rows)}", "dict"),
         ("run.x", "any"),
         ("-run.code // 2 + run.code", "int"),
         ("run.code + ratio", "float | int"),
-        ("run.x + 1", "float | int"),
     ],
 )
 def test_the_type_of_an_expression_is_known(text, kind):

@@ -49,9 +49,7 @@ def bound(spec, value):
 @pytest.mark.parametrize(
     ("spec", "value", "expected"),
     [
-        ({"enum": [1, 2]}, "2", 2),
         ({"enum": ["x", 1, True]}, "true", True),
-        ({"type": "float", "maximum": 0.5}, "0.5", 0.5),
         ({"type": "int | None", "minimum": 1}, "", None),
         ({"type": "number", "minimum": -2, "maximum": -1}, "-1.5", -1.5),
         ({"type": "string", "pattern": r"^\$$"}, "$", "$"),
@@ -59,7 +57,6 @@ def bound(spec, value):
         ({"type": "integer"}, 4.0, 4),
         ({"type": "array"}, '["a", 1]', ["a", 1]),
         ({"type": "dict"}, '{"a": null}', {"a": None}),
-        ({"type": "int | None"}, "null", None),
         ({"required": False, "stdin": True}, "7", "7"),
         ({}, UNKNOWN, UNKNOWN),
     ],
@@ -74,7 +71,6 @@ def test_a_value_that_fits_is_taken(spec, value, expected):
     ("spec", "value", "message"),
     [
         ({"enum": ["a", "b"]}, "A", 'must be one of "a", "b", got str "A"'),
-        ({"enum": [1, 2]}, "3", "must be one of 1, 2"),
         ({"type": "str | None", "enum": ["a"]}, "", 'must be one of "a"'),
         ({"type": "int", "minimum": 1}, "0", "must be at least 1, got int 0"),
         ({"type": "int", "minimum": 1}, "many", "must be int, got str"),
@@ -133,7 +129,6 @@ def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reser
     ("spec", "place", "message"),
     [
         ({"type": "int | str", "maximum": 1}, ".maximum", "maximum does not apply to the type int | str"),
-        ({"minimum": 1}, ".minimum", "minimum does not apply to the type any"),
         ({"type": "int", "minimum": 2, "maximum": 1}, ".minimum", "The minimum 2 is more than the maximum 1"),
         ({"type": "int", "minimum": "1"}, ".minimum", "Expected a number, found a string"),
         ({"type": "str", "pattern": "("}, ".pattern", "The pattern ( is not a regular expression: missing )"),
@@ -145,7 +140,6 @@ def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reser
         ({"enum": ["a", ["a"]]}, ".enum[1]", "A value of the enum must be a single value"),
         ({"type": "str", "enum": ["a"], "pattern": "^b"}, ".enum[0]", "must be a string that matches ^b"),
         ({"enum": ["a"], "default": "b"}, ".default", 'The default of input it must be one of "a"'),
-        ({"type": "int", "minimum": 1, "default": 0}, ".default", "default of input it must be at least 1"),
     ],
 )
 def test_bounds_that_cannot_be_right_are_errors_with_places(spec, place, message):

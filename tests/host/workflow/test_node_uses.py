@@ -82,7 +82,6 @@ def test_a_use_knows_the_items_that_are_written_in_its_batch():
         ([{**post(), "batch": {"items": [1], "as": "count"}}], {}, {"count"}),
         # What the node wrote itself when it last ran.
         ([post()], {"edges": [edge("a", "a", "error")]}, {"count"}),
-        ([post()], {"enable_namespacing": False}, set()),
         # In a run, what is given is known to be there.
         ([post()], {"enable_namespacing": False, "given": {"count", "other"}}, {"count"}),
         ([step("x", "lost"), post()], {"enable_namespacing": False}, None),
@@ -106,7 +105,6 @@ KEPT = {"a": {"output_mappings": {"items": "found"}}}
         (flow(step("b", "transform", {"expression": "a.items[0].url"})), {("items", 0, "url")}),
         (flow(step("b", "transform", {"expression": "@"})), {()}),
         ({"outputs": {"all": "${a}"}}, {()}),
-        ({"outputs": {"one": "${a.items.0}"}}, {("items", "0")}),
         (flow(post("b"), edges=[edge("a", "b", when="a.id == `1`")]), {("id",)}),
         (flow(post("b"), mappings={"b": {"input_mappings": {"count": "a.id"}}}), {("id",)}),
         ({"mappings": KEPT, "outputs": {"x": "${found.url}"}}, {("items",), ("items", "url")}),

@@ -45,7 +45,6 @@ def test_what_is_no_path_is_not_taken_for_one(text):
     ("text", "result"),
     [
         ("$${a}", "${a}"),
-        ("$$${a}", "$${a}"),
         ("$${a} is ${a}", "${a} is 1"),
         ("${a.b}", None),
         ("${x} ${x}", "${y} ${y}"),  # what a template brings in is not a template again
@@ -71,7 +70,6 @@ def test_any_text_can_be_written_literally(text):
     ("path", "message", "reached", "available"),
     [
         (("b",), "", "", ("a", "number", "none", "yes", "long")),
-        (("a", "x"), "", "a", ("items", "text")),
         (("a", "items", 2), "", "a.items", ("[0]", "[1]")),
         (("number", "b"), "number is a number", "number", ()),
         (("long", 10_000), "", "long", ("[0]", "...", "[9999]")),

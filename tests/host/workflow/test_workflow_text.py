@@ -47,7 +47,6 @@ QUOTES = 'Put quotes around what has ${...} in line 2: "${name}"'
     ("text", "step"),
     [
         ("a:\n  - {b: ${x}, c: 'd'}\n", QUOTES),
-        ("a: 1\nb: [${x}]\n", QUOTES),
         ("a: 1\nb: ${x}: y\n", QUOTES),
         ("a: [\"${x}\", '${y}' b]\n", "Fix line 1 of wf.yaml"),  # these templates are not to blame
         ("a:\n\t- b\n", "Replace the tabs in line 2 by spaces: YAML is indented with spaces only"),
