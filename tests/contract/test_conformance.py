@@ -1,5 +1,9 @@
 """Both hosts keep the contract, and its checks notice a host that does not."""
 
+import io
+import json
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
 import attrs
 import foreign_host
 import pytest
@@ -7,7 +11,76 @@ from foreign_host import ForeignHost, ForeignRegistry, ForeignRun, ForeignRunner
 from shelf_library import Shelf
 
 from pflow_mcp_plugin import contract
-from pflow_mcp_plugin.contract import conformance
+from pflow_mcp_plugin.contract import PflowError, conformance
+from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.plugins import create_manager
+
+
+class Embedded:
+    def __init__(self, plugins):
+        self.plugins = plugins
+        self.reported = []
+
+    def manager(self):
+        manager = create_manager()
+        for name, plugin in self.plugins.items():
+            manager.register(plugin, name)
+        return manager
+
+    def warnings(self):
+        return "\n".join(map(str, self.reported))
+
+    def command(self, words):
+        out = io.StringIO()
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            code = main([*words, "--json"], self.manager())
+        return code, json.loads(out.getvalue())
+
+
+class Foreign:
+    def __init__(self, host):
+        self.host = host
+
+    def warnings(self):
+        return "\n".join(self.host.reported)
+
+    def command(self, words):
+        try:
+            report = self.host.command(words)
+        except PflowError as error:
+            return error.exit_code, {"success": False, "error": error.to_dict()}
+        return 0, {"success": True, "data": report.data}
+
+
+@pytest.fixture
+def foreign_of():
+    def opener(kind):
+        @contextmanager
+        def opened(plugins, home):
+            with kind(home, plugins) as host:
+                yield Foreign(host)
+
+        return opened
+
+    return opener
+
+
+@pytest.fixture
+def foreign(foreign_of):
+    return foreign_of(ForeignHost)
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    @contextmanager
+    def opened(plugins, home):
+        monkeypatch.setenv("PFLOW_HOME", str(home))
+        subject = Embedded(plugins)
+        with open_host(subject.manager(), show=subject.reported.append) as subject.host:
+            yield subject
+
+    return opened
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
@@ -107,12 +180,6 @@ class InjectsTwice(ForeignRunner):
     def _compile(self, node):
         super()._compile(node)
         return super()._compile(node)
-
-
-@noticed_by("each_node_is_injected_once_and_knows_its_host")
-class KeepsInjectionToItself(ForeignRunner):
-    def _compile(self, node):
-        return attrs.evolve(super()._compile(node), injected={})
 
 
 @noticed_by("a_plugin_that_fails_to_inject_stops_the_compilation")

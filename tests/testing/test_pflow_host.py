@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import attrs
 import pytest
 import stdio_server
 from pluggy import PluginValidationError
@@ -13,7 +14,7 @@ from pluggy import PluginValidationError
 from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.errors import DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.testing import ToolFailure, open_pflow_host
+from pflow_mcp_plugin.testing import ToolFailure, assert_preset_starts, open_pflow_host
 from pflow_mcp_plugin.types import PresetInput, ServerPreset, Tool
 from pflow_mcp_plugin.workflows import run_workflow
 
@@ -46,6 +47,7 @@ DEMO = ServerPreset(
     env={"PFLOW_TOKEN": "${PFLOW_TOKEN}"},
     inputs=(PresetInput(name="PFLOW_TOKEN", description="A token", secret=True),),
 )
+PLAIN = attrs.evolve(DEMO, env={}, inputs=())
 
 
 def add(a: int, b: int) -> int:
@@ -147,6 +149,45 @@ def test_a_preset_is_added_synced_and_run(pflow_host, no_leftovers):
     assert "s3cret" not in (pflow_host.home / "config" / "mcp-servers.toml").read_text(encoding="utf-8")
     outcome = pflow_host.run({"nodes": [{"id": "sum", "type": "mcp-mine-add", "params": {"a": 1, "b": 2}}]})
     assert outcome.outputs["result"] == 3
+
+
+@pytest.mark.programs
+def test_the_tools_of_a_preset_that_starts_are_returned(pflow_host, no_leftovers):
+    some = attrs.evolve(PLAIN, tools=("re*",))
+    assert assert_preset_starts(some, host=pflow_host) == ("remember", "recall")
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"args": ("-c", "raise SystemExit('no licence')")}, ["does not start", "no licence"]),
+        ({"command": "no-such-program"}, ["does not start", "Command not found: no-such-program"]),
+        (
+            {"tools": ("delete_*",), "rename": {"sum": "add"}, "manifest_hash": "sha256:" + 64 * "0"},
+            ["does not fit its server", "delete_*", "`rename`", "sum", "all of it: sha256:"],
+        ),
+        (
+            {
+                "inputs": (PresetInput(name="KEY", description="A key", secret=True),),
+                "env": {"KEY": "${KEY}"},
+            },
+            ["cannot be added", "KEY (A key)"],
+        ),
+    ],
+    ids=["it exits", "no program", "other tools", "an input"],
+)
+def test_a_preset_that_does_not_start_says_what_is_wrong(changed, said):
+    with pytest.raises(AssertionError) as raised:
+        assert_preset_starts(attrs.evolve(PLAIN, **changed))
+    assert [words for words in said if words not in str(raised.value)] == []
+
+
+@pytest.mark.programs
+def test_a_preset_is_found_by_its_name_which_a_plugin_must_offer():
+    assert "word_count" in assert_preset_starts("demo")
+    with pytest.raises(AssertionError, match="No preset is named demmo"):
+        assert_preset_starts("demmo")
 
 
 def test_a_missing_input_is_named_and_nobody_is_asked(pflow_host):
