@@ -4,6 +4,7 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workflow_parts import flow
 
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.direct.direct_run import read_links
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
+from pflow_mcp_plugin.host.direct import direct_run
+from pflow_mcp_plugin.host.direct.direct_run import chain_help, node_help, read_links, refuse_redirection
 from pflow_mcp_plugin.host.direct.link_words import read_chain
 
 PROGRAM = ["-m", "pflow_mcp_plugin"]
@@ -290,3 +292,143 @@ def test_a_saved_workflow_or_a_file_in_place_of_the_first_node_leads_to_pflow_ru
             links(word)
         assert failure.value.suggestions == (f"Did you mean pflow run {word}?",)
         assert failure.value.details == {"unknown": word}
+
+
+def help_of(*params, **interface):
+    made = Interface(params=params, **interface)
+    entry = Entry(node="t-send", class_name="T", module="t", interface=made, description="Send it")
+    return node_help(entry, "pflow")
+
+
+def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out():
+    shown = help_of(
+        Field(key="channel_id", type="str", required=True, description="Where to"),
+        Field(key="count", type="int", description="How often", schema={"default": 3}),
+        Field(key="labels", type="list", description="Which"),
+        Field(key="draft", type="bool"),
+        Field(key="state", type="str", schema={"enum": ["open", "closed"]}),
+        outputs=[Field(key="result", type="dict", description="The answer"), Field(key="error")],
+    )
+    about, options = shown.split("Options of pflow:\n")
+    assert [line for line in about.splitlines() if line] == [
+        "Usage: pflow t-send --channel-id TEXT [--FLAG VALUE]... [then NODE ...]",
+        "  Send it",
+        "Flags:",
+        "  --channel-id TEXT    Where to [required]",
+        "  --count INTEGER      How often [default 3]",
+        "  --labels JSON-LIST   Which [may be repeated]",
+        "  --draft, --no-draft",
+        "  --state open|closed",
+        "Piped input, or the result of the node before, becomes --channel-id.",
+        "Outputs:",
+        "  result  (dict, the result) The answer",
+        "  error   (any)",
+    ]
+    assert "--locked" in options
+    assert options.endswith("Example: pflow t-send --channel-id 'some text'")
+    assert "--OTHER VALUE" in help_of(open=True)
+    state = Field(key="state", type="str", required=True, schema={"enum": ["open", "closed"]})
+    assert help_of(state).endswith("Example: pflow t-send --state open")
+
+
+def test_a_parameter_that_is_called_like_an_option_of_pflow_is_shown_with_param():
+    shown = help_of(Field(key="save", type="str", required=True), Field(key="print", type="bool"))
+    assert "--param save=TEXT" in shown.splitlines()[0]
+    assert "Piped input, or the result of the node before, becomes --param save." in shown
+    assert "  --param print=true|false" in shown.splitlines()
+    assert shown.endswith("Example: pflow t-send --param save='some text'")
+
+
+def test_long_descriptions_are_wrapped_and_it_is_said_if_the_piped_text_depends_on_the_flags():
+    long = "many words " * 40 + "\x1b[31mred\nnext"
+    shown = help_of(*(Field(key=key, type="str", required=True, description=long) for key in "ab"))
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "becomes the required text that no flag sets" in shown
+
+
+def test_the_general_help_names_every_option_of_pflow():
+    shown = chain_help("pflow run-node")
+    for option in ("--save", "--print", "--input", "--param", "--description", "--json", "--help"):
+        assert option in shown
+
+
+CHAIN = ["read-file", "--file-path", "a.txt"]
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """Check a chain whose output goes to a file; returns the words that were looked up."""
+
+    def checked(name, flags=os.O_APPEND, words=CHAIN):
+        asked = []
+        descriptor = os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT | flags)
+        monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
+        try:
+            note = refuse_redirection(
+                words,
+                "pflow",
+                lambda word: asked.append(word) or word in ("echo", "a b"),
+                lambda word: get_close_matches(word, ["echo", "write-file"], 3),
+            )
+        finally:
+            os.close(descriptor)
+        return asked, note and note.message
+
+    return checked
+
+
+def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp_path):
+    with pytest.raises(PflowError) as failure:
+        check("echo")
+    error = failure.value
+    assert (error.kind, error.exit_code, error.details) == ("usage", 2, {"file": f"{tmp_path}/echo"})
+    assert error.message.endswith(f"it appends the output to the file {tmp_path}/echo")
+    assert error.suggestions == (
+        "Write: pflow read-file ... then echo ..., or quote it: '>>'",
+        f"Remove the file that the shell created: rm {tmp_path}/echo",
+        f"If you meant the file: ... | cat >> {tmp_path}/echo",
+    )
+    (tmp_path / "echo").write_text("kept", encoding="utf-8")  # which is not to be removed then
+    with pytest.raises(PflowError) as failure:
+        check("echo")
+    assert not any("Remove" in step for step in failure.value.suggestions)
+
+
+def test_the_word_then_is_refused_as_well_and_names_are_quoted(check):
+    with pytest.raises(PflowError, match="took `>>`"):
+        check("then")
+    with pytest.raises(PflowError) as failure:
+        check("a b", words=["my node", "--x"])
+    assert failure.value.suggestions[0].startswith("Write: pflow 'my node' ... then a b ...")
+    assert failure.value.suggestions[2].endswith("/a b'")
+
+
+def test_other_files_are_left_alone_and_nothing_is_looked_up_without_append(check):
+    assert check("notes.txt") == (["notes.txt"], None)
+    assert check("echo", flags=0) == ([], None)
+
+
+def test_a_new_file_that_is_nearly_named_as_a_node_is_refused_and_any_other_noted(check, tmp_path):
+    with pytest.raises(PflowError) as failure:
+        check("write-fle")
+    assert failure.value.suggestions[0].startswith("Write: pflow read-file ... then write-file ...")
+    asked, note = check("results")
+    assert (asked, str(tmp_path / "results") in note) == (["results"], True)
+    for name in ("write-fle", "results"):
+        (tmp_path / name).write_text("kept", encoding="utf-8")
+        assert check(name) == ([name], None)
+    assert check("write-file.txt") == (["write-file.txt"], None)
+
+
+def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypatch):
+    opened = [*os.pipe(), *os.openpty(), os.open(os.devnull, os.O_WRONLY | os.O_APPEND)]
+
+    def look(descriptor):
+        monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
+        refuse_redirection(CHAIN, "pflow", lambda _: pytest.fail("looked up"), list)
+
+    for descriptor in opened[1:]:
+        look(descriptor)
+    for descriptor in opened:
+        os.close(descriptor)
+    look(opened[-1])

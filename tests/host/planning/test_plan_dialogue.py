@@ -70,14 +70,6 @@ def test_what_only_a_description_names_is_told_of_no_selection(dialogue, bench, 
     assert told == {"reasoning": "r", "flow_structure": "f", key: ""}
 
 
-def test_problems_and_the_workflow_are_given_back(dialogue):
-    sage, compose = dialogue(plan_of(FIND, ("say", "t-say", {"txt": "x"})), plan_of(FIND, SAY))
-    assert compose().rounds == 2
-    document = sage.asked[1][0]
-    assert "has no parameter txt" in document["problems"][0]
-    assert document["previous"]["nodes"][1]["id"] == "say"
-
-
 def test_what_is_left_open_is_asked_for_in_the_last_round_only(dialogue):
     lacking = plan_of(FIND, ("say", "t-say", {"text": "${find.articles}"}))
     sage, compose = dialogue(lacking)
@@ -109,14 +101,6 @@ def test_a_failure_in_the_first_round_is_raised_and_a_later_one_is_a_problem(dia
     assert plan.errors[0].message == "away"
     assert (plan.rounds, len(sage.asked)) == (2, 2)
     assert plan.workflow["nodes"]
-
-
-def test_an_answer_without_a_workflow_ends_as_a_problem(dialogue):
-    sage, compose = dialogue(UnreadableAnswer("The model's answer is empty", kind="validation"))
-    plan = compose()
-    assert [problem.message for problem in plan.errors] == ["The model's answer is empty"]
-    assert (plan.rounds, plan.workflow) == (3, {})
-    assert sage.asked[1][0]["problems"] == ["The model's answer is empty"]
 
 
 def many(count):

@@ -257,10 +257,9 @@ def test_the_outputs_of_a_batch_are_lists_and_counts(interface):
     assert found.outputs[0].schema is None
 
 
-def test_a_template_that_may_stay_as_text_has_no_type(interface):
+def test_a_template_that_may_stay_as_text_has_no_type_and_without_outputs_those_of_the_last_node_are_open(
+    interface,
+):
     assert types(interface({"url": "${make.url}"}, template_resolution_mode="permissive")) == {"url": "any"}
-
-
-def test_without_outputs_those_of_the_last_node_are_open(interface):
     assert interface().open_outputs is True
     assert interface({"url": "${make.url}"}).open_outputs is False
