@@ -2,12 +2,21 @@ import sys
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from node_types import ListedNodes, plugin_of
 
-from pflow_mcp_plugin.contract import Discovery, Match, Sketch
+from pflow_mcp_plugin.contract import Discovery, Entry, Match, Sketch
 from pflow_mcp_plugin.host.matching import task_words
-from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, words
-from pflow_mcp_plugin.host.registry.discovery import discover, fitting
+from pflow_mcp_plugin.host.matching.task_fit import (
+    Described,
+    NodeConfidence,
+    Place,
+    TaskFit,
+    workflow_confidence,
+)
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, roots, words
+from pflow_mcp_plugin.host.registry.discovery import described, discover, fitting
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -58,9 +67,10 @@ def test_each_part_of_a_task_gets_its_node(find):
     assert {"getPayouts", "drawBars", "send"} <= set(found)
 
 
-def test_other_words_for_the_same_are_known(find):
+def test_other_words_for_the_same_are_known_and_signs_of_a_script_without_spaces(find):
     assert find("What is a share worth?", 1) == ["getPrice"]
     assert find("dispatch a mail", 1) == ["send"]
+    assert find("给我一个菜谱, please") == ["cook"]
 
 
 def test_the_company_of_a_node_decides_between_equals(found_among):
@@ -81,10 +91,6 @@ def test_a_task_that_says_nothing_finds_nothing(find, task):
     assert find(task) == []
 
 
-def test_a_script_without_spaces_is_found_by_its_signs(find):
-    assert find("给我一个菜谱, please") == ["cook"]
-
-
 def test_a_task_is_taken_apart_into_what_its_clauses_say():
     assert clauses("Get the news, then send it and draw a chart.") == [["news"], ["send"], ["draw", "chart"]]
     assert words("They sold the children's books") == ["sell", "child", "books"]
@@ -92,12 +98,9 @@ def test_a_task_is_taken_apart_into_what_its_clauses_say():
     assert "excel" in words("Read budget.xlsx")
 
 
-def test_quoted_text_is_never_split():
+def test_quoted_text_is_never_split_and_an_apostrophe_quotes_nothing():
     task = 'Write "one, two and three" to a file, then run `ls; pwd`'
     assert clause_texts(task) == ['Write "one, two and three" to a file', "then run `ls; pwd`"]
-
-
-def test_an_apostrophe_quotes_nothing():
     assert clause_texts("It's Tom's, and it's Ann's") == ["It's Tom's", "and it's Ann's"]
 
 
@@ -187,3 +190,117 @@ def test_among_many_nodes_a_word_that_most_have_tells_nothing(found_among):
     many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
     assert found_among(many, "work", 5) == []
     assert found_among(many, "the work of desk 77", 1) == ["tool77"]
+
+
+MAIL = Described.of(
+    "sendMessage", "Send an email message. It may have attachments", Place("family", roots("mail"))
+)
+CHART = Described.of("drawPie", "Generate a pie chart", Place("parameters", roots("values"), 0.5))
+EVERYTHING = [MAIL, CHART, *(Described.of(f"get{n}", f"Get the message of box {n}") for n in range(40))]
+
+
+CREATE = Described.of("createEvent", "Create an event in the calendar")
+DELETE = Described.of("deleteEvent", "Delete an event from the calendar")
+KNOWN = [CREATE, DELETE, CHART, *(Described.of(f"get{n}", f"Get the content of box {n}") for n in range(97))]
+
+
+def fit(task, known=EVERYTHING):
+    def frequency(word):
+        return sum(roots(word) <= described.roots for described in known)
+
+    return TaskFit(task, len(known), frequency)
+
+
+def judge(task, described, *rivals):
+    return NodeConfidence(fit(task, KNOWN), rivals or KNOWN[:3]).judge(described)
+
+
+def test_a_part_of_the_task_is_enough_for_a_node_but_not_for_a_workflow():
+    both = fit("Generate a pie chart, then send an email message with it")
+    for node in (MAIL, CHART):
+        assert max(part.degree for part in both.parts(node)) >= 0.95
+        assert both.whole(node).degree < 0.6
+
+
+def test_a_single_common_word_is_a_weak_reason():
+    assert fit("a message from outer space").whole(MAIL).degree < 0.3
+    assert fit("message").whole(MAIL).degree < 0.6 < fit("pie").whole(CHART).degree
+
+
+def test_more_than_the_task_is_less_certain_than_the_task_itself():
+    more = Described.of("report", "Send an email message to all customers, and delete their accounts")
+    task = fit("send an email message")
+    assert 0.5 < task.whole(more).degree < 0.95 <= task.whole(MAIL).degree
+
+
+def test_the_reason_names_the_words_their_place_and_synonyms():
+    reason = fit("mail the values as a plot").whole(CHART).reason
+    assert '"values" in its parameters' in reason
+    assert '"chart" in its description as a synonym of "plot"' in reason
+    assert (
+        fit("send an attachment").whole(MAIL).reason == '"send" in its name; "attachment" in its description'
+    )
+
+
+@pytest.mark.parametrize(("family", "group"), [("hub", "hub"), ("", "office")])
+def test_a_node_without_a_family_belongs_to_the_one_of_its_source(family, group):
+    entry = Entry(node="t-x", class_name="X", module="m", description="", source="office", family=family)
+    other = {"hub": "office", "office": "hub"}[group]
+    assert TaskFit(group, 1, lambda word: 0).whole(described(entry)).degree > 0
+    assert TaskFit(other, 1, lambda word: 0).whole(described(entry)).degree == 0
+
+
+@pytest.mark.parametrize(
+    "forms",
+    ["summarize summarization", "create creation creator", "manage management", "translate translations"],
+)
+def test_a_noun_and_its_verb_are_one(forms):
+    assert len({frozenset(roots(form)) for form in forms.split()}) == 1
+
+
+@given(description=st.text(alphabet=st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=80))
+def test_an_exact_description_fits(description):
+    described = Described.of("name", description)
+    found = TaskFit(description, 1, lambda word: int(roots(word) <= described.roots)).whole(described)
+    assert found.degree >= 0.95 or not found.reason
+
+
+def test_what_alone_does_the_task_is_nearly_certain_and_what_shares_no_word_not_at_all():
+    confidence, reason = judge("generate a pie chart", CHART)
+    assert confidence >= 0.95
+    assert reason == '"generate", "chart" in its description; "pie" in its name'
+    assert judge("knit a woollen hat", CHART) == (0.0, "")
+
+
+def test_what_another_does_better_is_doubtful_and_the_reason_says_so():
+    confidence, reason = judge("delete an event from the calendar", CREATE)
+    assert confidence < 0.3
+    assert reason == '"event" in its name; "calendar" in its description; another fits this better'
+    assert judge("delete an event from the calendar", DELETE)[0] >= 0.95
+
+
+def test_of_two_that_fit_as_well_neither_is_certain():
+    for event in (CREATE, DELETE):
+        confidence, reason = judge("an event of the calendar", event)
+        assert confidence < 0.8
+        assert reason.endswith("another fits this as well")
+
+
+def test_each_clause_of_a_task_is_judged_by_itself():
+    task = "Delete an event from the calendar, then generate a pie chart"
+    assert judge(task, CHART)[0] >= 0.8
+    assert judge(task, DELETE)[0] >= 0.8
+    assert judge(task, CREATE)[0] < 0.3
+
+
+@given(task=st.text(max_size=60), description=st.text(max_size=60))
+def test_every_confidence_is_a_share_and_has_a_reason(task, description):
+    described = Described.of("name", description)
+    confidence, reason = NodeConfidence(TaskFit(task, 1, lambda word: 1), [described, CHART]).judge(described)
+    assert 0 <= confidence < 1
+    assert bool(confidence) == bool(reason)
+
+
+def test_a_workflow_is_sure_only_if_it_does_the_whole_task():
+    assert workflow_confidence(0.0) == 0.0
+    assert workflow_confidence(0.94) < 0.95 <= workflow_confidence(0.95) < workflow_confidence(1.0) == 1.0

@@ -160,26 +160,3 @@ def test_where_a_workflow_is_expected_a_markdown_file_is_answered_with_the_comma
 def test_it_reads_what_is_piped_in(pflow, written):
     done = pflow("workflow", "import", "/dev/stdin", stdin=(written / "child.md").read_text())
     assert json.loads(done.stdout)["name"] == "Greet somebody"
-
-
-ECHO = "# T\n\n## Steps\n### b\n- type: echo\n- message: x\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (ECHO.replace("### b", "### two words"), 4),
-        (f"{ECHO}### b\n- type: echo\n- message: x\n", 7),
-        (f"{ECHO}## Inputs\n### c\n- type: integer\n- default: x\n", 10),
-        (f"{ECHO}- batch:\n    items: 3\n", 8),
-        (f"{ECHO}\n```yaml batch\nitems: [1]\nparalel: true\n```\n", 10),
-        (f"{ECHO}\n### c\n- type: code\n\n```python code\nresult = ${{b.message}}\n```\n", 11),
-        (f"{ECHO}\n## Outputs\n### c\n- source: ${{d.x}}\n", 10),
-    ],
-)
-def test_what_the_check_finds_stands_at_its_line(pflow, tmp_path, text, line):
-    (tmp_path / "wf.md").write_text(text)
-    done = pflow("workflow", "import", "wf.md", "--json")
-    assert done.exit_code == 2
-    (problem,) = done.envelope["error"]["details"]["problems"]
-    assert problem["line"] == line, problem

@@ -6,8 +6,7 @@ import pytest
 from node_types import ListedNodes, plugin_of
 from tiny_model import write_model
 
-from pflow_mcp_plugin.contract import PflowError, Sketch
-from pflow_mcp_plugin.host.matching.sentence_model import SentenceModel
+from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.host.registry import semantic_search
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -240,13 +239,6 @@ def test_a_model_that_cannot_be_used_is_said_and_the_words_decide(opened, model,
     opened.host.refresh("t")
     assert "Discovery goes by words only: " in opened.messages
     assert str(model) in opened.messages
-
-
-def test_files_of_a_model_that_cannot_be_read_are_named(tmp_path):
-    model = SentenceModel(tmp_path / "model.onnx", tmp_path / "vocab.txt")
-    with pytest.raises(PflowError, match=r"model\.onnx cannot be used: FileNotFoundError") as caught:
-        assert model.identity
-    assert caught.value.kind == "config"
 
 
 def test_without_the_extra_one_question_is_asked_and_nothing_changes(opened, monkeypatch):

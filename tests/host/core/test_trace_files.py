@@ -349,8 +349,6 @@ PLANTED = {
     "inputs": {"text": EVIL},
     "steps": [
         {"id": "a", "type": "echo", "offset": 0, "milliseconds": 250, "outputs": {"message": EVIL}},
-        {"id": "r", "type": "shell", "offset": 250, "milliseconds": 0, "error": "an edge took it"},
-        {"id": "i", "type": "t", "milliseconds": 0, "details": {"batch": {"count": 3, "failed": 2}}},
         {"id": "b", "type": "shell", "offset": 250, "milliseconds": 500, "error": "out of paper"},
     ],
 }
@@ -366,9 +364,8 @@ addEventListener("load", () => {
     const after = shown();
     bar.click();
     return {
-      left: (box.left - track.left) / track.width, width: box.width / track.width, height: box.height,
-      color: getComputedStyle(bar).backgroundColor, before, after, again: shown(), wide: track.width,
-      name: row.querySelector(".name").innerText,
+      left: (box.left - track.left) / track.width, width: box.width / track.width,
+      before, after, again: shown(), wide: track.width,
     };
   });
   const root = document.documentElement;
@@ -394,21 +391,14 @@ def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(pflo
     shown = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
     measured = json.loads(unescape(re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)[1]))
     assert measured["over"] == 0  # nothing sticks out
-    fine, recovered, batch, failed = measured["rows"]
+    fine, failed = measured["rows"]
     assert min(row["wide"] for row in measured["rows"]) > 400
     assert (fine["left"], fine["width"]) == pytest.approx((0, 0.25), abs=0.01)
     assert (failed["left"], failed["width"]) == pytest.approx((0.25, 0.5), abs=0.01)
-    assert min(fine["height"], failed["height"]) > 5
-    red, green, blue = map(int, re.findall(r"\d+", failed["color"])[:3])
-    assert red > 2 * max(green, blue)
-    assert fine["color"] != failed["color"]
     assert (fine["before"], fine["again"], failed["after"]) == (False, False, False)
     assert EVIL in fine["after"]
     assert "out of paper" in failed["before"]
     assert failed["again"] == failed["before"]
-    assert recovered["color"] not in (failed["color"], fine["color"])  # it did not end the run
-    assert not recovered["before"]
-    assert "2 of 3 failed" in batch["name"]
 
 
 def test_the_page_shows_starts_apart_outputs_first_and_items_of_a_batch(page_of, tmp_path):
@@ -465,23 +455,12 @@ def test_a_failed_item_of_a_batch_says_why_and_one_that_is_kept_what_it_was(page
     assert "count" in page.partition("<h3>Inputs</h3>")[2].partition("</details>")[0]
 
 
-def of_two_items(first, begin=0, **step):
-    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [first, [1, begin + 900, 100, True]]}
-    whole = {"id": "each", "type": "t", "offset": begin, "milliseconds": 1000, **step}
-    steps = [{**whole, "details": {"batch": batch}}]
-    return {"success": True, "milliseconds": begin + 1000, "steps": steps}
-
-
-def test_the_bar_of_a_batch_begins_when_what_it_waited_for_was_there(page_of):
-    page = page_of(of_two_items([0, 10, 890, True], waited=800))
-    assert 'class="waited" style="left:0.00%;width:80.00%' in page
-    assert 'class="bar density" style="left:80.00%;width:20.00%' in page
-    assert page.count('class="time">100 ms<') == 2
-
-
 @pytest.mark.parametrize("begin", [0, 4000])
 def test_the_bar_of_a_batch_is_dark_where_items_ran_and_pale_where_none_did(page_of, begin):
-    page = page_of(of_two_items([0, begin, 100, True], begin))
+    times = [[0, begin, 100, True], [1, begin + 900, 100, True]]
+    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": times}
+    step = {"id": "each", "type": "t", "offset": begin, "milliseconds": 1000, "details": {"batch": batch}}
+    page = page_of({"success": True, "milliseconds": begin + 1000, "steps": [step]})
     bar = page.partition('class="bar density"')[2].partition("</span>")[0]
     shades = [float(shade) for shade in re.findall(r" / (\d\.\d+)\)", bar)]
     assert shades[0] == shades[-1] == max(shades)
@@ -496,25 +475,6 @@ def test_a_handled_failure_says_that_it_was_and_a_long_name_can_be_read(page_of)
     assert f'title="! {LONG} workflow handled"' in page
     assert "Outputs" not in page  # they only repeat the error
     assert "Action" not in page
-
-
-def luminance(colour):
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
-    red, green, blue = (it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_the_text_of_states_can_be_read_on_light_and_on_dark_pages(pflow, ran):
-    style = pflow("trace", "view", "--output", "-").stdout.partition("</style>")[0]
-    in_dark = r"dark\) { (:root {[^}]*})"
-    light, dark = re.sub(in_dark, "", style), "".join(re.findall(in_dark, style))
-    for scheme, background in ((light, "#ffffff"), (dark, "#121212")):
-        colours = re.findall(r"--(?:bad|warn|good): (#\w+)", scheme)
-        assert len(colours) >= 2
-        for colour in colours:
-            low, high = sorted((luminance(colour), luminance(background)))
-            assert (high + 0.05) / (low + 0.05) >= 4.5, colour  # WCAG 2, level AA
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("interrupted", "■"), ("execution", "✗")])

@@ -237,8 +237,6 @@ def test_a_command_ends_with_a_documented_code_whatever_it_returns(play):
         ("command_returns", "0", "hostile do --json"): (0, ""),
         ("command_returns", "True", "hostile do"): (1, "it returned a bool, not a Report"),
         ("command_returns", "object", "hostile do --json"): (1, "it returned a Exiting, not a Report"),
-        ("command_returns", "text", "hostile do"): (1, "it returned a str, not a Report"),
-        ("command_exits", "0", "hostile do"): (0, ""),
         ("command_exits", "2", "hostile do --json"): (2, "ended with exit code 2"),
         ("command_exits", "9", "hostile do"): (1, "ended with exit code 9"),
         ("command", "SystemExit(7)", "hostile do --json"): (1, "ended with exit code 7"),
