@@ -760,15 +760,6 @@ def test_what_is_written_of_a_host_stays_whatever_a_value_is(bench, echo, rules,
         assert error.ran == "not ran"
 
 
-def test_it_runs_for_each_item_and_inside_other_workflows(bench, echo):
-    each = {**http(echo.url(path="/${item}")), "batch": {"items": list(range(20)), "parallel": True}}
-    results = bench.run(flow(each)).outputs["results"]
-    assert [it["body"]["target"] for it in results] == [f"/{number}" for number in range(20)]
-    inner = flow(http(echo.url(path="/${p}")), inputs={"p": {"type": "str"}})
-    outer = flow(step("sub", "workflow", {"workflow": inner, "p": "in"}))
-    assert bench.run(outer).outputs["body"]["target"] == "/in"
-
-
 def test_plain_http_stays_on_this_machine_unless_the_author_allows_it(bench, echo, names, rules):
     rules(allow=("127.0.0.1",))
     names.answers[NAME] = [["127.0.0.1"]]

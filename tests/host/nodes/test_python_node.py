@@ -261,14 +261,6 @@ def test_deep_inputs_come_in_or_are_refused(bench):
     assert "100 levels" in bench.run(workflow, a=nested(110)).error.message
 
 
-def test_twenty_run_side_by_side(bench):
-    workflow = node("import time\nprint(n)\nresult = n * n", inputs={"n": "${n}"})
-    batch = {"items": list(range(20)), "as": "n", "parallel": True, "max_concurrent": 20}
-    workflow["nodes"][0]["batch"] = batch
-    results = bench.run(workflow).outputs["results"]
-    assert [(it["result"], it["stdout"]) for it in results] == [(n * n, f"{n}\n") for n in range(20)]
-
-
 def test_a_run_leaves_no_descriptor(bench):
     bench.run(node("x = 1"))
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # the folder itself is open meanwhile

@@ -254,18 +254,6 @@ def program(tmp_path):
     return path, made
 
 
-def test_the_program_stops_with_4_and_goes_on_in_another_process(pflow, program):
-    path, made = program
-    stopped = pflow("run", path, "--json")
-    assert (stopped.exit_code, made.exists()) == (4, False)
-    details = stopped.envelope["error"]["details"]
-    assert details["choices"] == ["yes", "no"]
-    assert details["preview"][0]["params"] == {"file_path": str(made), "content": "x"}
-    done = pflow("resume", "--answer", "approve=yes")
-    assert done.exit_code == 0, done.stderr
-    assert made.read_text() == "x"
-
-
 @pytest.mark.programs
 @pytest.mark.parametrize(("typed", "code"), [(b"maybe\nyes\n", 0), (b"\x04", 4)], ids=["answer", "end"])
 def test_on_a_terminal_it_is_answered_there(pflow_home, program, typed, code):

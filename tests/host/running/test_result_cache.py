@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from planted_secrets import remains
 from system_limits import files_of_at_most
 from workflow_parts import flow, step, trace_of
@@ -18,7 +20,13 @@ from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOri
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.running import result_key
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
-from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json
+from pflow_mcp_plugin.host.running.result_key import (
+    NotKept,
+    code_of,
+    exact_json,
+    exact_pieces,
+    from_pieces,
+)
 from pflow_mcp_plugin.storage import StoreError
 
 KEY = "ab" + "0" * 62
@@ -86,7 +94,7 @@ def execute(folder, text, *values):
 
 
 def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, calls):
-    first, second = run(bench), run(bench)
+    first, second = run(bench), run(bench, node(id="of-another-name"))
     assert calls == [1]
     assert first.outputs == second.outputs == {"value": [1, None, 1]}
     assert noted(first) == {"kept": 1}
@@ -172,12 +180,6 @@ def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_ru
     assert [next(iter(it)) for it in details] == ["kept", "cached", "kept", *["not_kept"] * 3, "cached"]
     assert "no such account" in details[3]["why"]
     assert len(calls) == 5
-
-
-def test_two_nodes_with_the_same_values_share_a_result(bench, calls):
-    outcome = run(bench, node(), node(id="s"))
-    assert calls == [1]
-    assert noted(outcome, 1)["cached"] == 1
 
 
 def test_a_result_is_used_for_its_time_and_no_longer(bench, calls, monkeypatch):
@@ -494,3 +496,61 @@ def test_clearing_removes_what_is_old_enough(cache, monkeypatch):
     assert cache.clear().entries == 2
     assert cache.usage().entries == 0
     assert (cache.folder / "results.db").stat().st_size == cache.usage().size < 30_000
+
+
+def json_values(scalars, keys):
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(keys, inner, max_size=9)
+    )
+
+
+PLAIN = st.none() | st.booleans() | st.integers()
+VALUES = json_values(PLAIN | st.floats(allow_nan=False) | st.text(), st.text())
+EXACT = json_values(
+    PLAIN
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=5),
+    st.text("ab", max_size=2),
+)
+SIDES = st.dictionaries(st.text("ab", max_size=2), EXACT, max_size=3)
+
+
+@given(one=st.tuples(SIDES, SIDES), other=st.tuples(SIDES, SIDES))
+def test_two_different_values_never_share_a_key(one, other):
+    keys = [result_key.result_key("code", {"owner": ""}, params, reads) for params, reads in (one, other)]
+    assert (keys[0] == keys[1]) == (repr(one) == repr(other))
+
+
+@given(EXACT)
+def test_what_is_kept_comes_back_as_it_was(value):
+    assert repr(json.loads(exact_json(value, "it"))) == repr(value)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    for limit, number in (("_AT_ONCE", 40), ("_SLICE", 7), ("_TOGETHER", 3)):
+        monkeypatch.setattr(f"pflow_mcp_plugin.host.running.result_key.{limit}", number)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@given(VALUES)
+def test_a_value_in_pieces_is_read_as_it_was(value):
+    read = from_pieces(b"".join(exact_pieces(value, "it")))
+    assert repr(read) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [
+        (["a line"] * 600_000, 700),
+        ([{"id": number, "name": "name" * 10, "none": None} for number in range(100_000)], 200),
+        ({f"{number}": "value" * 10 for number in range(100_000)}, 200),
+        (["x" * 3_000_000, *range(5_000), {"deep": ["y" * 3_000_000]}], 5_200),
+    ],
+    ids=["short lines", "rows", "members", "some are large"],
+)
+def test_a_value_of_many_small_members_is_few_pieces_of_bounded_size(value, most):
+    pieces = list(exact_pieces(value, "it"))
+    assert len(pieces) < most
+    assert max(map(len, pieces)) < 1 << 24
+    assert json.loads(b"".join(pieces)) == value
