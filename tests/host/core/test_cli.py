@@ -389,6 +389,14 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, saved):
     assert f"  - warning: {told}" in err
 
 
+def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
+    broken = ListedNodes("voice")
+    broken.entries = lambda: 1 / 0
+    code, _, err = pflow("registry", "validate", plugins=[plugin_of(broken)])
+    assert code == 2
+    assert "failed to list its nodes" in err
+
+
 def test_plugins_are_listed_with_what_they_bring(pflow, shouting):
     rows = {row["name"]: row for row in envelope(pflow("plugins", "--json", plugins=[shouting])[1])["data"]}
     assert rows["pflow-nodes"]["sources"][0]["name"] == "pflow"

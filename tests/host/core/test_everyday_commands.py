@@ -152,7 +152,7 @@ def test_a_hidden_command_is_not_suggested(suggested):
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("words", "expected"),
     [
         ("daily_report", "Did you mean daily-report?"),
         ("./daily-report.json", "Did you mean daily-report?"),
@@ -160,11 +160,8 @@ def test_a_hidden_command_is_not_suggested(suggested):
         ("echo", "It is a node type, not a workflow; run it with: pflow echo"),
         ("who=ann", "Name the workflow first: pflow run WORKFLOW NAME=VALUE"),
         ("", "Name a file, or a saved workflow; see: pflow workflow list"),
+        ("report.json --who ann", "If who is an input: who=VALUE"),
     ],
 )
-def test_a_workflow_is_looked_for_among_files_saved_ones_and_nodes(suggested, word, expected):
-    assert expected in suggested("run", word)
-
-
-def test_an_input_given_as_an_option_says_how_inputs_are_written(suggested):
-    assert "If who is an input: who=VALUE" in suggested("run", "report.json", "--who", "ann")
+def test_a_workflow_is_looked_for_among_files_saved_ones_and_nodes(suggested, words, expected):
+    assert expected in suggested("run", *words.split(" "))

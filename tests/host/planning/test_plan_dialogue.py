@@ -76,6 +76,7 @@ def test_what_is_left_open_is_asked_for_in_the_last_round_only(dialogue):
     plan = compose(2)
     assert (plan.errors, plan.rounds) == ([], 2)
     assert "needs parameter channel" in sage.asked[1][0]["problems"][0]
+    assert sage.asked[1][0]["previous"]["nodes"][1]["id"] == "say"
     assert plan.workflow["nodes"][1]["params"]["channel"] == "${channel}"
 
 

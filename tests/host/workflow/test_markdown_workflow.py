@@ -243,13 +243,10 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_parsed():
     assert refused.value.kind == "validation"
 
 
-def test_thousands_of_mistakes_end_the_conversion_and_are_named():
+def test_thousands_of_mistakes_end_the_conversion_and_of_comments_that_never_end_one_is_named():
     found = converted(f"{STEP}- type: shell\n" + "- type: shell\n" * 10_001)
     assert len(found.problems) == 10_001
     assert "more than 10,000 problems" in found.problems[-1].message
-
-
-def test_comments_that_never_end_take_no_more_time_than_others():
     found = converted(SAY + "\n" + "<!-- " * 50_000)
     assert [it.message for it in found.problems] == ["The comment does not end"]
 
