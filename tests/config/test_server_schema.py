@@ -1,13 +1,21 @@
-"""Checks of servers: what is refused, where, and what to do; and the server that is built."""
+"""Checks of servers: what is refused, where, and what to do; and the server that is built.
+
+The JSON Schema for editors comes to the same verdict.
+"""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from datetime import date
 
+import jsonschema
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config import auth, server_schema
+from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter
@@ -22,6 +30,19 @@ OAUTH = {
     "client_secret": "${SECRET}",
     "issuer": "https://login.example.com",
 }
+
+
+WITH_KEY = {name: value for name, value in OAUTH.items() if name != "client_secret"}
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def accepts(document):
+    """Return the check's verdict, once the JSON Schema's is the same."""
+    errors = [problem for problem in server_schema.check_document(document) if problem.severity == "error"]
+    judged = next(VALIDATOR.iter_errors(document), None)
+    assert (judged is None) == (not errors), (judged and judged.message, [str(error) for error in errors])
+    return not errors
 
 
 def found(table, severity):
@@ -61,7 +82,6 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
         ({**NPX, "call_timeout": True}, "call_timeout", "number, not true or false", "without quotes"),
         ({**NPX, "call_timeout": 86_401}, "call_timeout", "at most 86400, not 86401", "86400"),
         ({**NPX, "call_timeout": 10**12}, "call_timeout", "a number with many digits", "86400"),
-        ({**HTTP, "timeout": 10**5000}, "timeout", "a number with many digits", "at most 600"),
         ({**NPX, "call_timeout": 10**12 - 1}, "call_timeout", "not 1e+12", "86400"),
         ({"command": "x\0"}, "command", "NUL", "Remove"),
         ({"command": " "}, "command", "not be empty", "Give command a value"),
@@ -88,6 +108,7 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
     ],
 )
 def test_a_mistake_says_what_was_found_and_what_to_write(table, place, found, step):
+    assert not accepts({"mcpServers": {"slack": table}})
     problem = errors(table)[place]
     assert found in problem.message
     assert "123456" not in str(problem)
@@ -120,6 +141,7 @@ def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
     assert "greater than 0 and at most 600" in problem.message
     assert problem.suggestion == "Write a number greater than 0, at most 600"
     assert not errors({**HTTP, "timeout": 600})
+    assert "a number with many digits" in errors({**HTTP, "timeout": 10**5000})["timeout"].message
 
 
 @pytest.mark.parametrize("url", ["https://localhost:99999/", "https://a:b/", "https://[::1/", "https://me@/"])
@@ -187,6 +209,7 @@ def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
 )
 def test_auth_is_refused_where_it_is_wrong(auth, place):
     assert list(errors({**HTTP, "auth": auth})) == [place]
+    assert not accepts({"mcpServers": {"slack": {**HTTP, "auth": auth}}})
 
 
 @pytest.mark.parametrize(
@@ -202,6 +225,7 @@ def test_a_field_of_another_type_of_auth_is_a_warning_and_its_own_are_none(auth)
     others = {"token": "x", "key": "x", "username": "x", "client_id": "x"}
     unused = {f"auth.{key}" for key in others.keys() - auth.keys()}
     assert not warnings({**HTTP, "auth": auth})
+    assert accepts({"mcpServers": {"slack": {**HTTP, "auth": auth}}})
     told = warnings({**HTTP, "auth": {**others, **auth}})
     assert {path for path, problem in told.items() if "has no effect" in problem.message} == unused
 
@@ -229,6 +253,124 @@ def test_deadlines_that_contradict_each_other_are_a_warning():
     assert not server_schema.check_server("slack", {"command": "npx"}, {"call_timeout": 900, **defaults})
 
 
+texts = st.one_of(
+    st.sampled_from(["npx", "", " ", "${A}", "${A:-b c}", "$${A}", "${", "$", "a\nb", "\x00", "a b", "auto"]),
+    st.sampled_from(["2025-11-25", "http://a", "https://", "https://${A}", "${A}/x", "https://a b", "X-Key"]),
+    st.text(alphabet="${}:-A1 \n=\\", max_size=8),
+)
+numbers = st.one_of(st.integers(-1, 700), st.floats(allow_nan=False), st.sampled_from([86_400, 86_401, 4096]))
+kinds = st.sampled_from([*server_schema.SPELLINGS, "", "ws", "HTTP"])
+auth_values = st.one_of(
+    texts, st.sampled_from(["bearer", "api_key", "basic", "oauth"]), st.lists(texts, max_size=2)
+)
+pins = st.sampled_from([PIN, f"sha256/{PIN}", f"sha256//{PIN}", f"{PIN}\n", "x", ""])
+auths = st.one_of(
+    st.dictionaries(st.sampled_from([*auth.FIELDS, "scope"]), auth_values, max_size=4),
+    st.fixed_dictionaries({"type": st.just("bearer"), "token": texts}),
+    st.fixed_dictionaries({"token_env": texts}),
+    st.dictionaries(st.sampled_from([*OAUTH, "private_key", "private_key_id"]), auth_values, max_size=3).map(
+        lambda changed: {**OAUTH, **changed}
+    ),
+    st.dictionaries(
+        st.sampled_from([*OAUTH, "private_key", "private_key_id", "client_metadata_url", "redirect_port"]),
+        st.one_of(auth_values, st.sampled_from([0, 1, 8400.0, 8400.5, 65_535, 65_536, True, "device_code"])),
+        max_size=3,
+    ).map(lambda changed: {"type": "oauth", **changed}),
+)
+anything = st.one_of(
+    texts, numbers, st.booleans(), st.lists(texts, max_size=2), st.dictionaries(texts, texts)
+)
+fitting = {
+    **dict.fromkeys(("command", "cwd", "path", "url", "protocol"), texts),
+    "type": kinds,
+    "args": st.lists(texts, max_size=3),
+    "env": st.dictionaries(texts, texts, max_size=2),
+    "headers": st.dictionaries(texts, texts, max_size=2),
+    "verify": st.dictionaries(
+        texts,
+        st.dictionaries(
+            st.sampled_from(["tool", "happened", "result", "arguments", "other"]),
+            st.one_of(texts, st.dictionaries(texts, texts, max_size=2)),
+        ),
+        max_size=2,
+    ),
+    **dict.fromkeys(("rename", "idempotency_argument"), st.dictionaries(texts, texts, max_size=2)),
+    "tools": st.dictionaries(st.sampled_from(["allow", "deny", "alow"]), st.lists(texts, max_size=2)),
+    "auth": auths,
+    "tls_pins": st.one_of(texts, st.lists(pins, max_size=2)),
+    "ca_bundle": texts,
+    "client_cert": st.one_of(
+        texts, st.dictionaries(st.sampled_from(["cert", "key", "password"]), texts, max_size=3)
+    ),
+    **dict.fromkeys(("trust_readonly", "trust_idempotent", "disabled", "insecure"), st.booleans()),
+}
+fields = [*server_schema.FIELDS, "unknown"]
+
+
+@st.composite
+def tables(draw, keys=tuple(fields), base=({}, {"command": "npx"}, HTTP, {"type": "uds", "path": "/a"})):
+    """A server's table: a good one, with some fields changed for fitting or for any values."""
+    table = dict(draw(st.sampled_from(base)))
+    for key in draw(st.lists(st.sampled_from(keys), max_size=3)):
+        table[key] = draw(st.one_of(fitting.get(key, numbers), anything))
+    return table
+
+
+@example(table={"command": "npx", "tls_pins": ["A" * 43 + "="]}, name="x")
+@given(table=tables(), name=st.just("x") | st.text(alphabet="a-0A \n.", max_size=4))
+def test_on_generated_servers(table, name):
+    accepts({"mcpServers": {name: table}})
+
+
+@given(table=tables(keys=[*fields], base=({},)))
+def test_on_generated_defaults(table):
+    accepts({"defaults": table})
+
+
+good_hosts = ["a.example", "*.example", "10.0.0.0/8", "::1", "fe80::/10", "1.2.3.4"]
+bad_hosts = ["a b", "https://a", "a:80", "a/b", "a\n", "", "${A}"]
+hosts = st.lists(st.sampled_from([*good_hosts, *bad_hosts]), max_size=3)
+
+
+@given(
+    table=st.dictionaries(
+        st.sampled_from(["policy", "allow", "deny", "alow"]),
+        st.one_of(hosts, st.sampled_from(["open", "registered", "closed"]), numbers),
+    )
+)
+def test_on_generated_network_rules(table):
+    accepts({"network": table})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"command": "npx", "timeout": 60, "autoApprove": []},
+        {**HTTP, "auth": {**WITH_KEY, "private_key": "~/key.pem", "private_key_id": "${KEY_ID}"}},
+        {**HTTP, "auth": {"type": "oauth", "flow": "device_code", "client_id": "a"}},
+        {**HTTP, "auth": {"type": "oauth", "client_metadata_url": "https://a.example/b"}},
+        {"type": "streamable-http", "url": "HTTPS://example.com"},
+        {"type": "pipe", "path": "\\\\.\\pipe\\a", "command": "a", "args": ["b"]},
+        {
+            "command": "npx",
+            "verify": {"a": {"tool": "b", "arguments": {"c": "arguments.c"}, "happened": "result"}},
+            "inline_limit_kb": 0,
+        },
+    ],
+)
+def test_good_servers_have_no_errors(table):
+    assert accepts({"mcpServers": {"slack": table}, "other": {"a": 1}})
+
+
+def test_the_schema_is_one_and_describes_every_field():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["$defs"]["server"]["properties"]) == set(server_schema.FIELDS)
+    defaults = SCHEMA["$defs"]["defaults"]["properties"].items()
+    assert {name for name, rule in defaults if rule is not False} == set(server_schema.DEFAULTABLE)
+    assert set(SCHEMA["properties"]["network"]["properties"]) == set(server_schema.NETWORK_FIELDS)
+    assert set(SCHEMA["$defs"]["auth"]["properties"]) == set(auth.FIELDS)
+
+
 def test_defaults_fill_in_what_a_server_leaves_out_and_hold_only_what_can_hold_for_all():
     defaults = {"call_timeout": 7, "trust_readonly": True, "timeout": 9}
     assert server_schema.check_defaults(defaults) == []
@@ -249,7 +391,7 @@ def test_a_whole_table_becomes_a_server():
         "protocol": "2025-11-25",
     }
     table = {"type": "sse", "tools": {"allow": ["get_*"]}, "timeout": 60, **same}
-    assert errors(table) == {}
+    assert accepts({"mcpServers": {"slack": table}})
     changed = {"transport": "sse", "tools": ToolFilter(allow=("get_*",)), "timeout": 60.0}
     assert server_schema.build("slack", table, {}) == Server(name="slack", **changed, **same)
 
