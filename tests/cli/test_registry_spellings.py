@@ -21,12 +21,14 @@ pytestmark = pytest.mark.usefixtures("no_leftovers")
     ("options", "table"),
     [
         (
-            ("--command", "gh --x", "--env", "TOKEN=${T}", "--cwd", "/srv"),
-            {"command": "gh", "args": ["--x"], "cwd": "/srv", "env": {"TOKEN": "${T}"}},
-        ),
-        (
-            ("--command", "gh --x 'a b'", "--tool", "search_code", "--transport", "stdio"),
-            {"command": "gh", "args": ["--x", "a b"], "tools": {"allow": ["search_code"]}},
+            ("--command", "gh 'a b'", "--tool", "search_code", "--env", "TOKEN=${T}", "--cwd", "/srv"),
+            {
+                "command": "gh",
+                "args": ["a b"],
+                "cwd": "/srv",
+                "env": {"TOKEN": "${T}"},
+                "tools": {"allow": ["search_code"]},
+            },
         ),
         (
             ("--url", "https://a.example/sse", "--transport", "sse", "--bearer", "${T}", "-H", "x: y"),
@@ -37,7 +39,6 @@ pytestmark = pytest.mark.usefixtures("no_leftovers")
                 "auth": {"type": "bearer", "token": "${T}"},
             },
         ),
-        (("--path", "/run/gh.sock", "--transport", "uds"), {"type": "uds", "path": "/run/gh.sock"}),
         (
             ("--command", "gh", "--path", "/run/gh.sock", "--transport", "uds"),
             {"type": "uds", "path": "/run/gh.sock", "command": "gh"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Field, Interface, PflowError
+from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import RUN_META_KEY, build_server
 from pflow_mcp_plugin.server.saved_workflow_tools import (
@@ -20,9 +20,7 @@ from pflow_mcp_plugin.server.saved_workflow_tools import (
     input_schema,
     output_schema,
     type_words,
-    workflow_tool,
 )
-from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow
 from pflow_mcp_plugin.types import Tool
 
 GREET = {
@@ -244,11 +242,6 @@ def test_a_pattern_that_matches_nothing_is_warned_about(pflow_host, library):
 def test_a_name_that_another_tool_has_gets_a_prefix(pflow_host, library):
     library.save("greet", GREET)
     assert [*tools(pflow_host, taken=["greet"])] == ["workflow-greet"]
-
-
-def test_an_invalid_name_of_a_tool_is_refused(pflow_host):
-    with pytest.raises(PflowError, match="not a valid tool name"):
-        workflow_tool(pflow_host.host, GivenWorkflow(GREET, "two words", saved=True))
 
 
 def test_the_tools_follow_the_library(pflow_host, library):

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from http_server import FaultServer, Reply, Request
 
-META_SERVER = Path(__file__).parent / "meta_server.py"
+SCRIPTED = Path(__file__).parents[1] / "client" / "scripted.py"
 TOKEN = "planted-4711-token"
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("meta", "fail", "refuse")]
+NEAR_SERVER = f"""
+if request["method"] == "tools/list":
+    reply({{"tools": {TOOLS}, "ttlMs": 0, "cacheScope": "private"}})
+else:
+    meta = {{key: value for key, value in params["_meta"].items() if "/" not in key}}
+    text = {{"type": "text", "text": "said " + os.environ["TOKEN"]}}
+    reply({{"content": [text], "structuredContent": {{"meta": meta}}, "isError": params["name"] == "fail"}})
+"""
 
 
 @attrs.define
@@ -76,20 +85,28 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
+async def far_server(request: Request, reply: Reply) -> bool:
+    """Answer over HTTP with what `_meta` a call had, or refuse it with the token."""
+    params = request.message.get("params", {})
+    if request.rpc == "tools/list":
+        await reply.result({"tools": TOOLS})
+    elif request.rpc == "tools/call" and params["name"] == "refuse":
+        await reply.error(-32000, f"refused {TOKEN}")
+    elif request.rpc == "tools/call":
+        meta = {key: value for key, value in params["_meta"].items() if "/" not in key}
+        await reply.result({"content": [], "structuredContent": {"meta": meta}})
+    return request.rpc.startswith("tools/")
+
+
 @pytest.fixture
-def servers(pflow, pflow_home) -> Iterator[None]:
+def servers(pflow: Callable[..., Any], pflow_home: Path) -> Iterator[None]:
     """Configure and sync `near` over stdio and `far` over HTTP."""
-    command = [sys.executable, str(META_SERVER)]
-    with subprocess.Popen([*command, "http"], stdout=subprocess.PIPE, text=True) as far:
-        assert far.stdout is not None
-        url = f"http://127.0.0.1:{far.stdout.readline().strip()}/mcp"
+    with FaultServer(far_server) as far:
+        env = {"TOKEN": TOKEN, "AT_START": "modern()"}
         tables = {
-            "near": {"command": command[0], "args": command[1:], "env": {"TOKEN": TOKEN}},
-            "far": {"type": "http", "url": f"{url}?key={TOKEN}", "headers": {"X-Token": TOKEN}},
+            "near": {"command": sys.executable, "args": [str(SCRIPTED), NEAR_SERVER], "env": env},
+            "far": {"type": "http", "url": f"{far.url()}?key={TOKEN}", "headers": {"X-Token": TOKEN}},
         }
         added = pflow("mcp", "add", "--sync", json.dumps({"mcpServers": tables}))
-        try:
-            assert added.exit_code == 0, added.stderr
-            yield
-        finally:
-            far.kill()
+        assert added.exit_code == 0, added.stderr
+        yield

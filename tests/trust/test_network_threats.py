@@ -32,7 +32,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from http_server import FaultServer, Proxy, Reply, Request, well
-from programs import importing
 from resolver import Names
 
 from pflow_mcp_plugin.client import Pool
@@ -177,46 +176,6 @@ def test_row_19_a_name_that_changes_after_the_look_up_leads_nowhere_else(pool, r
     assert trap.connections == 0
 
 
-RESOLVER = f"""
-import os, socket
-real = socket.getaddrinfo
-def look_up(host, port, *given, **named):
-    name = host.decode() if isinstance(host, bytes) else host
-    return real(os.environ["ADDRESS"] if name == "{NAME}" else host, port, *given, **named)
-socket.getaddrinfo = look_up
-"""
-
-
-@pytest.mark.parametrize(
-    ("rules", "code", "words"),
-    [
-        (f'allow = ["{HERE}"]', 3, "which the config does not name"),
-        (f'allow = ["127.0.0.0/8"]\ndeny = ["{NAME}"]', 2, "is denied by deny"),
-    ],
-)
-def test_row_19_no_command_sends_a_byte_to_a_host_outside_the_policy(
-    pflow, pflow_home, tmp_path, server, trap, rules, code, words
-):
-    (tmp_path / "site" / "sitecustomize.py").parent.mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(RESOLVER)
-    config = pflow_home / "config" / "mcp-servers.toml"
-    table = f'[mcpServers.web]\ntype = "http"\nurl = "{server.url(NAME)}"\ninsecure = true\n'
-    config.parent.mkdir(parents=True, exist_ok=True)
-
-    def command(*line, at, network):
-        config.write_text(f"[network]\n{network}\n{table}")
-        return pflow(*line, env={**importing(tmp_path / "site"), "ADDRESS": at})
-
-    assert command("mcp", "sync", "web", at=HERE, network=f'allow = ["{HERE}"]').exit_code == 0
-    act = {"nodes": [{"id": "a", "type": "mcp-web-act"}]}
-    (tmp_path / "act.json").write_text(json.dumps(act))
-    known = server.connections
-    for line in (("mcp", "test", "web"), ("run", "act.json")):
-        ran = command(*line, at=ELSEWHERE, network=rules)
-        assert (ran.exit_code, words in ran.stderr + ran.stdout) == (code, True), ran.stderr
-    assert (server.connections, trap.connections) == (known, 0)
-
-
 def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, run, names, tmp_path):
     authority = Authority(tmp_path)
     server = run(FaultServer(well, authority.server_context(NAME), host=HERE))
@@ -229,8 +188,8 @@ def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, r
 @pytest.mark.parametrize(
     ("address", "insecure"),
     [
-        *(("127.0.0.1", True), ("169.254.169.254", False), ("::1", True), ("fe80::1", False)),
-        *(("3fff::1", True), ("192.88.99.1", False)),
+        ("127.0.0.1", True),
+        ("169.254.169.254", False),
     ],
 )
 def test_row_19_an_address_that_is_not_public_gets_no_byte(pool, run, names, address, insecure):

@@ -32,6 +32,19 @@ def test_after_a_restart_an_expired_token_is_refreshed_at_the_discovered_endpoin
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    ("issued_at", "expires_at", "stale_at"), [(0, 1000, 940), (960, 1000, 990), (2000, 1000, 1000)]
+)
+def test_a_token_is_refreshed_a_minute_or_a_quarter_of_its_life_before_its_end(
+    issued_at, expires_at, stale_at
+):
+    tokens = Tokens(access="a", issued_at=issued_at, expires_at=expires_at)
+    assert (tokens.is_fresh(stale_at - 1), tokens.is_fresh(stale_at)) == (True, False)
+    assert (tokens.is_valid(999), tokens.is_valid(1000)) == (True, False)
+    assert Tokens(access="a").is_fresh(10**9)
+    assert Tokens(access="a").is_valid(10**9)
+
+
 @pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client"])
 def test_a_client_of_the_config_that_is_refused_at_a_refresh_has_to_be_corrected(realm, pool, code):
     sign_in = realm.sign_in(expires_in=-10)
