@@ -197,11 +197,8 @@ def written(name, *arguments):
 @pytest.mark.parametrize(
     ("name", "reference"),
     [
-        ("claude-code", "Bearer ${PFLOW_SERVE_TOKEN}"),
-        ("cursor", "Bearer ${env:PFLOW_SERVE_TOKEN}"),
         ("vscode", "Bearer ${input:pflow-serve-token}"),
         ("codex", 'bearer_token_env_var = "PFLOW_SERVE_TOKEN"'),
-        ("opencode", "Bearer {env:PFLOW_SERVE_TOKEN}"),
     ],
 )
 def test_over_http_the_token_is_a_reference_in_the_clients_syntax(monkeypatch, name, reference):

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import hidden_text_server
 import pytest
 
-SERVER = Path(__file__).with_name("forging_server.py")
+SERVER = Path(hidden_text_server.__file__)
 HIDDEN = "\x1b[2J\u202e\u200b"
 FORGED = f"\n  forged: line\n! forged\r\n\ttab\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029{HIDDEN}"
-HARMLESS = f"{'harmless ' * 4}{HIDDEN}"
+HARMLESS = f"harmless {'.' * 60}{HIDDEN}"
+"""Too long for the end of a line, as the other is when it is escaped, and short in the name of a node."""
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\t]")
 
 COMMANDS = (
@@ -77,7 +79,7 @@ class Twin:
 
     def run(self, command: str) -> Any:
         nodes = self.nodes() if "{node}" in command else [{"node": ""}]
-        words = {"node": nodes[0]["node"], "tool": f"alpha{self.text}", "wrong": f"alphx{self.text}"}
+        words = {"node": nodes[0]["node"], "tool": f"bad{self.text}", "wrong": f"bax{self.text}"}
         return self.type(*(word.format(**words) for word in command.split()))
 
     def type(self, *words: str) -> Any:
@@ -88,7 +90,7 @@ class Twin:
 
     def nodes(self) -> list[dict[str, str]]:
         found = self.run("mcp tools odd --json").envelope["data"]
-        return [each for each in found if each["tool"].startswith("alpha")]
+        return [each for each in found if each["tool"].startswith("bad")]
 
 
 @pytest.fixture
@@ -126,7 +128,7 @@ def test_row_58_no_command_prints_a_line_that_a_server_forged(twins):
     assert "\n".join(wrong) == ""
 
 
-@pytest.mark.parametrize("command", ["mcp call {node} password=x", "registry run {node} password=x"])
+@pytest.mark.parametrize("command", ["mcp call {node} mode=fails", "registry run {node} mode=fails"])
 def test_row_58_further_lines_of_what_a_tool_says_have_a_bar(twins, command):
     forged = twins[0]
     for preparing in ("mcp sync odd", "mcp approve odd", "mcp approve odd {tool}"):
@@ -144,7 +146,7 @@ def test_row_58_further_lines_of_a_description_have_a_bar(twins, command):
     for preparing in ("mcp sync odd", "mcp approve odd"):
         forged.run(preparing)
     shown = forged.run(command).stdout.splitlines()
-    begin = next(index for index, line in enumerate(shown) if "does something" in line)
+    begin = next(index for index, line in enumerate(shown) if "first" in line)
     described = shown[begin : shown.index("", begin)]
     assert len(described) > 1
     assert [line for line in described[1:] if not line.startswith("  | ")] == []

@@ -80,17 +80,6 @@ def test_row_54_a_project_is_shown_with_its_code(typed, mark, tmp_path):
     assert not mark.exists()
 
 
-def test_row_54_what_only_may_be_a_secret_is_masked(typed):
-    secrets = (
-        "--token",
-        "hunter2secret",
-        "API_KEY=hunter2secret",
-        "https://me:hunter2secret@h/?key=hunter2secret",
-    )
-    for command in (("mcp", "add", "a", "--", "server", *secrets), ("mcp", "list"), ("mcp", "diff")):
-        assert "hunter2secret" not in _said(typed(*command)), command
-
-
 def test_row_54_code_is_no_secret_that_an_import_moves_to_the_settings(typed, pflow_home, mark, tmp_path):
     file = tmp_path / "other.json"
     table = {"command": "npx", "args": ["--token", "evil-package"]}

@@ -102,13 +102,6 @@ def test_what_is_no_character_in_an_answer_is_replaced_over_http(pool, serve, ki
     assert act(pool, web(serve(on_call(halve)))).content[0]["text"] == "cut \ufffd"
 
 
-def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(pool, scripted):
-    script = "raw(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': [1]}) + '\\n')"
-    error = failure_of(pool, scripted(script))
-    assert "answered with JSON that is not a JSON-RPC message" in error.message
-    assert error.ran == "unknown"
-
-
 def test_an_answer_nested_too_deeply_is_said_to_be(pool, scripted):
     with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*recursion limit"):
         act(pool, scripted("raw('[' * 100_000 + '\\n')"))

@@ -72,7 +72,6 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
     [
         ({"command": ["npx"]}, "command", "string, not a list", "in quotes"),
         ({**NPX, "args": {"a": "b"}}, "args", "list of strings, not a table", 'args = ["'),
-        ({**NPX, "args": [1]}, "args[0]", "string, not a number", "in quotes"),
         ({**NPX, "args": ["a", {}]}, "args[1]", "string, not a table", "one string"),
         ({**NPX, "env": []}, "env", "table of strings, not a list", "env = {"),
         ({**NPX, "env": {"A": date(2020, 1, 1)}}, "env.A", "not a date or time", "in quotes"),
@@ -82,14 +81,12 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
         ({**NPX, "call_timeout": True}, "call_timeout", "number, not true or false", "without quotes"),
         ({**NPX, "call_timeout": 86_401}, "call_timeout", "at most 86400, not 86401", "86400"),
         ({**NPX, "call_timeout": 10**12}, "call_timeout", "a number with many digits", "86400"),
-        ({**NPX, "call_timeout": 10**12 - 1}, "call_timeout", "not 1e+12", "86400"),
         ({"command": "x\0"}, "command", "NUL", "Remove"),
         ({"command": " "}, "command", "not be empty", "Give command a value"),
         ({**NPX, "protocol": "1"}, "protocol", "auto, handshake or a protocol version", '"auto"'),
         ({"url": None, "type": "http"}, "url", "http server needs a url", "https://"),
         ({"url": HTTP["url"]}, "type", "", '"type": "http"'),
         ({"type": "uds"}, "path", "uds server needs a path", 'path = "/'),
-        ({"type": "zz", "url": HTTP["url"]}, "type", "'zz'; known: stdio, http", '"type": "http"'),
         ({"type": "ssee", "url": HTTP["url"]}, "type", "'ssee'; known: stdio, http", '"type": "sse"'),
         ({"path": "x"}, "type", "with a path needs its type; without one it is a stdio", '"type": "uds"'),
         ({}, "command", "stdio server needs a command", 'command = "'),
@@ -102,7 +99,6 @@ def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix()
         ({**HTTP, "auth": {"token_env": "${A}"}}, "auth.token_env", "", 'Write the bare name: "A"'),
         ({**NPX, "env": {"PIN": 123456}}, "env.PIN", "a string, not a number", "in quotes"),
         ({**HTTP, "client_cert": {"key": "k"}}, "client_cert.cert", "needs a cert", "cert = "),
-        ({**HTTP, "tls_pins": ""}, "tls_pins", "not be empty", "tls_pins"),
         ({**HTTP, "tls_pins": []}, "tls_pins", "", "pin"),
         ({**HTTP, "tls_pins": [PIN, "sha256/x"]}, "tls_pins[1]", "", "pin"),
     ],
@@ -201,10 +197,7 @@ def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
         ({key: value for key, value in OAUTH.items() if key != "issuer"}, "auth.issuer"),
         ({**OAUTH, "private_key": "key.pem"}, "auth"),
         ({**OAUTH, "private_key_id": "first"}, "auth.private_key"),
-        ({**OAUTH, "issuer": "login.example.com"}, "auth.issuer"),
         ({**OAUTH, "scopes": "read"}, "auth.scopes"),
-        ({"type": 1}, "auth.type"),
-        ("token", "auth"),
     ],
 )
 def test_auth_is_refused_where_it_is_wrong(auth, place):
@@ -428,10 +421,8 @@ def test_the_fingerprint_changes_with_what_decides_the_tools_only():
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
-        ("http://127.0.0.1/mcp", "http"),
         ("HTTP://localhost:1", "sse"),
         ("http://${HOST}/mcp", "streamable-http"),
-        ("http://[::1]/", "http"),
     ],
 )
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
-"""A stdio server without the SDK that hides text in everything it says."""
+"""A stdio server without the SDK that hides text in everything it says.
+
+`python hidden_text_server.py FOLDER` says the text of a file in FOLDER in every name, and other things once
+there is a file `changed`.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,26 +25,37 @@ PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 TOOL = "note\u200bs"
 
+FOLDER = Path(sys.argv[1]) if __name__ == "__main__" and sys.argv[1:] else None
+NAME = json.loads((FOLDER / "text.json").read_text()) if FOLDER else HIDDEN
+CHANGED = FOLDER is not None and (FOLDER / "changed").exists()
+
 _SCHEMA = {
     "type": "object",
+    "title": f"schema {NAME}",
     "properties": {
-        "plain": {"type": "string", "description": f"arg {HIDDEN}", "title": f"T{HIDDEN}"},
-        f"odd{HIDDEN}": {"type": "string", "enum": [f"enum {HIDDEN}"], "default": f"default {HIDDEN}"},
-        "mode": {"type": "string"},
+        "plain": {"type": "string", "description": f"arg {HIDDEN}\nmore", "title": f"T{NAME}"},
+        f"odd{NAME}": {"type": "string", "enum": [f"enum {NAME}"], "default": f"default {NAME}"},
+        "mode": {"type": "string", "examples": [f"example {NAME}"]},
     },
+    "required": ["mode"] if CHANGED else [],
 }
-_OUTPUT = {"type": "object", "properties": {"said": {"type": "string", "description": f"out {HIDDEN}"}}}
-TOOLS: list[dict[str, Any]] = [
-    {
-        "name": TOOL,
-        "title": f"title {HIDDEN}",
-        "description": f"first {HIDDEN} {PERSIAN} {FAMILY}\nsecond {HIDDEN}",
+_SAID = {"type": "string", "description": f"out {HIDDEN}"}
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": f"title {NAME}",
+        "description": f"{'other' if CHANGED else 'first'} {HIDDEN} {PERSIAN} {FAMILY}\nsecond {HIDDEN}",
         "inputSchema": _SCHEMA,
-        "outputSchema": _OUTPUT,
-        "annotations": {"title": f"annotated {HIDDEN}"},
-    },
-    {"name": f"bad{HIDDEN}", "description": "Its name is bad", "inputSchema": {"type": "object"}},
-    {"name": f"malformed{HIDDEN}", "description": 7, "inputSchema": f"none {HIDDEN}"},
+        "outputSchema": {"type": "object", "properties": {"said": _SAID, f"out{NAME}": _SAID}},
+        "annotations": {"title": f"annotated {NAME}", "readOnlyHint": not CHANGED},
+    }
+
+
+TOOLS: list[dict[str, Any]] = [
+    *map(tool, (TOOL, f"bad{NAME}", f"{'new' if CHANGED else 'old'}{NAME}")),
+    {"name": f"malformed{NAME}", "description": 7, "inputSchema": {"type": f"odd {NAME}"}},
 ]
 
 
@@ -48,9 +64,9 @@ class HidesText(Plain):
 
     def initialize(self, request: Message) -> None:
         said = {
-            "capabilities": {"tools": {}, "logging": {}},
-            "serverInfo": {"name": f"server {HIDDEN}", "version": f"1 {HIDDEN}"},
-            "instructions": f"instructions {HIDDEN}",
+            "capabilities": {"tools": {}, "logging": {}, f"capability {NAME}": {}},
+            "serverInfo": {"name": f"server {NAME}", "version": f"1 {NAME}", "title": f"title {NAME}"},
+            "instructions": f"{'other ' if CHANGED else ''}instructions {NAME}",
         }
         self.reply(request, {**INITIALIZE, **said})
 
@@ -61,9 +77,10 @@ class HidesText(Plain):
         if request["method"] != "tools/call":
             self.fail(request, -32601, "Method not found")
             return
-        self.chatter(request["params"].get("_meta", {}).get("progressToken"))
+        if FOLDER is None:
+            self.chatter(request["params"].get("_meta", {}).get("progressToken"))
         mode = (request["params"].get("arguments") or {}).get("mode")
-        result = text(f"result {HIDDEN}")
+        result = text(f"result {NAME}")
         if mode == "fails":
             self.reply(request, {**result, "isError": True})
         elif mode == "refuses":

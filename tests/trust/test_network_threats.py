@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 import os
 import socket
 import ssl
@@ -38,7 +37,6 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_requests import make_client
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
-from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import NetworkRules, Server
 
@@ -313,36 +311,6 @@ def test_row_62_no_byte_is_sent_without_tls_for_a_server_with_pins(pool, run, na
     there = launch(server.url(host), headers={"Authorization": "Bearer s3cret"}, **pinned)
     error = fails(pool, there, f"plain http to {host} cannot be checked against its tls_pins", McpError)
     assert error.kind == "config"
-    assert server.connections == 0
-
-
-def test_row_62_every_command_refuses_pins_that_nothing_can_check(
-    run, pflow_home, tmp_path, monkeypatch, capfd
-):
-    """Those that store a server, and, where a variable holds the URL, those that connect to it."""
-    server = run(FaultServer(well))
-    url = server.url("localhost")
-    table = {"type": "http", "url": url, "tls_pins": [OTHER_PIN]}
-    given = tmp_path / "servers.json"
-    given.write_text(json.dumps({"mcpServers": {"web": table}}))
-    config = pflow_home / "config" / "mcp-servers.toml"
-
-    def refused(*line, code=2):
-        ended = main([*map(str, line)])
-        printed = "".join(capfd.readouterr())
-        assert ended == code, printed
-        return printed
-
-    for line in (("mcp", "add", given), ("mcp", "import", given)):
-        assert "tls_pins has no effect on plain http" in refused(*line)
-        assert not config.exists() or "web" not in config.read_text()
-    refused("mcp", "add", json.dumps({"web": {**table, "url": "${WEB_URL}"}}), code=0)
-    monkeypatch.setenv("WEB_URL", url)
-    for command in ("sync", "test"):
-        assert "cannot be checked against its tls_pins" in refused("mcp", command, "web")
-    config.write_text(config.read_text().replace("${WEB_URL}", url))
-    for line in (("config", "check"), ("mcp", "sync", "web"), ("mcp", "test", "web"), ("mcp", "list")):
-        assert "tls_pins has no effect on plain http" in refused(*line, code=0 if line[1] == "list" else 2)
     assert server.connections == 0
 
 

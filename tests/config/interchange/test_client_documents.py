@@ -328,8 +328,6 @@ def test_nothing_of_a_secret_behind_a_reference_is_written(target, monkeypatch):
         ("vscode-settings.json", "vscode"),
         ("opencode.json", "opencode"),
         ("claude-code.json", "claude-code"),
-        ("gemini-cli.json", "gemini-cli"),
-        ("windsurf.json", "windsurf"),
         ("cursor.json", "mcp-json"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The application over real sockets: who is let in, what is refused, and clients that are slow or gone.
+"""The address to listen on, and the application there: who is let in, what is refused, and slow clients.
 
 What clients of both eras do with it is played in `test_serving.py` and in `test_served_tools.py`; what
 its gates answer is in `test_gates.py`.
@@ -15,6 +15,8 @@ from contextlib import closing, suppress
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from served import (
     ACCEPT,
     ERA_2025,
@@ -28,7 +30,9 @@ from served import (
     serving,
 )
 
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.http import http_server
+from pflow_mcp_plugin.server.http.listening_address import ListeningAddress, parse_address
 
 EVERYWHERE = [
     *((method, "/mcp") for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")),
@@ -39,8 +43,8 @@ EVERYWHERE = [
 @pytest.mark.parametrize(("method", "path"), EVERYWHERE)
 def test_no_path_and_no_method_answers_without_the_token(served, client, method, path):
     url = served.url.removesuffix("/mcp") + path
-    for given in ("", "Bearer wrong-but-long-enough", "Basic dTpw"):
-        client.headers = {"authorization": given} if given else {}
+    for token in ("", "Bearer wrong-but-long-enough", "Basic dTpw"):
+        client.headers = {"authorization": token} if token else {}
         answer = client.request(method, url)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith('Bearer realm="pflow"')
@@ -241,3 +245,40 @@ def test_a_client_that_does_not_read_its_answer_gives_way_to_others(monkeypatch)
         while post(served, request("tools/list")).status_code == 503:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "loopback"),
+    [
+        (":8000", "http://127.0.0.1:8000/mcp", True),
+        ("localhost:8000", "http://localhost:8000/mcp", True),
+        ("[::1]:8000", "http://[::1]:8000/mcp", True),
+        ("0.0.0.0:1", "http://0.0.0.0:1/mcp", False),
+        ("[::]:1", "http://[::]:1/mcp", False),
+        ("pflow.example:443", "http://pflow.example:443/mcp", False),
+    ],
+)
+def test_an_address_has_a_url(text, url, loopback):
+    address = parse_address(text)
+    assert address.url() == url
+    assert address.is_loopback == loopback
+    assert address.is_wildcard == (address.host in {"0.0.0.0", "::"})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8000", "localhost", "::1:8000", "a:b", "a:-1", "a:65536", "http://a:1", "a b:1"]
+)
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(PflowError, match="is not an address to listen on") as refused:
+        parse_address(text)
+    assert refused.value.kind == "usage"
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_refused(text):
+    try:
+        address = parse_address(text)
+    except PflowError:
+        return
+    assert isinstance(address, ListeningAddress)
+    assert 0 <= address.port <= 65535
