@@ -1,4 +1,7 @@
-"""The spans of runs, calls and traced requests, as real programs send them to a collector."""
+"""When OpenTelemetry is in use, and the spans that real programs send to a collector.
+
+Each case is a program of its own, because a provider is set once.
+"""
 
 from __future__ import annotations
 
@@ -110,6 +113,75 @@ def test_a_thread_that_works_for_another_gets_none_of_its_context_variables():
     variable = ContextVar("variable")
     variable.set("mine")
     assert variable not in carried_context()
+
+
+ASK = """
+import sys
+{before}
+from pflow_mcp_plugin.telemetry.provider import tracer
+made = tracer()
+print("traces" if made else "none", "imported" if "opentelemetry" in sys.modules else "untouched")
+"""
+OWN = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+"""
+OTEL = ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SDK_DISABLED")
+
+
+@pytest.fixture
+def imported(monkeypatch):
+    """Say whether a program with these variables traces, and whether OpenTelemetry was imported."""
+    for name in OTEL:
+        monkeypatch.delenv(name, raising=False)
+
+    def run(before="", **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        command = [sys.executable, "-c", ASK.format(before=before)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.split()
+
+    return run
+
+
+@pytest.fixture
+def sdk():
+    pytest.importorskip("opentelemetry.sdk", reason="the extra [otel] is not installed")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"},
+    ],
+)
+def test_nothing_is_imported_unless_traces_are_asked_for(imported, variables):
+    assert imported(**variables) == ["none", "untouched"]
+
+
+def test_the_api_alone_which_the_sdk_of_mcp_imports_is_not_use(imported):
+    assert imported("import opentelemetry.trace") == ["none", "imported"]
+
+
+def test_without_the_extra_the_variables_have_no_effect(imported):
+    absent = "sys.modules['opentelemetry.sdk'] = None"
+    assert imported(absent, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")[0] == "none"
+
+
+def test_with_the_extra_a_provider_that_the_program_sets_is_used_and_the_environment_is_enough(imported, sdk):
+    assert imported(OWN) == ["traces", "imported"]
+    assert imported(OTEL_TRACES_EXPORTER="console") == ["traces", "imported"]
+
+
+def test_a_console_gets_spans_on_stderr(pflow, sdk):
+    done = pflow("registry", "run", "echo", "message=Hi", "--json", env={"OTEL_TRACES_EXPORTER": "console"})
+    assert done.envelope["success"]
+    assert '"pflow.outcome": "success"' in done.stderr
+    assert '"service.name": "pflow"' in done.stderr
 
 
 async def asked(home, mode, variables, workflow):
