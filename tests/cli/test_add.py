@@ -203,13 +203,6 @@ def test_the_check_of_the_config_warns_about_hosts_that_the_rules_refuse(desk):
     assert found == {"mcpServers.denied.url": "warning", "mcpServers.plain.url": "warning"}
 
 
-def test_an_unknown_field_is_kept_with_a_warning_and_what_was_changed_is_said(desk):
-    desk.run(add, '{"My Clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
-    assert desk.raw()["mcpServers"]["my-clock"]["autoApprove"] == ["x"]
-    assert "'My Clock' is renamed to my-clock" in desk.warnings()
-    assert "Did you mean args?" in desk.warnings()
-
-
 def test_with_sync_the_server_is_shown_and_started_and_its_tools_are_there(desk, capsys):
     report = desk.run(add, "it", "--sync", "--", sys.executable, stdio_server.__file__, "Plain")
     assert report.error is None

@@ -12,7 +12,7 @@ import httpcore2
 import httpx2
 import pytest
 from certificates import Authority
-from http_server import FaultServer, Reply, Request, always, handshake, well, with_status
+from http_server import FaultServer, Reply, Request, always, handshake, well
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
@@ -186,14 +186,6 @@ def test_hosts_of_no_proxy_are_reached_directly(pool, serve, monkeypatch):
     assert called(pool, server.url("0.0.0.0"))
 
 
-def test_a_proxy_that_refuses_is_named_as_the_cause(pool, serve, monkeypatch):
-    proxy = serve(always(with_status(407)))
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-    with pytest.raises(ConnectionFailed, match=r"the proxy for .* failed") as caught:
-        called(pool, "https://mcp.example.invalid/mcp")
-    assert "NO_PROXY" in caught.value.suggestions[0]
-
-
 @pytest.mark.parametrize(
     ("variable", "folder"),
     [
@@ -245,12 +237,10 @@ def test_the_proxy_of_the_scheme_comes_before_that_of_all(proxies, expected):
         ("https://mcp.example.com", ".example.com", True),
         ("https://mcp.example.com", "*.example.com", True),
         ("https://mcp.example.com", "mcp.example.com:443", True),
-        ("http://mcp.example.com", "mcp.example.com:80", True),
         ("https://mcp.example.com", "https://mcp.example.com", True),
         ("https://10.1.2.3", "10.0.0.0/8", True),
         ("https://[fd00::1]", "[fd00::]/8", True),
         ("https://mcp.example.com", " , ", False),
-        ("https://mcp.example.com", "mcp", False),
         ("https://notexample.com", "example.com", False),
         ("https://example.com", "*.example.com", False),
         ("https://mcp.example.com", "mcp.example.com:8443", False),
