@@ -12,7 +12,7 @@ import httpcore2
 import httpx2
 import pytest
 from certificates import Authority
-from http_server import FaultServer, Reply, Request, always, handshake, well
+from http_server import FaultServer, Reply, Request, always, handshake, well, with_status
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain

@@ -442,6 +442,14 @@ def test_row_22_through_a_proxy_the_key_is_pinned_and_the_certificate_verified(
     assert called(pool, launch(url, tls_pins=(pin(tmp_path),), **trusted))
 
 
+def test_row_22_a_host_outside_the_rules_is_not_asked_for_at_a_proxy_either(pool, run, monkeypatch):
+    proxy = run(Proxy(1))
+    monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
+    rules = NetworkRules(deny=("*.example.com",))
+    fails(pool, launch(f"https://{NAME}/mcp", network=rules), "is denied by deny", McpError)
+    assert proxy.connections == 0
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_row_22_no_proxy_is_asked_for_this_machine(pool, run, monkeypatch, host):
     server = run(FaultServer(well))

@@ -208,6 +208,20 @@ def test_any_json_value_becomes_a_plan_or_our_own_error_and_a_plan_if_it_validat
     assert json.dumps(workflow) == before
 
 
+@settings(max_examples=100)
+@given(
+    shape=some(expression=expressions | odd, outputs=odd | made, data=odd),
+    chosen=st.lists(ways | odd, max_size=3) | odd,
+    when=expressions | odd,
+)
+def test_whatever_stands_in_place_of_an_expression_is_checked(shape, chosen, when):
+    branch = step("b", "branch", {"cases": chosen}, when=when)
+    edges = [edge("a", "b", when=when), edge("b", "a", "error")]
+    checked = check_workflow(flow(step("a", "transform", shape), branch, edges=edges), Types())
+    find_flows(checked, FlowPolicy(), every=True)
+    assert all(problem.suggestion for problem in checked.problems)
+
+
 def ends(path):
     place, begin = (0.0, 0.0), None
     for letter, numbers in re.findall(r"([MCHV])([^MCHV]*)", path):
