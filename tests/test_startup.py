@@ -66,33 +66,6 @@ def test_asking_who_is_signed_in_imports_nothing_that_talks_to_servers(python, p
     assert done.stderr == ""
 
 
-COUNT = """
-import sys
-from attr import _make
-made, build = [], _make._ClassBuilder.build_class
-def note(builder):
-    made.append(build(builder))
-    return made[-1]
-_make._ClassBuilder.build_class = note
-from pflow_mcp_plugin.__main__ import main
-sys.argv = ["pflow", *sys.argv[1:]]
-main()
-ours = [name for name in sys.modules if name.startswith("pflow_mcp_plugin")]
-checks = ["pflow_mcp_plugin.trust." + name for name in ("tool_approval", "launch_identity", "pins")]
-print(*[name for name in checks if name in sys.modules], len(made), len(ours), file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(("line", "modules"), [("mcp list", 63), ("registry list", 56)])
-def test_a_list_makes_few_attrs_classes(odd, python, line, modules):
-    done = python("-c", COUNT, *line.split())
-    *checks, classes, loaded = done.stderr.split()
-    assert checks == []  # the config is that of the sync
-    assert "odd" in done.stdout
-    assert 0 < int(classes) <= 10  # each takes half a millisecond
-    assert 0 < int(loaded) <= modules
-
-
 def test_presets_are_loaded_only_when_they_are_asked_for(python):
     code = RUN.format(heavy=(PRESETS, "pflow_mcp_plugin.server_preset"))
     for command, loaded in (("list", 0), ("presets", 2)):

@@ -10,7 +10,7 @@ import attrs
 import click
 import pytest
 import stdio_server
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.add import add

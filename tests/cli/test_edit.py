@@ -6,7 +6,7 @@ import shlex
 import sys
 
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 from pflow_mcp_plugin.cli import configured_servers
 from pflow_mcp_plugin.contract import PflowError

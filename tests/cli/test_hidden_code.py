@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 DATA = Path(__file__).parents[1] / "data" / "clients"
 

@@ -7,7 +7,7 @@ import sys
 
 import page_follower
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 
 @pytest.fixture

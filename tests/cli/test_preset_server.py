@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import stdio_server
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.sync import sync

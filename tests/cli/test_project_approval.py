@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve

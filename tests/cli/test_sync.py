@@ -13,8 +13,7 @@ import click
 import pytest
 import stdio_server
 import tomli_w
-from program_terminal import run_on_terminal
-from screen import screen_lines
+from screen import run_on_terminal, screen_lines
 
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.cli.configured_servers import remove

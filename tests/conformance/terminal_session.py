@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
-HERE = Path(__file__).resolve().parent
+BROWSER = Path(__file__).resolve().parents[1] / "data" / "page_follower.py"
+"""It follows redirects to the loopback listener; the suite's authorization server asks nobody."""
 SERVER = "suite"
 TOOL = "test-tool"
 CLIENT_METADATA = "https://conformance-test.local/client-metadata.json"
@@ -58,7 +59,7 @@ class TerminalSession:
 
     def __init__(self, home: Path) -> None:
         self._left = _LOGINS
-        browser = shlex.join([sys.executable, str(HERE / "redirect_follower.py")])
+        browser = shlex.join([sys.executable, str(BROWSER), os.devnull])
         self._environment = {
             **os.environ,
             "PFLOW_HOME": str(home),

@@ -1,6 +1,6 @@
 """A `$BROWSER` that goes wherever it is sent: notes in a file its command line, then the page it comes to.
 
-python page_follower.py FILE CA_FILE URL
+python page_follower.py FILE [CA_FILE] URL
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 def main() -> None:
     """Follow the redirects of a page; a page of refusal is a page, too."""
-    file, ca_file, url = sys.argv[1:]
-    https = HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
+    file, *ca_file, url = sys.argv[1:]
+    https = HTTPSHandler(context=ssl.create_default_context(cafile=next(iter(ca_file), None)))
     with Path(file).open("a", encoding="utf-8") as noted:
         noted.write(f"{sys.argv!r}\n")
         noted.flush()

@@ -9,13 +9,16 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import prepared_starts
+
 SECONDS = 60
+_WIDE = 500
+"""Columns of a terminal on which no line that a test looks for is broken."""
 _PIECES = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|[\r\n]|[^\x1b\r\n]+")
 
 
@@ -29,6 +32,7 @@ class Screen:
         env: Further variables.
         cwd: Where it runs.
         piped: Whether standard output goes to a pipe, so that only standard error is a terminal.
+        typed: Whether standard input is the terminal, too, at which somebody types.
 
     Attributes:
         shown: All that was written to the terminal.
@@ -37,24 +41,26 @@ class Screen:
 
     def __init__(
         self,
-        arguments: Sequence[str],
+        arguments: Sequence[str | Path],
         home: Path,
         *,
         columns: int = 80,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         piped: bool = False,
+        typed: bool = False,
     ) -> None:
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-        self.program = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
+        self.program = prepared_starts.start(
+            arguments,
             env={**inherited, "PFLOW_HOME": str(home), "TERM": "xterm", **(env or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=theirs if typed else subprocess.DEVNULL,
             stdout=subprocess.PIPE if piped else theirs,
             stderr=theirs,
             cwd=cwd,
+            start_new_session=typed,
         )
         os.close(theirs)
         self.shown = ""
@@ -79,8 +85,30 @@ class Screen:
             pass
         os.close(self._ours)
         if self.program.stdout is not None:
-            self.stdout = self.program.stdout.read().decode()
+            self.stdout = self.program.stdout.read()
             self.program.stdout.close()
+        return self.exit_code
+
+    def answer(self, answers: Mapping[str, str], meanwhile: Callable[[], None]) -> None:
+        """Type an answer after each question, until the program ends; every one of them must be asked.
+
+        Args:
+            answers: By the text that a question contains, what is typed after it.
+            meanwhile: Called when a question is on the screen, before it is answered.
+        """
+        left, deadline = dict(answers), time.monotonic() + SECONDS
+        while self._read(deadline - time.monotonic()):
+            for question in [each for each in left if each in self.shown]:
+                if self.shown.endswith((": ", "?")):
+                    meanwhile()
+                    os.write(self._ours, f"{left.pop(question)}\n".encode())
+        self.end()
+        self.shown = self.shown.replace("\r\n", "\n")
+        assert not left, self.shown
+
+    @property
+    def exit_code(self) -> int:
+        """How the program ended."""
         return self.program.wait(SECONDS)
 
     @property
@@ -98,6 +126,29 @@ class Screen:
             return False
         self.shown += part.decode(errors="replace")
         return bool(part)
+
+
+def run_on_terminal(
+    *arguments: str | Path,
+    home: Path,
+    answers: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    started: Callable[[int], None] = lambda _: None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Screen:
+    """Run the program on a terminal with somebody who answers its questions; see `Screen.answer`.
+
+    `started` is called with its process id.
+    """
+    screen = Screen(arguments, home, columns=_WIDE, env=environment, cwd=cwd, typed=True)
+    started(screen.program.pid)
+    try:
+        screen.answer(answers or {}, meanwhile)
+    finally:
+        screen.program.kill()
+        screen.program.wait()
+    return screen
 
 
 def screen_lines(shown: str) -> list[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import prepared_starts
 import pytest
-from programs import importing, put_plugin
 
 HERE = Path(__file__).parent
 TEXT = {"type": "string"}
@@ -30,12 +29,10 @@ def log(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory, log):
-    """Those of a shell with the program, whose home has the servers and the nodes of `text_nodes`."""
+    """Those of a shell with the program, whose home has the servers."""
     root = tmp_path_factory.mktemp("direct")
-    site = root / "site"
-    put_plugin(site, "text", (HERE / "text_nodes.py").read_text())
     path = os.pathsep.join([str(root), os.environ["PATH"]])
-    made = {**os.environ, "PATH": path, **importing(site), "PFLOW_HOME": str(root / "home")}
+    made = {**os.environ, "PATH": path, "PFLOW_HOME": str(root / "home")}
     programs = {"pflow": prepared_starts.words(made)}
     for server, (tool, properties, required) in SERVERS.items():
         schema = {"type": "object", "properties": properties, "required": required}
@@ -65,10 +62,11 @@ def typed(variables, tmp_path):
 
 
 @pytest.mark.parametrize("arrow", ["then", "'>>'"])
-def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(typed, arrow):
+def test_what_is_piped_in_goes_through_a_search_and_a_command_into_a_message(typed, arrow):
     done = typed(
         'echo "TODO comments" | pflow mcp-github-search-code --language=python'
-        f" {arrow} summarize-text {arrow} mcp-slack-send-message --channel=dev-team"
+        f" {arrow} shell --command 'printf \"In short: \"; cat' {arrow} mcp-slack-send-message"
+        " --channel=dev-team"
     )
     assert done.returncode == 0, done.stderr
     sent = json.loads(done.stdout)["arguments"]
@@ -84,7 +82,7 @@ def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(typ
             "pflow mcp-github-search-code --query=x >> mcp-slack-send-message --channel=x",
             "mcp-slack-send-message",
         ),
-        ("pflow run-node show-card --title x >> folder/show-card", "folder/show-card"),
+        ("pflow run-node echo --message x >> folder/echo", "folder/echo"),
     ],
 )
 def test_a_chain_that_the_shell_took_for_a_redirection_does_not_run(typed, log, tmp_path, line, file):
@@ -98,16 +96,17 @@ def test_a_chain_that_the_shell_took_for_a_redirection_does_not_run(typed, log, 
     assert steps[1] == f"  -> Remove the file that the shell created: rm {made}"
 
 
-CARDS = [
-    ("pflow show-card --title $'two\\nlines'", {"title": "two\nlines"}),
-    ("pflow show-card --title '*' --body '$HOME ${x} `y`'", {"title": "*", "body": "$HOME ${x} `y`"}),
-    ("pflow show-card --title @note.txt", {"title": "from a file"}),
-    ("printf 'hello\\r\\n' | pflow show-card", {"title": "hello"}),
-    ("echo '{\"a\": 2}' | pflow show-card --title x --meta -", {"title": "x", "meta": {"a": 2}}),
+LINES = [
+    ("pflow echo --message $'two\\nlines'", "two\nlines\n"),
+    ("pflow echo --message '$HOME ${x} `y`'", "$HOME ${x} `y`\n"),
+    ("pflow echo --message '*'", "*\n"),
+    ("pflow echo --message @note.txt", "from a file\n"),
+    ("printf 'hello\\r\\n' | pflow echo", "hello\n"),
+    ("echo '{\"a\": 2}' | pflow echo --message -", '{"a": 2}\n'),
 ]
 
 
-@pytest.mark.parametrize(("line", "card"), CARDS, ids=[line for line, _ in CARDS])
-def test_a_line_gives_the_node_what_was_meant(typed, line, card):
+@pytest.mark.parametrize(("line", "said"), LINES, ids=[line for line, _ in LINES])
+def test_a_line_gives_the_node_what_was_meant(typed, line, said):
     done = typed(line)
-    assert (json.loads(done.stdout), done.stderr) == (card, "")
+    assert (done.stdout, done.stderr) == (said, "")

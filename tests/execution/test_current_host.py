@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib import metadata
 from textwrap import dedent
 
 import pytest
+from programs import put_plugin
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -96,7 +96,7 @@ PROGRAMS = {
 
 
 @pytest.fixture
-def program(pflow_home, tmp_path, monkeypatch):
+def program(pflow_home, python, tmp_path, monkeypatch):
     """Run Python with the vetoing plugin installed, and a server whose command is a setting."""
     paths = storage.default_paths()
     StoredSettings(paths.config / "settings.json").set("DEMO_PYTHON", sys.executable)
@@ -106,19 +106,9 @@ def program(pflow_home, tmp_path, monkeypatch):
     )
     listing = Listing(info=ServerInfo(), tools=(ADD,))
     Catalog(tool_folder(paths)).save("demo", listing, store.fingerprint("demo"))
-    site = tmp_path / "site"
-    information = site / "veto-1.dist-info"
-    information.mkdir(parents=True)
-    (site / "veto.py").write_text(dedent(PLUGIN))
-    (information / "METADATA").write_text("Name: veto\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[pflow]\nveto = veto\n")
-    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
-
-    def run(*arguments, check=False):
-        command = [sys.executable, *map(str, arguments)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=check)
-
-    return run
+    put_plugin(tmp_path / "site", "veto", dedent(PLUGIN))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=os.pathsep)
+    return python
 
 
 @pytest.mark.parametrize("way", PROGRAMS)
@@ -155,7 +145,7 @@ def test_another_core_goes_before_the_embedded_one_and_is_opened_once_for_nodes_
                 yield host
     """
     (tmp_path / "site" / "core.py").write_text(dedent(core))
-    with (tmp_path / "site" / "veto-1.dist-info" / "entry_points.txt").open("a") as file:
+    with (tmp_path / "site" / "veto-1.0.dist-info" / "entry_points.txt").open("a") as file:
         file.write("[pflow.hosts]\nzz_core = core:open_host\n")
     done = program("-c", ALONE)
     lines = done.stderr.splitlines()

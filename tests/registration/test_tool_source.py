@@ -1,6 +1,3 @@
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import attrs
@@ -11,7 +8,6 @@ from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.contract import NodeUse, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.workflow.workflow_text import located
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -356,20 +352,6 @@ def test_the_files_of_a_project_are_listed_where_there_is_one(project, tmp_path,
     assert not {".mcp.json", "approvals.json", "projects"} & {path.name for path in source.files}
 
 
-def test_outside_a_project_nothing_is_loaded_for_one(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from pflow_mcp_plugin.contract import Paths\n"
-        "from pflow_mcp_plugin.registration.lazy_source import LazyToolSource\n"
-        "paths = Paths(**{name: Path(name) for name in ('config', 'data', 'state', 'cache')})\n"
-        "LazyToolSource(paths).fingerprint()\n"
-        "print(sorted({'pflow_mcp_plugin.config.project_file', 'hashlib', 'json'} & sys.modules.keys()))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == "[]"
-
-
 ISSUE = {
     "type": "object",
     "$defs": {
@@ -545,13 +527,6 @@ def test_what_is_wrong_in_a_workflow_that_a_typed_node_runs_keeps_its_place(desk
         pflow_host.host.runner.run_node("workflow", {"workflow": inner})
     (problem,) = raised.value.problems
     assert problem.path == "$.nodes[0].params.workflow.nodes[0].params.title"
-
-
-def test_a_mistake_in_an_argument_has_its_line_in_the_file(desk, pflow_host, tmp_path):
-    file = tmp_path / "flow.json"
-    file.write_text('{"nodes": [\n{"id": "a", "type": "mcp-desk-create", "params": {\n"title": "x"}}]}')
-    problems = located(pflow_host.host.runner.validate(json.loads(file.read_text())), file)
-    assert [it.line for it in problems if it.path] == [3]
 
 
 def test_a_tool_that_lists_no_arguments_takes_any_by_every_spelling(pflow_host):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hidden_text_server import FAMILY, HIDDEN, PERSIAN, TAGS, TOOL
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_leftovers")]
 HERE = Path(__file__).parent

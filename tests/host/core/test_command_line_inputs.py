@@ -3,7 +3,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from program_terminal import run_on_terminal
+from screen import run_on_terminal
 from workflow_parts import flow, step
 
 
