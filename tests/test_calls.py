@@ -17,7 +17,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.nodes import class_for
 
-DOUBLING = Path(__file__).parent / "end_to_end" / "doubling_server.py"
 FAULTY = Path(__file__).parent / "faults" / "stdio_server.py"
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
@@ -37,13 +36,13 @@ def configured(pflow):
 def counting(configured, tmp_path):
     """Add a server that notes each of its starts; return the file."""
     starts = tmp_path / "starts"
-    configured("counting", script_server(DOUBLING, starts))
+    configured("counting", script_server(FAULTY, "Doubles", env={"LOG": str(starts)}))
     starts.unlink()
     return starts
 
 
 def _starts(file):
-    return len(file.read_text(encoding="utf-8").splitlines())
+    return file.read_text(encoding="utf-8").split().count("start")
 
 
 def test_a_call_returns_the_result_of_the_tool(counting):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stdio_server
 from screen import run_on_terminal
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
-SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"
 
 
 @pytest.fixture
@@ -29,8 +29,7 @@ def _code(mark: Path) -> str:
 
 
 def _honest(mark: Path) -> str:
-    server = [sys.executable, str(SERVER), str(mark.with_name("notes")), "SECRET", "said"]
-    return f"API_KEY=x; exec {shlex.join(server)}"
+    return f"API_KEY=x; exec {shlex.join([sys.executable, stdio_server.__file__, 'Plain'])}"
 
 
 def _said(done: Any) -> str:
@@ -86,7 +85,7 @@ def test_row_54_code_is_no_secret_that_an_import_moves_to_the_settings(typed, pf
     file.write_text(json.dumps({"mcpServers": {"odd": _table(_code(mark)), "other": table}}))
     shown = _said(typed("mcp", "import", file, "--secrets-to-settings"))
     for text in (shown, (pflow_home / "config" / "mcp-servers.toml").read_text()):
-        for part in (f"touch {mark}", str(SERVER), "evil-package"):
+        for part in (f"touch {mark}", stdio_server.__file__, "evil-package"):
             assert part in text
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import attrs
 import pytest
+import stdio_server
 from screen import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
@@ -22,7 +22,7 @@ from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.trust.pins import Pinned
 from pflow_mcp_plugin.types import Tool
 
-SERVER = Path(__file__).parents[1] / "end_to_end" / "noting_server.py"
+SERVER = f"{stdio_server.__file__} Notes"
 SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
 
 
@@ -55,13 +55,13 @@ def notes(tmp_path):
 
 
 def noting(notes, text="from the project", **others):
-    return {"command": sys.executable, "args": [str(SERVER), str(notes), "SECRET", text], **others}
+    return {"command": sys.executable, "args": [*SERVER.split(), str(notes), "SECRET", text], **others}
 
 
 @pytest.fixture
 def project(no_leftovers, typed, folder):
     """Run a command line in the folder of a project, which has a workflow that calls its server."""
-    (folder / "say.json").write_text('{"nodes": [{"id": "say", "type": "mcp-say-say"}]}')
+    (folder / "say.json").write_text('{"nodes": [{"id": "say", "type": "mcp-say-act"}]}')
     return typed
 
 
@@ -225,9 +225,9 @@ def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_pa
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
     assert catalog(desk).servers() == ()
-    assert catalog(desk).find("mcp-say-say") is None
+    assert catalog(desk).find("mcp-say-act") is None
     desk.store("say", Tool(name="say"))
-    assert catalog(desk).find("mcp-say-say")
+    assert catalog(desk).find("mcp-say-act")
     assert catalog(desk).folder_of("say").parent.parent == desk.paths.data / "projects"
     other = tmp_path / "other"
     other.mkdir()
@@ -242,7 +242,7 @@ def test_a_projects_server_is_exported_not_removed_and_one_of_its_name_takes_its
     approved.store("say", Tool(name="say"))
     with pytest.raises(McpError, match="it comes from"):
         approved.run(remove, "say")
-    assert catalog(approved).find("mcp-say-say")
+    assert catalog(approved).find("mcp-say-act")
     report = approved.run(add, "say", "--", "sh")
     assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
     assert [row["source"] for row in approved.run(list_).data] == ["user"]

@@ -2,8 +2,7 @@
 
 `KILL` names when: `before`, `after` (the effect, without an answer) or `answered`, and the value. `END` names
 likewise when the server itself ends without an answer. While there is a file `EFFECTS` with the
-suffix `.slow`, its start takes for ever. The tool `pay` has its effect once for each key, and notes the keys
-that arrive in a file with the suffix `.keys`; `look` says that it only reads. Results are `SIZE` bytes
+suffix `.slow`, its start takes for ever. The tool `look` says that it only reads. Results are `SIZE` bytes
 larger. `REFUSE` is a value that is refused without an effect, and `VERSION` what the server says that it is.
 """
 
@@ -24,23 +23,6 @@ SEND = {
     "inputSchema": {"type": "object", "properties": {"value": {}}, "required": ["value"]},
 }
 LOOK = {**SEND, "name": "look", "annotations": {"readOnlyHint": True}}
-PAY = {
-    "name": "pay",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"value": {}, "idempotency_key": {"type": "string"}},
-        "required": ["value", "idempotency_key"],
-    },
-}
-KEYS = EFFECTS.with_suffix(".keys")
-
-
-def is_repeated(key: str) -> bool:
-    """Note that a key arrived; return whether it had arrived before."""
-    known = KEYS.read_text(encoding="utf-8").split() if KEYS.exists() else []
-    with KEYS.open("a", encoding="utf-8") as file:
-        file.write(f"{key}\n")
-    return key in known
 
 
 def kill_client(when: str, value: object) -> None:
@@ -65,10 +47,8 @@ def call(request: Message) -> None:
         return
     kill_client("before", value)
     end("before", value)
-    key = request["params"]["arguments"].get("idempotency_key")
-    if key is None or not is_repeated(key):
-        with EFFECTS.open("a", encoding="utf-8") as file:
-            file.write(f"{value}\n")
+    with EFFECTS.open("a", encoding="utf-8") as file:
+        file.write(f"{value}\n")
     kill_client("after", value)
     end("after", value)
     result = {"value": value, "next": value + 1 if isinstance(value, int) else None}
@@ -81,4 +61,4 @@ def call(request: Message) -> None:
 if __name__ == "__main__":
     if EFFECTS.with_suffix(".slow").exists():
         threading.Event().wait()
-    serve(lambda: [SEND, PAY, LOOK], call, name="counting", version=os.environ.get("VERSION", "1"))
+    serve(lambda: [SEND, LOOK], call, name="counting", version=os.environ.get("VERSION", "1"))

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import stdio_server
 from planted_secrets import remains
 from programs import script_server
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
-READING = Path(__file__).with_name("reading_server.py")
 SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
 
 
@@ -32,7 +32,8 @@ class World:
         self.tools.write_text(json.dumps([{"name": name, **tool} for name in ("look", "token")]))
 
     def add(self, **table):
-        server = script_server(READING, self.tools, self.log, **table)
+        env = {"TOOLS": str(self.tools), "LOG": str(self.log), **table.pop("env", {})}
+        server = script_server(stdio_server.__file__, "Reads", env=env, **table)
         assert self.pflow("mcp", "add", json.dumps({"books": server})).exit_code == 0
         self.sync()
 
@@ -55,7 +56,8 @@ class World:
         ran = self.pflow("run", self.file, *arguments, "--json", **options)
         assert ran.exit_code == 0, ran.stdout
         trace = json.loads(Path(ran.envelope["trace_path"]).read_text())
-        noted = self.log.read_text().splitlines() if self.log.exists() else []
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        noted = [line.split()[0] for line in lines if line.startswith(("start", "call "))]
         self.log.unlink(missing_ok=True)
         return ran.envelope["data"]["outputs"], trace["steps"], noted
 
@@ -79,7 +81,7 @@ def test_a_cached_run_of_ten_nodes_starts_no_server_and_returns_the_same(world):
     world.add(trust_readonly=True)
     world.ten()
     first, steps, noted = world.run("--cache", "subject=whales")
-    assert noted == ["start", *["call look"] * 10]
+    assert noted == ["start", *["call"] * 10]
     assert kept(steps) == [{"kept": 1}] * 10
     again, steps, noted = world.run("--cache=1h", "subject=whales")
     assert noted == []
@@ -127,11 +129,11 @@ def test_another_environment_of_the_server_is_a_miss(world, variable):
 def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
     world.add(trust_readonly=True)
     world.write(look("a", "a", cache=True), look("b", "b", cache=False))
-    assert world.run("--cache")[2] == ["start", "call look", "call look"]
+    assert world.run("--cache")[2] == ["start", "call", "call"]
     _, steps, noted = world.run("--cache")
-    assert noted == ["start", "call look"]
+    assert noted == ["start", "call"]
     assert kept(steps) == [{"cached": 1}, {}]
-    assert world.run("--no-cache")[2] == ["start", "call look", "call look"]
+    assert world.run("--no-cache")[2] == ["start", "call", "call"]
 
 
 def test_two_programs_that_fill_it_at_once_lose_nothing(world, started):

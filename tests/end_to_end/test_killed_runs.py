@@ -7,12 +7,11 @@ import os
 import random
 import re
 import signal
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import pytest
 from kill_trials import KILLS, TRANSPORTS, WORKFLOWS, CountingServer, Trial, killed_anywhere, killed_at
-from planted_secrets import remains
 from programs import script_server, until
 from workflow_parts import edge, flow, step
 
@@ -203,52 +202,6 @@ def _children(pid):
     return found
 
 
-@pytest.fixture
-def effects(configured, tmp_path):
-    """Add the server, which kills its client once; return the file with what it did."""
-    effects = tmp_path / "effects"
-    table = script_server(COUNTING, env={"EFFECTS": str(effects), "KILL": "after p2"})
-    configured("counting", {**table, "idempotency_argument": {"pay": "idempotency_key"}})
-    return effects
-
-
-def paying(*names):
-    values = ("p1", "p2", "p3")
-    nodes = [step(name, "mcp-counting-pay", {"value": it}) for name, it in zip(names, values, strict=True)]
-    return flow(*nodes, edges=[edge(one, other) for one, other in pairwise(names)])
-
-
-def in_batch(*values):
-    items = {"items": list(values), "parallel": False}
-    return flow(step("all", "mcp-counting-pay", {"value": "${item}"}, batch=items))
-
-
-@pytest.mark.parametrize(
-    ("document", "edited"),
-    [
-        (paying("a", "b", "c"), paying("a", "renamed", "c")),
-        (in_batch("deleted", "p2", "p3"), in_batch("p2", "p3")),
-    ],
-    ids=["renamed", "an item less"],
-)
-def test_a_run_killed_after_the_effect_sends_the_first_key_again(
-    pflow, started, workflow, effects, document, edited
-):
-    run = started("run", workflow(**document))
-    run.communicate(timeout=60)
-    assert run.returncode == -signal.SIGKILL
-    assert effects.read_text().split()[-1] == "p2"
-    words = ["--workflow", workflow(**edited)]
-    if edited == in_batch("p2", "p3"):
-        words += ["--forget", "all[0]"]
-    ended = pflow("resume", *words)
-    assert ended.exit_code == 0, ended.stderr
-    assert effects.read_text().split()[1:] == ["p2", "p3"]
-    first, second, again, third = effects.with_suffix(".keys").read_text().split()
-    assert second == again
-    assert len({first, second, third}) == 3
-
-
 def test_a_run_that_failed_goes_on_with_a_server_that_was_replaced(pflow, configured, workflow, tmp_path):
     env = {"EFFECTS": str(tmp_path / "effects")}
     configured("counting", script_server(COUNTING, env={**env, "REFUSE": "second"}))
@@ -260,56 +213,3 @@ def test_a_run_that_failed_goes_on_with_a_server_that_was_replaced(pflow, config
     assert pflow("mcp", "add", "--replace", json.dumps({"counting": new})).exit_code == 0
     assert pflow("resume").exit_code == 0
     assert (tmp_path / "effects").read_text() == "first\nsecond\nlast\n"
-
-
-ECHOING = Path(__file__).with_name("echoing_server.py")
-INPUT = "Hq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
-SETTING = "Vr8yL3nQ0xM5wC9oU4dS7zI2kG6eH1tB8fV3jP0q"
-RESULT = "Ws9zM4oR1yN6xD0pV5eT8aJ3lH7fI2uC9gW4kQ1r"
-SECRETS = (INPUT, SETTING, RESULT)
-ENTRIES = 10
-"""How often the record of this run takes note of what its trace shows: as each step begins and ends."""
-
-
-@pytest.fixture
-def planted(pflow, workflow):
-    """A workflow whose secrets are in an input, in a setting and in what a server returns."""
-    table = script_server(ECHOING, env={"TOKEN": "${TOKEN}"})
-    pflow("mcp", "add", json.dumps({"echo": table}), env={"TOKEN": RESULT})
-    assert pflow("mcp", "sync", "echo", env={"TOKEN": RESULT}).exit_code == 0
-    assert pflow("settings", "set", "PLANTED", SETTING).exit_code == 0
-    steps = [
-        step("given", "echo", {"message": "${token} and ${planted}"}),
-        step("said", "mcp-echo-blocks", {"number": 0}),
-        step("again", "echo", {"message": "${said.result}"}),
-        step("all", "echo", {"message": "${item} ${given.message}"}, batch={"items": [1, 2]}),
-        step("last", "mcp-echo-blocks", {"number": 9}),
-    ]
-    return workflow(
-        *steps,
-        edges=[edge(one["id"], other["id"]) for one, other in pairwise(steps)],
-        inputs={"token": {"required": True, "secret": True}, "planted": {"setting": "PLANTED"}},
-    )
-
-
-def test_no_secret_is_in_the_trace_of_a_run_that_was_killed(planted, pflow, started, pflow_home, tmp_path):
-    moments = list(product(range(1, ENTRIES + 1), ["before", "after"]))
-    for number, at in moments[:: 1 if KILLS > 1 else 5]:
-        program = killed_at("put_entry", at, number)
-        run = started("run", planted, f"token={INPUT}", program=program, env={"TOKEN": RESULT})
-        said = run.communicate(timeout=60)
-        assert run.returncode == -signal.SIGKILL, said
-        shown = [pflow("trace", "show", *words) for words in ((), ("--json",), ("--full",))]
-        shown.append(pflow("trace", "view", "--output", str(tmp_path / "page.html")))
-        assert {it.exit_code for it in shown} == {0}
-        trace = json.loads(shown[1].stdout)["data"]
-        assert trace["error"]["type"] == "interrupted"
-        begun = (number - (at == "before")) // 2  # each step is noted as it begins and as it ends
-        assert len(trace["steps"]) >= min(begun, 3)
-        assert "killed" in shown[0].stdout
-        printed = [text for it in shown for text in (it.stdout, it.stderr)]
-        for secret in SECRETS:
-            page = (tmp_path / "page.html").read_text()
-            listed = pflow("resume", "--dry-run", "--json").stdout
-            assert remains(secret, [*printed, page, listed], pflow_home / "state") == []
-        assert pflow("resume", trace["run_id"], "--abandon").exit_code == 0

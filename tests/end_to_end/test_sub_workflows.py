@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from programs import script_server
 from workflow_parts import flow, step
 
-READING = Path(__file__).with_name("reading_server.py")
 STEP = flow(
     step("look", "mcp-counted-look", {"text": "${n}"}),
-    step("keep", "echo", {"message": "${look.value.text}"}),
+    step("keep", "echo", {"message": "${look.arguments.text}"}),
     inputs={"n": {"type": "int"}},
     outputs={"said": "${keep.message}"},
 )
 
 
-def test_a_batch_over_a_workflow_starts_its_server_once(pflow, configured, tmp_path, workflow, no_leftovers):
-    tools, log = tmp_path / "tools.json", tmp_path / "log"
-    tools.write_text('[{"name": "look", "inputSchema": {"type": "object", "properties": {"text": {}}}}]')
-    configured("counted", script_server(READING, tools, log))
+def test_a_batch_over_a_workflow_starts_its_server_once(pflow, scripted, tmp_path, workflow, no_leftovers):
+    log, schema = tmp_path / "log", {"type": "object", "properties": {"text": {}}}
+    scripted("look", server="counted", schema=schema, env={"LOG": str(log)})
     log.unlink()
     (tmp_path / "step.json").write_text(json.dumps(STEP))
     items = {"items": [1, 2, 3, 4], "parallel": True, "error_handling": "continue"}

@@ -37,6 +37,15 @@ def test_arguments_come_from_params_then_the_store_and_results_go_back(bench):
     assert bench.notes["n1"]["arguments"] == {"a": 1, "b": 2, "timeout": 9}
 
 
+def test_the_key_of_the_step_is_sent_with_its_call(bench):
+    properties = {"key": {"type": "string"}}
+    tool = Tool(name="add_up", input_schema={"type": "object", "properties": properties})
+    bench.add("calc", tool, idempotency_argument={"add_up": "key"})
+    bench.run.current_step = lambda: SimpleNamespace(idempotency_key=lambda: "of the step")
+    assert node().run({"__run__": bench.run}) == "default"
+    assert bench.calls[0].arguments == {"key": "of the step"}
+
+
 def test_reserved_keys_of_a_result_stay_inside_it(bench):
     bench.add()
     structured = {"error": "no", "result": 1, "__run__": 2, "x": 3}

@@ -449,5 +449,51 @@ class Changes(Plain):
         self.reply(request, results.get(request["method"], text("done")))
 
 
+class Notes(Plain):
+    """No fault: notes each start in the file of its first argument, with the variable that the second names.
+
+    Its tool answers with the third.
+    """
+
+    def start(self) -> None:
+        file, variable, _ = sys.argv[2:]
+        with Path(file).open("a", encoding="utf-8") as notes:
+            notes.write(f"started with {variable}={os.environ.get(variable)}\n")
+
+    def call(self, request: Message) -> None:
+        self.reply(request, text(sys.argv[4]))
+
+
+class Reads(Plain):
+    """No fault: has the tools of the file `$TOOLS`; `token` says `$TOKEN`, others what they were given."""
+
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": json.loads(Path(os.environ["TOOLS"]).read_text(encoding="utf-8"))})
+
+    def call(self, request: Message) -> None:
+        params = request["params"]
+        if params["name"] == "token":
+            self.reply(request, text(f"token: {os.environ['TOKEN']}"))
+        else:
+            said = {"value": params.get("arguments", {}), "pid": os.getpid()}
+            self.reply(request, {"content": [], "structuredContent": said})
+
+
+class Doubles(Plain):
+    """No fault: doubles a number that is not negative."""
+
+    def tools(self, request: Message) -> None:
+        number = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+        result = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+        self.reply(request, {"tools": [{**tool("double", number), "outputSchema": result}]})
+
+    def call(self, request: Message) -> None:
+        number = request["params"]["arguments"]["number"]
+        if number < 0:
+            self.reply(request, {**text("Error executing tool double"), "isError": True})
+        else:
+            self.reply(request, {"content": [], "structuredContent": {"result": 2 * number}})
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]().serve()

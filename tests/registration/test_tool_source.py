@@ -142,6 +142,13 @@ def test_a_read_only_tool_is_flow_safe_once_the_user_trusts_the_claim(world):
     assert world.source.get("mcp-a-read").purity == "flow_safe"
 
 
+def test_an_entry_names_the_argument_for_the_key_of_a_call_if_the_tool_has_it(world):
+    pay = Tool(name="pay", input_schema={"type": "object", "properties": {"key": {}}})
+    world.add("a", pay, "give", idempotency_argument={"pay": "key", "give": "key"})
+    keys = [world.source.get(f"mcp-a-{name}").idempotency_argument for name in ("pay", "give")]
+    assert keys == ["key", ""]
+
+
 def test_filters_renames_and_removal_work_without_a_sync(world):
     world.add("a", "get_x", "put_x")
     assert world.nodes() == ["mcp-a-get-x", "mcp-a-put-x"]
