@@ -14,6 +14,7 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import stdio_server
 from programs import script_server, until
 
 from pflow_mcp_plugin.storage import write_atomic
@@ -120,39 +121,14 @@ def test_the_file_of_a_project_may_be_written_by_its_team(stored, pflow, tmp_pat
     assert (listed.exit_code, "project" in listed.stdout) == (0, True), listed.stderr
 
 
-SLOW = """
-import json, os, pathlib, sys, time
-folder = pathlib.Path(os.environ["FOLDER"])
-for line in sys.stdin:
-    request = json.loads(line)
-    if request.get("method") == "initialize":
-        info = {"name": "slow", "version": "1"}
-        version = request["params"]["protocolVersion"]
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-    elif request.get("method") == "tools/list":
-        (folder / f"asked-{os.getpid()}").touch()
-        while not (folder / "go").exists():
-            time.sleep(0.01)
-        if os.environ.get("FAILS"):
-            sys.stderr.write("a line of stderr\\n" * 1000)
-            sys.exit(1)
-        result = {"tools": [{"name": os.environ["TOOL"], "inputSchema": {"type": "object"}}]}
-    else:
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-"""
-"""A server that names its tool once a file says so."""
-
-
 @pytest.fixture
-def slow(pflow, pflow_home, tmp_path):
-    """Add the slow server under a name; returns what starts a sync that is at its question for tools."""
-    script = tmp_path / "slow.py"
-    script.write_text(SLOW)
+def slow(pflow, tmp_path):
+    """Add a server that names its tool once there is a file `go`."""
 
-    def add(tool="act", name="odd", **env):
+    def add(tool="act", **env):
         env = {"FOLDER": str(tmp_path), "TOOL": tool, **env}
-        added = pflow("mcp", "add", json.dumps({name: script_server(script, env=env)}))
+        server = script_server(stdio_server.__file__, "ListsSlowly", env=env)
+        added = pflow("mcp", "add", json.dumps({"odd": server}))
         assert added.exit_code == 0, added.stderr
 
     return add

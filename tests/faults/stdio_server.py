@@ -282,6 +282,20 @@ class RepeatsItsList(Plain):
         self.reply(request, {"tools": [tool("act")], "nextCursor": "again"})
 
 
+class ListsSlowly(Plain):
+    """Lists its tool `$TOOL`, or ends with `$FAILS`, once there is a file `go` in `$FOLDER`."""
+
+    def tools(self, request: Message) -> None:
+        folder = Path(os.environ["FOLDER"])
+        (folder / f"asked-{os.getpid()}").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+        if os.environ.get("FAILS"):
+            sys.stderr.write("a line of stderr\n" * 1000)
+            sys.exit(1)
+        self.reply(request, {"tools": [tool(os.environ["TOOL"])]})
+
+
 class HasDoubles(Plain):
     def tools(self, request: Message) -> None:
         self.reply(request, {"tools": [tool("good"), tool("two"), tool("two", {"type": "object", "x": 1})]})
