@@ -225,9 +225,9 @@ def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_pa
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
     assert catalog(desk).servers() == ()
-    assert catalog(desk).find("mcp-say-act") is None
+    assert catalog(desk).find("mcp-say-say") is None
     desk.store("say", Tool(name="say"))
-    assert catalog(desk).find("mcp-say-act")
+    assert catalog(desk).find("mcp-say-say")
     assert catalog(desk).folder_of("say").parent.parent == desk.paths.data / "projects"
     other = tmp_path / "other"
     other.mkdir()
@@ -242,7 +242,7 @@ def test_a_projects_server_is_exported_not_removed_and_one_of_its_name_takes_its
     approved.store("say", Tool(name="say"))
     with pytest.raises(McpError, match="it comes from"):
         approved.run(remove, "say")
-    assert catalog(approved).find("mcp-say-act")
+    assert catalog(approved).find("mcp-say-say")
     report = approved.run(add, "say", "--", "sh")
     assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
     assert [row["source"] for row in approved.run(list_).data] == ["user"]
