@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
+OPTIONS = ("-rfEsx", "--continue-on-collection-errors", "-p", "no:cacheprovider")
 LEAVES_A_PROCESS = """
 import subprocess, sys
 
@@ -50,16 +51,7 @@ def results(tmp_path):
 
     def run(*names, **env):
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-rfEsx",
-                "--continue-on-collection-errors",
-                "-p",
-                "no:cacheprovider",
-                *names,
-            ],
+            [sys.executable, "-m", "pytest", *OPTIONS, *names],
             env={**os.environ, "PATH": str(tmp_path), **env},
             cwd=tmp_path,
             capture_output=True,

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -113,8 +112,7 @@ class Endpoints:
             "tokens": lambda: [attrs.asdict(token) for token in self._server.tokens],
             "expire_access_tokens": self._expire_access_tokens,
             "revoke": self._revoke,
-            "expire_codes": lambda: _expire(self._server.codes),
-            "expire_devices": lambda: _expire(self._server.devices),
+            "expire_devices": self._expire_devices,
             "decide": self._decide,
             "publish": self._publish,
             "issued": lambda: self._server.issued,
@@ -140,6 +138,10 @@ class Endpoints:
     def _expire_access_tokens(self) -> None:
         for token in self._server.tokens:
             token.expires_at = 0
+
+    def _expire_devices(self) -> None:
+        for device in self._server.devices.values():
+            device.expires_at = 0
 
     def _revoke(self) -> None:
         for token in self._server.tokens:
@@ -244,11 +246,6 @@ class Endpoints:
         except (httpx2.HTTPError, ValueError):
             return {}
         return document if isinstance(document, dict) else {}
-
-
-def _expire(things: dict[str, Any]) -> None:
-    for thing in things.values():
-        thing.expires_at = time.time() - 1
 
 
 def main() -> None:

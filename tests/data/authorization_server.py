@@ -93,10 +93,6 @@ class AuthorizationServer(LoopbackProgram):
         """Revoke every token."""
         self.control("revoke")
 
-    def expire_codes(self) -> None:
-        """Let every authorization code end now."""
-        self.control("expire_codes")
-
     def expire_devices(self) -> None:
         """Let the codes of every device end now."""
         self.control("expire_devices")

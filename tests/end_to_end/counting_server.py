@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
-from stdio_loop import Message, send, serve
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from stdio_server import INITIALIZE, Message, Plain, text
 
 EFFECTS = Path(os.environ["EFFECTS"])
 MARK = EFFECTS.with_suffix(".killed")
@@ -39,26 +42,35 @@ def end(when: str, value: object) -> None:
         os._exit(1)
 
 
-def call(request: Message) -> None:
-    value = request["params"]["arguments"]["value"]
-    if os.environ.get("REFUSE") == str(value):
-        text = {"type": "text", "text": "not today"}
-        send(id=request["id"], result={"content": [text], "isError": True})
-        return
-    kill_client("before", value)
-    end("before", value)
-    with EFFECTS.open("a", encoding="utf-8") as file:
-        file.write(f"{value}\n")
-    kill_client("after", value)
-    end("after", value)
-    result = {"value": value, "next": value + 1 if isinstance(value, int) else None}
-    if size := int(os.environ.get("SIZE", "0")):
-        result["text"] = "x" * size
-    send(id=request["id"], result={"content": [], "structuredContent": result})
-    kill_client("answered", value)
+class Counting(Plain):
+    def start(self) -> None:
+        if EFFECTS.with_suffix(".slow").exists():
+            threading.Event().wait()
+
+    def initialize(self, request: Message) -> None:
+        info = {"name": "counting", "version": os.environ.get("VERSION", "1")}
+        self.reply(request, {**INITIALIZE, "serverInfo": info})
+
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": [SEND, LOOK]})
+
+    def call(self, request: Message) -> None:
+        value = request["params"]["arguments"]["value"]
+        if os.environ.get("REFUSE") == str(value):
+            self.reply(request, {**text("not today"), "isError": True})
+            return
+        kill_client("before", value)
+        end("before", value)
+        with EFFECTS.open("a", encoding="utf-8") as file:
+            file.write(f"{value}\n")
+        kill_client("after", value)
+        end("after", value)
+        result = {"value": value, "next": value + 1 if isinstance(value, int) else None}
+        if size := int(os.environ.get("SIZE", "0")):
+            result["text"] = "x" * size
+        self.reply(request, {"content": [], "structuredContent": result})
+        kill_client("answered", value)
 
 
 if __name__ == "__main__":
-    if EFFECTS.with_suffix(".slow").exists():
-        threading.Event().wait()
-    serve(lambda: [SEND, LOOK], call, name="counting", version=os.environ.get("VERSION", "1"))
+    Counting().serve()

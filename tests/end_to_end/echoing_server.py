@@ -9,10 +9,13 @@ import base64
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from stdio_loop import send, serve
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from stdio_server import INITIALIZE, Message, Plain, send
 
 TOKEN = os.environ["TOKEN"]
 ECHO = os.environ.get("ECHO")
@@ -20,7 +23,7 @@ TAIL = 64 * 1024
 NAMES = ("fail", "blocks", "forms", "rpc", "garbage", "progress", "ask", "stderr", "large", "mime")
 
 
-def text(*blocks: str, failed: bool = True) -> dict[str, Any]:
+def text(*blocks: str, failed: bool = True) -> Message:
     return {"content": [{"type": "text", "text": block} for block in blocks], "isError": failed}
 
 
@@ -33,20 +36,12 @@ def forms() -> list[str]:
     return [*found, base64.encodebytes(b"." * 40 + raw).decode()]
 
 
-def call(request: dict[str, Any]) -> None:
-    given = request["params"].get("arguments", {})
-    number = int(given.get("number", 0))
-    if request["params"]["name"] in ("rpc", "garbage", "stderr"):
-        fail(request, number)
-    else:
-        send(id=request["id"], result=answer(request, number, failed=bool(given.get("failed"))))
-
-
-def fail(request: dict[str, Any], number: int) -> None:
+def fail(request: Message, number: int) -> None:
     match request["params"]["name"]:
         case "rpc":
             data = {"token": [TOKEN[:number], TOKEN[number:]], "long": "z" * (4000 - number) + TOKEN}
-            send(id=request["id"], error={"code": -32000, "message": "x" * number + TOKEN, "data": data})
+            error = {"code": -32000, "message": "x" * number + TOKEN, "data": data}
+            send({"id": request["id"], "error": error})
         case "garbage":
             print("{" + TOKEN * 45 + "x" * (2000 - 45 * len(TOKEN) - number) + TOKEN, flush=True)
         case "stderr":
@@ -55,7 +50,7 @@ def fail(request: dict[str, Any], number: int) -> None:
             os._exit(3)
 
 
-def answer(request: dict[str, Any], number: int, *, failed: bool) -> dict[str, Any]:
+def answer(request: Message, number: int, *, failed: bool) -> Message:
     match request["params"]["name"]:
         case "fail":
             return text("x" * number + TOKEN + "y" * 100)
@@ -66,12 +61,12 @@ def answer(request: dict[str, Any], number: int, *, failed: bool) -> dict[str, A
         case "progress":
             token = request["params"]["_meta"]["progressToken"]
             params = {"progressToken": token, "progress": 1, "message": "x" * number + TOKEN}
-            send(method="notifications/progress", params=params)
-            send(method="notifications/message", params={"level": "error", "data": TOKEN})
+            send({"method": "notifications/progress", "params": params})
+            send({"method": "notifications/message", "params": {"level": "error", "data": TOKEN}})
         case "ask":
             schema = {"type": "object", "properties": {"token": {"type": "string", "default": TOKEN}}}
             params = {"message": f"Is {TOKEN} still your token?", "requestedSchema": schema}
-            send(id="question", method="elicitation/create", params=params)
+            send({"id": "question", "method": "elicitation/create", "params": params})
         case "large":
             return text(TOKEN + "x" * 600_000, failed=False)
         case "mime":
@@ -79,10 +74,10 @@ def answer(request: dict[str, Any], number: int, *, failed: bool) -> dict[str, A
     return text("done", failed=False)
 
 
-def tool(name: str) -> dict[str, Any]:
+def tool(name: str) -> Message:
     properties = {"number": {"type": "integer"}, "failed": {"type": "boolean"}}
     schema = {"type": "object", "properties": properties}
-    described: dict[str, Any] = {"name": name, "inputSchema": schema}
+    described: Message = {"name": name, "inputSchema": schema}
     if ECHO:
         value = {"type": "string", "description": f"not {TOKEN}", "default": TOKEN, "enum": [TOKEN, "other"]}
         described |= {
@@ -107,6 +102,23 @@ def tools() -> list[Any]:
     return [*listed, named, {"name": "argument", "inputSchema": argument}, broken, long, long]
 
 
+class Echoing(Plain):
+    def initialize(self, request: Message) -> None:
+        said = f" {TOKEN}" if ECHO else ""
+        info = {"name": f"echoing{said}", "version": f"1{said}"}
+        self.reply(request, {**INITIALIZE, "serverInfo": info, "instructions": f"Be kind.{said}"})
+
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": tools()})
+
+    def call(self, request: Message) -> None:
+        given = request["params"].get("arguments", {})
+        number = int(given.get("number", 0))
+        if request["params"]["name"] in ("rpc", "garbage", "stderr"):
+            fail(request, number)
+        else:
+            self.reply(request, answer(request, number, failed=bool(given.get("failed"))))
+
+
 if __name__ == "__main__":
-    said = f" {TOKEN}" if ECHO else ""
-    serve(tools, call, name=f"echoing{said}", version=f"1{said}", instructions=f"Be kind.{said}")
+    Echoing().serve()

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stdio_loop import Message, send, serve
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from stdio_server import Message, Plain, send
 
 MEGABYTE = 1 << 20
 numbers = itertools.count(1000)
@@ -23,8 +25,8 @@ def text(content: str) -> str:
 def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Send a request to the client; return its answer."""
     number = next(numbers)
-    send(id=number, method=method, params=params)
-    for line in sys.stdin:
+    send({"id": number, "method": method, "params": params})
+    for line in sys.stdin.buffer:
         message = json.loads(line)
         if message.get("id") == number:
             return message
@@ -102,15 +104,15 @@ ASKING = (asks, asks_for_a_secret)
 TOOLS: dict[str, Callable[[dict[str, Any]], str]] = {tool.__name__: tool for tool in (*ANSWERING, *ASKING)}
 
 
-def listed() -> list[Any]:
-    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
-    return [{"name": name, "inputSchema": schema} for name in TOOLS]
+class Hostile(Plain):
+    def tools(self, request: Message) -> None:
+        schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+        self.reply(request, {"tools": [{"name": name, "inputSchema": schema} for name in TOOLS]})
 
-
-def call(request: Message) -> None:
-    result = TOOLS[request["params"]["name"]](request["params"].get("arguments") or {})
-    print(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {result}}}', flush=True)
+    def call(self, request: Message) -> None:
+        result = TOOLS[request["params"]["name"]](request["params"].get("arguments") or {})
+        print(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {result}}}', flush=True)
 
 
 if __name__ == "__main__":
-    serve(listed, call, name="hostile")
+    Hostile().serve()

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
-from stdio_loop import Message, send, serve
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from stdio_server import INITIALIZE, Message, Plain, text
 
 
-def log(line: str) -> None:
-    if os.environ.get("LOG"):
-        with Path(os.environ["LOG"]).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+class Scripted(Plain):
+    def initialize(self, request: Message) -> None:
+        info = {"name": "scripted", "version": os.environ.get("VERSION", "1")}
+        self.reply(request, {**INITIALIZE, "serverInfo": info})
 
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": json.loads(os.environ["TOOLS"])})
 
-def call(request: Message) -> None:
-    log("call")
-    if os.environ.get("ANSWER") == "text":
-        result: Message = {"content": [{"type": "text", "text": os.environ["TEXT"]}]}
-    else:
-        seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
-        result = {"content": [], "structuredContent": seen}
-    send(id=request["id"], result=result)
+    def call(self, request: Message) -> None:
+        if os.environ.get("ANSWER") == "text":
+            self.reply(request, text(os.environ["TEXT"]))
+        else:
+            seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
+            self.reply(request, {"content": [], "structuredContent": seen})
 
 
 if __name__ == "__main__":
-    log(f"start TOKEN={os.environ.get('TOKEN')!r}")
-    version = os.environ.get("VERSION", "1")
-    serve(lambda: json.loads(os.environ["TOOLS"]), call, name="scripted", version=version)
+    Scripted().serve()
