@@ -30,6 +30,22 @@ from pflow_mcp_plugin.host.cli.completion import complete
 complete(["zsh", *sys.argv[1:]])
 sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 """
+COUNT = """
+import sys
+from attr import _make
+made, build = [], _make._ClassBuilder.build_class
+def note(builder):
+    made.append(build(builder))
+    return made[-1]
+_make._ClassBuilder.build_class = note
+from pflow_mcp_plugin.__main__ import main
+sys.argv = ["pflow", *sys.argv[1:]]
+main()
+ours = [name for name in sys.modules if name.startswith("pflow_mcp_plugin")]
+print(len(made), len(ours), [name for name in ours if name in {unneeded}], file=sys.stderr)
+"""
+UNNEEDED = [f"pflow_mcp_plugin.trust.{name}" for name in ("tool_approval", "launch_identity", "pins")]
+"""Checks of approvals, which a list needs once the config is no longer that of the sync."""
 
 
 @pytest.mark.parametrize(
@@ -117,6 +133,16 @@ def two_calls(tmp_path):
     path = tmp_path / "calls.json"
     path.write_text(json.dumps({"nodes": [{"id": name, "type": "mcp-odd-act"} for name in "ab"]}))
     return path
+
+
+@pytest.mark.parametrize(("command", "most"), [("mcp list", 63), ("registry list", 56)])
+def test_a_list_loads_few_modules_and_makes_few_attrs_classes(odd, python, command, most):
+    done = python("-c", COUNT.format(unneeded=UNNEEDED), *command.split())
+    classes, modules, unneeded = done.stderr.split()
+    assert "odd" in done.stdout
+    assert 0 < int(classes) <= 10  # each takes half a millisecond
+    assert 0 < int(modules) <= most
+    assert unneeded == "[]"
 
 
 def test_a_run_starts_its_server_before_it_imports_what_only_calls_and_failures_need(odd, python, two_calls):
