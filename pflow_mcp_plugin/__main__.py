@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run `pflow` in a process that goes on afterwards; return the exit code.
+    """Entry point of `pflow` in a process that goes on afterwards: run it, and return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """

@@ -126,4 +126,4 @@ class DeadlineExceeded(CallFailed):
 
 
 class CallRefused(CallFailed):
-    """The `McpError` to raise from `pflow_mcp_prepare_call` to veto a call."""
+    """The error for a vetoed call: the `McpError` to raise from `pflow_mcp_prepare_call`."""

@@ -121,7 +121,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
-    """Contribute the plugin's parameters, which name the server and tool of a node."""
+    """Implement the hook for params: contribute the plugin's, which name the server and tool of a node."""
     from pflow_mcp_plugin.injection import inject
 
     return inject(node, _configured(node.host.paths))

@@ -244,7 +244,7 @@ class ToolRecord(ByFields):
 
 
 def __getattr__(name: str) -> Any:
-    """Return a type for presets, whose module is loaded only where presets are asked for."""
+    """Return a shared type for presets, whose module is loaded only where presets are asked for."""
     if name not in ("PresetInput", "ServerPreset"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pflow_mcp_plugin import server_preset

@@ -23,7 +23,7 @@ _CUT = "..."
 
 
 def whole(value: object) -> JSON:
-    """Return a JSON value of a tool with all its texts; `...` stands only for what is nested too deeply."""
+    """Return a JSON value of a tool, its texts uncut; `...` stands only for what is nested too deeply."""
     return excerpt(value, 200, sys.maxsize, sys.maxsize)
 
 
@@ -67,7 +67,7 @@ def tool_hash(tool: Tool) -> str:
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
-    """Return the canonical JSON hash of several tools: of the sorted pairs of their names and hashes."""
+    """Hash several tools as one canonical JSON value, the sorted pairs of their names and hashes."""
     return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
 
 

@@ -135,7 +135,7 @@ class Catalog:
         return sorted((name for name in every if rest.startswith(name + "-")), key=len, reverse=True)
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Look up a synced tool by its server and raw name; the spelling used in node types works too."""
+        """Look up a tool in the catalog by server and raw name; the spelling used in node types works too."""
         fitting = [each.tool for each in self._claiming(server, raw)]
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
@@ -220,7 +220,7 @@ class Catalog:
             yield path
 
     def current(self, server: str, config_fingerprint: str) -> Head | None:
-        """Return the head of a server's file in the catalog; None if its config changed since that sync."""
+        """Return the head of a server's file in the tool catalog; None if its config changed since."""
         head = self.head(server)
         return head if head and head.config_fingerprint == config_fingerprint else None
 
@@ -355,7 +355,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command that approves a tool, which the catalog shows while it is not approved."""
+    """Return the command that the tool catalog shows with a tool that is not approved, to approve it."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

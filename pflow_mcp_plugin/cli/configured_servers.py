@@ -45,7 +45,7 @@ def disable(host: Host, names: tuple[str, ...]) -> Report:
 
 
 def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
-    """Enable or disable configured servers, all of them or none; a project's cannot be switched here."""
+    """Do `pflow mcp enable` or `disable`: all of these servers or none; a project's cannot be switched."""
     store = server_store(host)
     changed = store.switch(names, disabled=disabled)
     if changed.replaced:
@@ -82,7 +82,7 @@ def remove(host: Host, names: tuple[str, ...]) -> Report:
 
 
 def _removed(host: Host, name: str) -> Report:
-    """Remove a server's config, its tool file, its pins, and its sign-in unless another server uses it."""
+    """For `pflow mcp remove`: remove one server's config, tool file, pins and, unless shared, its sign-in."""
     store = server_store(host)
     sign_ins = _sign_ins(host)  # before the removal: the config says which are its sign-ins
     warnings: list[Problem] = []

@@ -50,7 +50,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Approve the launches of servers that a `pflow mcp` command wrote or showed.
+    """Approve, in the host's pins, the launches of servers that a `pflow mcp` command wrote or showed.
 
     The names in `new` were free: what is left of former servers with these names is deleted first.
     """
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of a server's launch for a command, by the current config and variables."""
+    """Return the identity of a server's launch for a command, by the host's current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,7 +81,7 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete the stderr files of a server, for a command that removes it or adds another by its name."""
+    """Delete a host's stderr files of a server, for a command that removes it or adds another by its name."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)

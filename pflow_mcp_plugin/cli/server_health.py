@@ -37,7 +37,7 @@ def test(host: Host, name: str, *, insecure: bool, startup_timeout: float | None
 
 
 def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
-    """Connect to a server and list its tools; report milliseconds of each phase, or which of them failed."""
+    """For `pflow mcp test`: connect and list the tools; report each phase's milliseconds, or which failed."""
     offered = False
     while True:
         try:

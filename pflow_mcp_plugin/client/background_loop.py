@@ -64,7 +64,7 @@ class LoopThread:
 
 
 def _defer(name: str) -> None:
-    """Let a package that the loop's thread imports run its code only when one of its names is first used.
+    """Let a package that the background loop imports run its code only when one of its names is first used.
 
     The SDK's package imports its server side, which takes as long as everything its client needs.
     """

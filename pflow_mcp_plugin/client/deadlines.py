@@ -105,7 +105,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Repeat a request, before its deadline, after the pause that a busy server asks for (429).
+    """Repeat a request within its deadline, after the pause that a busy server asks for (429).
 
     `before` is awaited each time just before it is sent.
 

@@ -391,7 +391,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Return whether the server of a session lists resources or URI templates, by one request for each."""
+    """Ask over a session whether its server lists resources or URI templates, by one request for each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False

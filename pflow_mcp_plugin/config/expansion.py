@@ -132,7 +132,7 @@ def expand(
 
 
 def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
-    """Return the values of references that decide what is started or reached; those without one are empty."""
+    """Expand the references that decide what is started or reached; those without a value are empty."""
     expansion = _Expansion(server, lookup)
     if server.transport in ("http", "sse"):
         expansion.env()

@@ -321,7 +321,7 @@ def refusal(
 def refuse_errors(
     subject: str, problems: Sequence[Problem], *, server: str = "", kind: Kind = "config"
 ) -> None:
-    """Raise an error if the checks of a subject, such as config fields, found more than warnings."""
+    """Refuse config fields, or another subject, if their checks found more than warnings: raise the error."""
     errors = errors_in(problems)
     if errors:
         raise refusal(subject, errors, server=server, kind=kind)

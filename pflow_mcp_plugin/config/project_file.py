@@ -280,7 +280,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines, secrets masked, on a server in a project's `.mcp.json`: what it runs and gets."""
+    """Yield lines on a server that a project's `.mcp.json` brings, secrets masked: what it runs and gets."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

@@ -38,7 +38,7 @@ _TRANSPORTS = {
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server input as tables of ours, adapted from another client, with a note about each change."""
+    """Server input turned into tables of ours, adapted from another client, with a note about each change."""
 
     tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Return a warning if the start of a server would miss its program, or its `cwd`.
+    """Return a warning if the program of a server's `command`, or its `cwd`, would be missing at a start.
 
     `known` is where its last sync found the program.
     """
@@ -54,7 +54,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where the program of a server is found now, to keep for starts with a shorter `PATH`."""
+    """Return where the program of a server's `command` is found now, for starts with a shorter `PATH`."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -105,7 +105,7 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
 
 
 def _lacking(path: str | Path, message: str, step: str, where: Where) -> ConnectionFailed:
-    """Return the error about a missing program or working folder, or a folder above it that is closed."""
+    """Return the error about a server's missing program or working folder, or a closed folder above it."""
     for folder in reversed(Path(path).parents):
         try:
             os.stat(f"{folder}/.")  # noqa: PTH116 - a path has no such end

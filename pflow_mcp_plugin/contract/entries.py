@@ -70,12 +70,12 @@ class Field:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives in the `type` of a param or output that a registry entry describes."""
+        """The alternatives in the `type` of this field, a param or output in the entry of a node type."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
     def has_default(self) -> bool:
-        """Whether the schema of an entry's field names a default."""
+        """Whether the schema of this field of an entry, such as a param, names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     @property
@@ -326,7 +326,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return the entry in brief, as JSON: its description, params and outputs with their types only."""
+        """Return a node type's entry in brief, as JSON: description, params and outputs with types only."""
         params = self.interface.params
         return {
             "node": self.node,
@@ -347,7 +347,7 @@ class Entry:
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`, which stands for a param in a `NodeUse` that only the run knows.
+    """The type of `UNKNOWN`, which stands in a `NodeUse` of an entry for a param that only the run knows.
 
     Copied or pickled, it remains the same object.
     """
@@ -448,7 +448,7 @@ class Node(Protocol):
 
 
 class NodeSource(ABC):
-    """Base class of the source of a plugin's entries, one for each of its node types.
+    """Base class of a source of entries that a plugin contributes, one entry for each of its node types.
 
     A source is cheap to create: it reads nothing until a method is called, and it starts no server.
 
@@ -495,7 +495,7 @@ class NodeSource(ABC):
         return None
 
     def lacking(self, text: str) -> Iterable[Problem]:
-        """Name what this source could offer for a search once something is done; nothing by default.
+        """Name what entries this source could offer a search once something is done; nothing by default.
 
         Called for a filter, words or a task that the user typed, so it takes a few ms at most.
 

@@ -85,7 +85,7 @@ class Host(ABC):
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The registry of a host's node types."""
+        """The registry of node types that a host offers to plugins."""
 
     @property
     def runner(self) -> Runner | None:
@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it, in its normal form, in this host's library.
+        """Check a workflow and save it, in its normal form, in the library that this host offers to plugins.
 
         Args:
             workflow: The workflow as loaded.
@@ -184,7 +184,7 @@ class Host(ABC):
         return
 
     def refresh(self, source: str) -> None:
-        """Let the host renew what it made from a source of nodes, such as an index.
+        """Let the host renew what it made from a plugin's source of nodes, such as an index.
 
         Does nothing by default.
         """
@@ -239,7 +239,7 @@ class Traces(ABC):
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Return the path of a trace among a host's, by its run's id, the beginning of one, or `latest`.
+        """Return the path of one of the host's traces, by its run's id, the beginning of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.

@@ -63,7 +63,7 @@ class Discovery(Generic[Found]):
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:
-    """Return the share of a task's words that the text of a library's workflow contains, and which."""
+    """For a host's library: return the share of a task's words that a workflow's text contains, and which."""
     wanted = dict.fromkeys(words.lower().split())
     found = [word for word in wanted if word in where.lower()]
     return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""

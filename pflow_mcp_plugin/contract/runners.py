@@ -30,7 +30,7 @@ class Runner(ABC):
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Return every problem that any host finds in a workflow; nothing runs."""
+        """Check a workflow: return every problem that the runner of any host finds in it; nothing runs."""
 
     @abstractmethod
     def run(

@@ -132,7 +132,7 @@ class Run(ABC):
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Let any host redact these values from the run's trace, logs and errors."""
+        """Let this run, in any host, redact these values from its trace, logs and errors."""
 
     def cancelled(self) -> bool:
         """Return whether the user has stopped this run, in any host; by default, False."""
@@ -173,7 +173,7 @@ class Run(ABC):
         self.host.report(problem)
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add a plugin's JSON values to a node's step in the trace of the run; does nothing by default."""
+        """Add a plugin's JSON values to a node's step in the trace of this run; does nothing by default."""
         return
 
     def name_file(self, value: str, file: Path) -> None:

@@ -61,7 +61,7 @@ class Endpoint(Protocol):
 
     @property
     def ca_bundle(self) -> str:
-        """The file or folder of the only CAs that the endpoint trusts; empty for those of the system."""
+        """The file or folder of the only CAs trusted for egress to this endpoint; empty for the system's."""
 
     @property
     def client_cert(self) -> tuple[str, ...]: ...  # a file with certificate and key, or one for each
@@ -88,7 +88,7 @@ class HostRefused(Exception):
 
 
 def plain_http_host(url: str) -> str:
-    """Return the host of a URL that would use plain http over a network; empty for any other URL.
+    """Return the host of a URL for which egress would be plain http over a network; empty for any other URL.
 
     A URL whose host still has to be expanded passes.
     """

@@ -125,7 +125,7 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Return a warning if a server has other tools than the preset that it was made from declares.
+    """Compare a server with the preset that it was made from: return a warning if it has other tools.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -151,7 +151,7 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
 
 @attrs.frozen(kw_only=True)
 class InputValues:
-    """What the inputs of a preset stand for in the server made from it, and which of them lack a value."""
+    """The values of a preset's inputs for the server that is made from it, and which inputs lack one."""
 
     # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
     # value are left out.
@@ -162,7 +162,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the values for a preset's inputs, given as `NAME=VALUE`; an empty value is none."""
+    """Read the values of a preset's inputs, given as `NAME=VALUE`; an empty value is none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -201,7 +201,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Sequence[PresetInput]) -> PflowError:
-    """Return the error for a preset with inputs that lack a value, with the steps that give them one."""
+    """Return the error about a preset's inputs that lack a value, with the steps that give them one."""
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
     steps = [f"pflow mcp add {preset.name} {plain}"] if plain else []

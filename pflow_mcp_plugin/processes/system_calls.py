@@ -82,7 +82,7 @@ def high_pipe() -> tuple[int, int]:
 
 
 class _Process(NamedTuple):
-    """What Linux lists about a process in /proc: its ancestry and its resident pages."""
+    """A process in the operating system's list, Linux's /proc: its ancestry and its resident pages."""
 
     is_zombie: bool
     parent: int
@@ -92,7 +92,7 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return by `/proc` the memory in MiB of a process group; None on operating systems without it."""
+    """Return a process group's memory in MiB from the system's list (`/proc`); None where there is none."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 

@@ -59,7 +59,7 @@ def mask(value: str) -> str:
 
 
 def unusual(values: Iterable[str], shortest: int) -> Iterator[str]:
-    """Yield the values that can be redacted from names and prose without garbling them: no common words.
+    """Yield the values a `Redactor` can replace in names and prose without garbling them: no common words.
 
     Those with fewer than `shortest` characters are words that any text may use.
     """

@@ -117,7 +117,7 @@ class SecretForms:
         return found
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
-        """Yield the parts of secrets that a cut in a text leaves beside its `...` or `…`, in order.
+        """Yield the parts of a secret's forms that a cut in a text leaves beside its `...` or `…`, in order.
 
         With `outer`, the text as a whole may have been cut out of a longer one.
         """

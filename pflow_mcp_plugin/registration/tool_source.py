@@ -139,7 +139,7 @@ class ToolSource:
                 yield attrs.evolve(problem, severity="error")
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
-        """Yield what is wrong with a workflow's use of a tool: what its call would refuse.
+        """Yield what is wrong with a workflow's use of a tool from this source: what its call would refuse.
 
         If the tool changed since it was approved, what the change affects. The host reports required params
         that are missing, and unknown ones.

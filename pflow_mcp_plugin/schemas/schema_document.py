@@ -41,7 +41,7 @@ class SchemaDocument:
         self._guesses = True
 
     def items(self, schema: JSON, index: int | None = None) -> JSONObject | None:
-        """Return the JSON Schema of a list's items, or of the one at `index`; None if there is none."""
+        """Read the JSON Schema of a list's items, or of the one at `index`; None if there is none."""
         found = []
         for part in self.composed(schema):
             first = part.get("prefixItems")
@@ -284,7 +284,7 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """The form of results by their JSON Schema: whether they are wrapped, or have own `content_blocks`."""
+    """The form of results, as read from their JSON Schema: whether wrapped, or with own `content_blocks`."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own

@@ -102,7 +102,7 @@ _PROSE = ("title", "description", "default", "enum", "const", "examples")
 
 
 def redacted_schema(schema: Any, redactor: Redactor) -> Any:
-    """Return the schema of a served tool without secrets; it stays valid, with the same names in it."""
+    """Return a served tool's schema redacted like its answers; it stays valid, with the same names in it."""
     if not isinstance(schema, Mapping):
         return schema
     shown: dict[str, Any] = {}

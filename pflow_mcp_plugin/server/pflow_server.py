@@ -84,7 +84,7 @@ class Prompts(Protocol):
 
 
 def the_user(context: Context) -> RunOrigin:
-    """Return the origin that the MCP server gives requests by default: whoever started the server."""
+    """Return the origin that the pflow MCP server gives requests by default: whoever started the server."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
     return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER
@@ -139,7 +139,7 @@ def call_handler(host: Host, tools: Tools) -> CallHandler:
 
 
 class WorkerThreads:
-    """Threads for what the MCP server's handlers must not do in its event loop; idle ones are reused.
+    """Threads for what the pflow MCP server's handlers must not do in its event loop; idle ones are reused.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -296,7 +296,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
-    """Return a tool as the MCP server's handler of `tools/list` hands it to the SDK's low-level server."""
+    """Return a tool as the pflow MCP server hands it to the SDK's low-level server, for `tools/list`."""
     redactor = redactor or Redactor()
     title = redactor.piece(tool.title)
     return {
@@ -318,7 +318,7 @@ def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str,
 def result(
     envelope: JSONObject, schema: JSONObject, redactor: Redactor, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return what the MCP server's handler of `tools/call` hands to the SDK's low-level server.
+    """Return what the pflow MCP server hands to the SDK's low-level server as its answer to `tools/call`.
 
     `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
     goes to `_meta`; a failure is in the text alone, since clients check the structured content of any result.
@@ -337,7 +337,7 @@ def result(
 
 
 def complete(**members: object) -> dict[str, Any]:
-    """Return the result of an MCP handler marked as complete; revision 2026-07-28 also has others."""
+    """Return an MCP server handler's result marked as complete; revision 2026-07-28 also has others."""
     return {"resultType": "complete", **members}
 
 

@@ -168,7 +168,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the input schema of the tool that pflow serves for a saved workflow, by its inputs."""
+    """Return the input schema of a saved workflow that is served as a tool of its own, by its inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}

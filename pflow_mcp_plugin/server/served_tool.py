@@ -257,17 +257,17 @@ def runner_of(host: Host) -> Runner:
 
 
 def library_of(host: Host) -> Library:
-    """Return the host's library, checked for the call of a served tool: without one, raise `PflowError`."""
+    """For the check of a served tool's call: return the host's library; raise `PflowError` without one."""
     return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the host's settings for the call of a served tool; raise `PflowError` if it has none."""
+    """For the check of a served tool's call: return the host's settings; raise `PflowError` without them."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the host's traces for the call of a served tool; raise `PflowError` if it has none."""
+    """For the check of a served tool's call: return the host's traces; raise `PflowError` without them."""
     return _present(host.traces, "write traces")
 
 

@@ -202,7 +202,7 @@ def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObjec
 
 
 def beside_run(outcome: Outcome, request: ServedRequest) -> dict[str, Any]:
-    """Return what an answer has beside the data or error of a run: its trace, and what it warned of."""
+    """Return what the answer of a `workflow_*` tool has beside a run's data or error: trace and warnings."""
     warnings = [it.to_dict() for it in request.advised(outcome.warnings)]
     trace = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     return {**trace, "warnings": warnings} if warnings else trace

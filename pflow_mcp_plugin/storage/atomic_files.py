@@ -180,7 +180,7 @@ def copy_regular(path: str | Path, target: Path, *, durable: bool = True, overwr
 
 
 def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename a file, link or folder; without `overwrite`, `FileExistsError` if the name is taken.
+    """Rename a file, link or folder into place; without `overwrite`, `FileExistsError` if the name is taken.
 
     That holds for names that other processes take at the same moment, except where the file system has no
     hard links. A folder may replace an empty one.

@@ -64,12 +64,12 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def json_hint(error: JSONDecodeError) -> str:
-    """Return a hint on a common mistake, for the error about a file with invalid JSON; else empty."""
+    """Return the hint in the error about a file with invalid JSON, if the mistake is common; else empty."""
     return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """Return the text of a stored file, without byte order mark; if it is not UTF-8, the error says where."""
+    """Decode a stored file, without byte order mark; if it is not UTF-8, raise the error that says where."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -88,7 +88,7 @@ DEEPEST = 100
 
 
 def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
-    """Whether a document is deeper than a stored file may be, so that reading or writing it is an error."""
+    """Whether a document is deeper than a stored file may be: an error when it is read or written."""
     level, depth = [document], 0
     while level:
         if depth > deepest:

@@ -29,7 +29,7 @@ _KINDS = (bool, Mapping, list, tuple)
 
 
 class Lossy(ValueError):
-    """Reading a JSON text as a Python value would lose a part of it."""
+    """Decoding a JSON text to a Python value would lose a part of it."""
 
 
 class JsonStore(NamedTuple):
@@ -152,7 +152,7 @@ def finite_number(number: str) -> float:
 
 
 def exact_float(number: str) -> float:
-    """Return a number in a JSON text as a float; raise `Lossy` if no float is written with these digits."""
+    """Decode a number in a JSON text as a float; raise `Lossy` if no float is written with these digits."""
     value = float(number)
     # A float never loses one of 15 digits.
     if repr(value) == number or (len(number) <= 15 and "e" not in number.lower()):
@@ -167,7 +167,7 @@ def exact_float(number: str) -> float:
 
 
 def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Return the members of an object in a JSON text; raise `Lossy` if a key occurs twice."""
+    """Decode an object in a JSON text from its members; raise `Lossy` if a key occurs twice."""
     found: dict[str, JSON] = {}
     for key, value in members:
         if key in found:
@@ -177,7 +177,7 @@ def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def strict_json(text: str, *, exact: bool = False) -> JSON:
-    """Return the value of a JSON text; raise ValueError for duplicate keys and numbers that are not finite.
+    """Decode a JSON text strictly: raise ValueError for duplicate keys and numbers that are not finite.
 
     With `exact`, also for numbers of which a float would lose digits.
     """
@@ -193,7 +193,7 @@ def strict_json(text: str, *, exact: bool = False) -> JSON:
 def plain_json(
     value: object, deepest: int, failed: Callable[[BaseException], object], above: tuple[int, ...] = ()
 ) -> Any:
-    """Return any value as JSON can represent it: other objects as strings, what is nested deeper as `...`.
+    """Return any value as JSON text can hold it: other objects as strings, what is nested deeper as `...`.
 
     `failed` is called with what an object raises on reading; unless it raises that, too, the class of the
     object stands for it. `above` holds the ids of what encloses the value.

@@ -151,7 +151,7 @@ def write_special(
 
 
 class _Wait:
-    """The waiting for a pipe, terminal or device, with one limit for all waits."""
+    """The waiting for files other than regular ones (pipes, terminals, devices), with one limit for all."""
 
     def __init__(self, seconds: float | None, stopped: Callable[[], bool]) -> None:
         self._seconds = seconds

@@ -11,7 +11,7 @@ _FAR_BEHIND = 0.3
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return a suggestion of the known names that are similar to an unknown one, else `otherwise`."""
+    """Return `Did you mean ...?` with the known names similar to an unknown one, else `otherwise`."""
     close = closest(name, known, cutoff)
     return f"Did you mean {' or '.join(close)}?" if close else otherwise
 

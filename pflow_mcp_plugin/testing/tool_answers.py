@@ -121,7 +121,7 @@ class ToolAnswers:
         }
 
     def give(self, tool: str, *answers: object) -> None:
-        """Say what a tool answers in a test: one answer for each call, and the last for all that follow.
+        """Declare a tool's answers in a test: one for each call, and the last for all that follow.
 
         Args:
             tool: Its raw name.

@@ -231,7 +231,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return a tool file that has the pinned version of each tool which differs from what was approved."""
+    """Return a tool file that has, from the pins, the approved version of each tool that differs from it."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,

@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return why a tool that runs as a task only (2025-11-25, "Tasks") cannot be used, even if approved."""
+    """Return why no approval makes a tool usable that runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (

@@ -71,7 +71,7 @@ def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
 
 
 def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
-    """Yield a finding for each argument that asks for a secret or the conversation without saying why."""
+    """Check for arguments that ask for a secret or the conversation without saying why; yield findings."""
     said = f"{tool.name} {tool.title} {tool.description}"
     unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
     for key in table_of(tool.input_schema.get("properties")):
@@ -214,7 +214,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield what the checks for suspicious tools found, as lines: errors first, and not all of many."""
+    """Yield the findings of the checks for suspicious tools as lines: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     yield from map(line, found[:_NOTED])
     if len(found) > _NOTED:

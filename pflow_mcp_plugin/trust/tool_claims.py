@@ -63,7 +63,7 @@ def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:
 
 
 def worse_hints(old: JSONObject, new: JSONObject) -> Iterator[str]:
-    """Yield the hints by which a tool's new annotations claim that it is more dangerous than before."""
+    """Yield the hints by which a tool now claims, in its annotations, to be more dangerous than before."""
     return (it for it in changed_claims(old, new) if it in _STOPPING and _is_harmless(old, it))
 
 

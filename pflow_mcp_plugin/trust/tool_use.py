@@ -235,7 +235,10 @@ class ToolUse:
             yield self._affected(what, path)
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Return what to send; raise `McpError` if it does not fit or the tool's change affects this use."""
+        """Check a use of the tool, and return what to send.
+
+        Raises `McpError` if the use does not fit or is affected by the tool's change.
+        """
         sent: JSONObject = self._validator.without_unset(arguments)
         violations = self._validator.violations(sent)
         new = [str(each) for each in violations if each.is_new]

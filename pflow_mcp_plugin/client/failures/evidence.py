@@ -121,7 +121,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error about a message that is not valid JSON, from how it begins and the evidence."""
+    """Build from the evidence an error about a message that is not valid JSON, which shows how it begins."""
     shown = evidence.redactor.piece(beginning)[:200]
     why = f" ({fault})" if fault else ""
     note = ": stdout is for messages only" if evidence.seen is not None else ""
@@ -130,13 +130,13 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error about an answer that is JSON, but not a JSON-RPC message, from the evidence."""
+    """Build from the evidence an error about an answer that is JSON, but not a JSON-RPC message."""
     message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
     return failure(message, evidence, next_step="report it to the server's author")
 
 
 def too_large(what: str, size: int, evidence: Evidence) -> McpError:
-    """Build the error about a message larger than the cap, from the evidence; `size` is in bytes."""
+    """Build from the evidence an error about a message larger than the cap; `size` is in bytes."""
     name, cap = evidence.server.name, evidence.server.max_line_mb
     message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
     step = f"ask for less, or raise max_line_mb of server {name}"

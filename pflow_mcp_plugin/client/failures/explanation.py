@@ -184,7 +184,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a login or another coroutine without a connection, and explain its failures in the same way."""
+    """Run a login or another coroutine without a connection; explain its failures like a connection's."""
     from asyncio import run
 
     try:
@@ -441,7 +441,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether a JSON-RPC error explains that a call failed because the tool is unknown."""
+    """Whether the text of a JSON-RPC error explains the failure of a call: the tool is unknown."""
     # Only the beginning: a tool that did run may quote such words from elsewhere.
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"

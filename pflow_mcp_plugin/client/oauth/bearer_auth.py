@@ -245,7 +245,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """Where the bearer token of requests comes from: the stored sign-in, or this run's if storing failed.
+    """The source of the bearer token put on requests: the stored sign-in, or this run's if storing failed.
 
     The launch learns the secrets of what is read and written.
     """
@@ -265,7 +265,7 @@ class KeptSignIn:
         return self._unstored or await self.read()
 
     async def read(self) -> SignIn | None:
-        """Return the sign-in whose token goes on requests, as it is stored now; None if there is none.
+        """Return the sign-in whose bearer token goes on requests, as it is stored now; None if there is none.
 
         For a machine, one that cannot be read counts as none: it gets another.
         """

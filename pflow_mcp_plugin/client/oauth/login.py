@@ -160,7 +160,7 @@ class _Attempt:
     scopes: tuple[str, ...]
 
     async def made(self, stored: Registration | None) -> SignIn:
-        """Log in, by the stored client if the authorization server still knows it."""
+        """Choose a flow and log in, by the stored client if the authorization server still knows it."""
         known, auth = self.found.authorization_server, self.launch.server.auth
         only_device = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
         is_device = auth.get("flow") == DEVICE or ("flow" not in auth and only_device)

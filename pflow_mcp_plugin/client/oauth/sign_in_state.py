@@ -81,7 +81,7 @@ class AuthorizationServer:
 
 @attrs.frozen(kw_only=True)
 class SignIn:
-    """A sign-in at one server, with the tokens of one authorization server and what is known about it."""
+    """What is kept of a sign-in at one server: one authorization server's tokens, and what is known of it."""
 
     server: str  # its configured name at that time, for messages
     server_url: str  # without its query
@@ -98,7 +98,7 @@ class SignIn:
         return self.authorization_server.issuer
 
     def missing_scopes(self, auth: JSONObject) -> list[str]:
-        """Return the scopes in an `auth` table that were not granted, or do not even exist.
+        """Return the scopes in an `auth` table that this sign-in was not granted, or that do not even exist.
 
         If it is not known what was granted, the scopes count that the authorization server names. Without
         scopes in the table, those count that the server declared to need.

@@ -49,7 +49,7 @@ _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512", "se
 
 @attrs.define(slots=False)
 class TokenRefused(Exception):
-    """The token endpoint, or one that belongs to it, refused a request, for good."""
+    """A request to the token endpoint, or to one that belongs to it, was refused for good."""
 
     code: str  # the `error` of RFC 6749, such as `invalid_grant`; empty if the answer names none
     text: str  # what it said, for people

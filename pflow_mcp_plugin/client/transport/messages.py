@@ -89,7 +89,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Queue the JSON-RPC messages that these bytes complete for the SDK's session; none after the end."""
+        """Turn bytes into JSON-RPC messages; queue whole ones for the SDK's session, none after the end."""
         if self.incoming.ended:
             return
         try:
@@ -180,7 +180,7 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """The bytes of a JSON-RPC message until its newline arrives; each byte is examined once.
+    """The bytes of a newline-delimited JSON-RPC message until it is complete; each byte is examined once.
 
     A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
     would need twice the memory.

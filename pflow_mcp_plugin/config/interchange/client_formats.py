@@ -37,7 +37,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
 def _one_url(table: Table) -> Table:
-    """Rename the fields for a URL in some clients' formats, which imply a transport."""
+    """Rename the URL fields of some clients' servers, which imply a transport."""
     for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:

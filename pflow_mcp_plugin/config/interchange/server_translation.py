@@ -47,7 +47,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references to variables; those of a server are translated from and to this."""
+    """A client's syntax for references to variables, from and to which those of a server are translated."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -86,7 +86,7 @@ def reference_to(variable: str, default: object = None) -> str:
 def read_references(
     path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str]
 ) -> tuple[str, list[Problem]]:
-    """Translate the references in a client's value to ours; not to be used if there are problems.
+    """Translate the references in a value of a client's server to ours; not to be used if there are problems.
 
     `${NAME}` is read as a reference whether the client expands it or not; `known` gives our text for what has
     a meaning of its own between `${` and `}`.
@@ -129,7 +129,7 @@ def read_references(
 def write_references(
     text: str, syntax: VariableSyntax, input_of: InputOf | None = None
 ) -> tuple[str, list[str]]:
-    """Translate the references in a value of ours to a client's; return what is lost too, in words."""
+    """Translate the references in a value of our server to a client's; return what is lost too, in words."""
     lost: list[str] = []
     if syntax.escapes:
         return text, lost
@@ -168,7 +168,7 @@ def input_id(ref: VariableReference) -> str:
 
 
 def input_definition(given: str, ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the `${input:id}`, of the id given, to which a reference is translated."""
+    """Translate a reference into `${input:id}`, with the id given: return the definition of that input."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": given, "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
@@ -190,7 +190,7 @@ class NoEquivalent(Exception):
 
 @attrs.frozen
 class FormatField:
-    """How a field of a server's table is translated: its name there, and its equivalent in ours."""
+    """How to translate one field of a server's table: its name there, and its equivalent in ours."""
 
     theirs: str  # its name there
     # `tools.allow` is `allow` in `tools`.

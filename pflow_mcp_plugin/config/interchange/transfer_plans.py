@@ -319,7 +319,7 @@ class ExportPlan:
         return {each.name: each for each in self.servers if not each.reason}
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a client's config document with the servers put in.
+        """Return the client's config document as this export would write it, with the servers put in.
 
         No server gets an input that stands for something else: one that has another definition, unless it is
         the only server there that refers to it, or one that this export uses for another reference.
