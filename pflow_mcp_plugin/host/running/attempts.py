@@ -176,7 +176,7 @@ class Attempts:
         return params
 
     def identity(self, planned: PlannedNode, store: NodeAwareSharedStore) -> str:
-        """Return the identity of the step that a node would take now; it is empty if that is not known."""
+        """Return the identity of the step that an attempt of the node would be now; empty if not known."""
         if (record := self.run.record) is None:
             return ""
         try:

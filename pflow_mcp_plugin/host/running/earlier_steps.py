@@ -155,7 +155,7 @@ class EarlierSteps:
         return None
 
     def free_place(self, step: RecordedStep) -> str:
-        """Return a step's place, with a number if an earlier step, whose node was moved, has it too."""
+        """Return the step's place, with a number if it is that of an earlier step whose node was moved."""
         places = (f"{step.place}~{number}" if number > 1 else step.place for number in itertools.count(1))
         return next(it for it in places if self._places.get(it, step.number) == step.number)
 
@@ -169,12 +169,15 @@ class EarlierSteps:
             self._counts[place] = len(identities)
 
     def expect_items(self, place: str, keys: Sequence[str]) -> None:
-        """Note the items, each by its key, for which a batch runs a workflow."""
+        """Note the items, by key, for which a batch runs a workflow: earlier steps are matched by item."""
         with self._lock:
             self._items[place], self._counts[place] = keys, len(keys)
 
     def announce(self, place: str, identity: str) -> None:
-        """Note what the node at a place is going to do, if it comes; the identity is empty if unknown."""
+        """Note what the node at a place will do if it comes, to match earlier steps.
+
+        The identity is empty if unknown.
+        """
         with self._lock:
             self._announced[place] = identity
 
@@ -200,7 +203,7 @@ class EarlierSteps:
             return found
 
     def _is_certain(self, earlier: RecordedStep, now: RecordedStep) -> bool:
-        """Return whether a new step cannot be an earlier one, moved, whose place may still come."""
+        """Return whether an earlier step, whose place may still come, cannot be the new step, moved."""
         announced = self._announced.get(_without_pass(earlier.place))
         is_same_node = earlier.node == now.node and self._is_same_item(earlier, now)
         return earlier.identity != now.identity or announced == earlier.identity or bool(is_same_node)

@@ -55,7 +55,7 @@ class StepNode(pocketflow.BaseNode):
         self._node = SubRun(self) if planned.sub else load_node(planned.ref)
 
     def following(self) -> Iterator[tuple[StepNode, PlannedNode]]:
-        """Yield the nodes to which the flow may go next, each with the step that leads to it.
+        """Yield the nodes that the pocketflow `Flow` may run next, each with the step that leads to it.
 
         If the workflow may end with this step, they include those after the step that runs the workflow.
         """

@@ -47,7 +47,7 @@ def with_question(
 
 
 def _shown(node: PlannedNode, params: dict[str, Any]) -> dict[str, Any]:
-    """Return what is shown of a step; inside a workflow that it runs, params are as written."""
+    """Return what the question shows of a step; inside a workflow that it runs, params are as written."""
     shown: dict[str, Any] = {"step": node.ref.id, "type": node.ref.type, "params": params}
     if node.sub:
         shown["nodes"] = [_shown(inner, _written(inner)) for inner in node.sub.nodes]

@@ -313,7 +313,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Write the outputs of the recorded step that answers for this one; return it, None if none does."""
+        """Write an earlier step's recorded outputs if it answers for this one; return it, else None."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             # The record may have this harmful step under another name or with other params.
@@ -437,7 +437,7 @@ def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
 
 
 def named_steps(steps: Sequence[RecordedStep]) -> str:
-    """Return the places of the first steps of a recorded run, and how many more there are."""
+    """Name steps of a recorded run in an error: the places of the first, and how many more there are."""
     return names_text([step.place for step in steps], _NAMED)
 
 

@@ -60,7 +60,7 @@ def exact_pieces(value: object, what: str) -> Iterator[bytes]:
 
 
 def from_pieces(data: bytes) -> Any:
-    """Return what a step returned, from its exact JSON."""
+    """Return the result of a step from its exact JSON."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
@@ -149,7 +149,7 @@ def folder_now() -> str:
 
 
 def _require_exact(value: object, what: str, most: int | None = None) -> int:
-    """Return about how many characters the exact JSON of a value has; raise NotKept if it has none."""
+    """Return about how many characters a param or result has as exact JSON; raise NotKept if it has none."""
     seen = size = 0
     waiting: list[tuple[Any, int]] = [([value], 0)]
     while waiting:

@@ -238,7 +238,7 @@ def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
 
 
 def abandoned(folder: Path, run: str) -> None:
-    """Remove the record of a run in a folder, unless it cannot be used; an empty one has nothing to lose."""
+    """Give up resuming a run: remove its record, unless it is unusable; an empty one has nothing to lose."""
     path = next((path for path in records(folder) if path.stem == run), None)
     if path is None or path.is_symlink() or not path.is_file() or path.stat().st_size:
         with EarlierRun.opened(folder, run) as earlier:

@@ -361,7 +361,7 @@ class RunRecord:
             self.path = folder / self.path.name
 
     def summary(self) -> dict[str, Any]:
-        """Return what lists show of the run, and keep it beside the record, so that they need not open it."""
+        """Return what lists show of this record, and keep it in a file beside it for them to read instead."""
         head, left = self.head(), self.steps(f"state = 'asked' OR {_OPEN}")
         with self._transaction() as execute:
             (done,) = execute("SELECT count(*) FROM step WHERE state = 'done'").fetchone()
@@ -474,7 +474,7 @@ def records(folder: Path) -> list[Path]:
 
 
 def summary_of(path: Path) -> dict[str, Any] | None:
-    """Return the summary beside a run's record; None if there is none."""
+    """Return the summary in the file beside a run's record; None if there is none, or not a whole one."""
     try:
         found = json.loads(read_regular(path.with_suffix(_SUMMARY)))
     except (OSError, ValueError, RecursionError):

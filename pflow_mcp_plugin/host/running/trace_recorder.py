@@ -80,7 +80,7 @@ class Step:
 
     @property
     def innermost(self) -> Step:
-        """The step that the run has reached: this one, or the last inside it."""
+        """The step of the trace that the run has reached: this one, or the last inside it."""
         return self.steps[-1].innermost if self.steps else self
 
     @property
@@ -373,7 +373,7 @@ class Recorder:
             steps = step.steps
 
     def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
-        """Return `value` as the recorder traces it: JSON of about `most` characters, redacted, with files.
+        """Return `value` as a trace has it: JSON of about `most` characters, redacted, with files.
 
         The member under the key `repeated` has no file, as it repeats others.
         """
@@ -384,7 +384,7 @@ class Recorder:
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Shorten a value's large members as in the trace, for whoever asked for the run.
+        """Shorten a value's large members as the recorder does in the trace, for whoever asked for the run.
 
         A string for which a node has named a file is shortened whatever its size.
         """

@@ -111,7 +111,7 @@ class Compiled:
                     yield from node.sub.certain()
 
     def required(self) -> Iterator[NodeUse]:
-        """Yield the uses of the compiled nodes that certainly run, and whose failure no edge handles."""
+        """Yield the uses of nodes that a compiled plan certainly runs, and whose failure no edge handles."""
         certain = {node.ref.id for node in self.certain()}
         for node in self.nodes:
             # The list of a batch may be empty, or its other items may go on.
@@ -269,7 +269,7 @@ def _of_this_kind(problem: object) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Return a new node for a plan, which is pure data and names its class only; PflowError if that fails."""
+    """Return a new node for a compiled plan, which is data and only names a class; PflowError on failure."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

@@ -383,7 +383,7 @@ class Constructs:
         return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return in words what the constructs do with a node: `if n > 3`, or `for each of 5 items`."""
+        """Return the node's constructs in words: `if n > 3`, or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:

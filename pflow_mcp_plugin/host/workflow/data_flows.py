@@ -270,7 +270,7 @@ class DataMovement:
         return level.readers(number) << level.first | (1 << level.exit if leaves else 0)
 
     def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key by which data moves on to one of the `readers`, and the parameter that takes it."""
+        """Return the key by which data flows on to one of the `readers`, and the parameter that takes it."""
         into = self._levels[target]
         if target == into.exit and into.around:
             return WHOLE, _OUTPUTS
@@ -381,7 +381,7 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Find the denied ways in which data moves through a checked workflow, from node to node.
+    """Find the data flows through a checked workflow, from node to node, that a policy denies.
 
     With `every`, also find those that no rule is about, from untrusted outputs to nodes that are destructive
     or send data. `given` names the inputs of a run.

@@ -113,7 +113,7 @@ def _why_not_linear(pattern: str) -> str:
 
 
 def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
-    """Return why the reader refuses a value in an input's `enum`, after others `before`; else empty."""
+    """Return why a document's value in an input's `enum` is refused, after others `before`; else empty."""
     if isinstance(choice, list | dict):
         return "must be a single value"
     try:
@@ -163,7 +163,7 @@ class _Reader:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_spelling(self, node: JSONObject, path: str) -> None:
-        """Warn where the document misspells a node's key; any other, such as `types`, is the user's own."""
+        """Warn of a misspelled key of a node being read; any other, such as `types`, is the user's own."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
             hint = did_you_mean(str(key), known, cutoff=CLOSE)

@@ -39,7 +39,7 @@ class NodeSet(AbstractSet[str]):
 
 
 def bits_of(places: Iterable[int]) -> int:
-    """Return a set of positions in the graph as an integer with a bit for each."""
+    """Return a set of places in the graph of a workflow as an integer with a bit for each."""
     # Not `bits |= 1 << place`: that copies the whole integer for each node.
     bits = bytearray()
     for place in places:

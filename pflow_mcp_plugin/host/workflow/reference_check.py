@@ -360,7 +360,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:
-    """Check where a shell line references values: no value must become part of the line itself."""
+    """Check the references in a shell line: no value must become part of the line itself."""
     try:
         bind_line(line, lambda _: "")
     except PflowError as error:

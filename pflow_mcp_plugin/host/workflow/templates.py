@@ -274,7 +274,7 @@ def as_text(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """The step of a template such as `${path.to[0]}` that the declaration `within` does not have.
+    """The step along a template's path, as in `${path.to[0]}`, that the declaration `within` does not have.
 
     `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
     the declaration excludes it, and not just fails to name it.
@@ -287,7 +287,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Follow the path of a template, such as `.to[0]`, from a field: return where it ends, or its misstep."""
+    """Follow a template's path, such as `.to[0]`, from a declaration to that at its end, or its misstep."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):
@@ -327,13 +327,13 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the declaration behind the template `${name}` that stands for each item of a list."""
+    """Return the declaration at which a template `${name}` begins, if it is each item of a list."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return the field behind a template `${name}` that stands for each item of a literal list."""
+    """Return the declaration at which a template `${name}` begins, if it is each item of a literal list."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(map(type_of, items))

@@ -73,7 +73,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return the source of a workflow's mapping as a template reference: the check treats both alike."""
+    """Return a mapping's source as a template reference: the check of a workflow treats both alike."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
@@ -112,7 +112,7 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry by which the check treats a node as flow-safe if it claims to be."""
+    """Return an entry by which the check of a workflow treats a node as flow-safe if it claims to be."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
@@ -122,7 +122,7 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return the entry by which a whole workflow is checked: an `http` that only fetches may be repeated.
+    """Return an entry by which the check of a workflow lets an `http` that only fetches be repeated.
 
     Its result is kept for later runs only without `auth`, which may name another account by then.
     """
@@ -152,7 +152,7 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """The outcome of the check of another workflow, which a node of the one being checked runs.
+    """What the check of a workflow found in another workflow, which one of its nodes runs.
 
     `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
     the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is

@@ -171,7 +171,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Convert an input's value or text to the declared type; raise `TypeMismatch` if it does not fit."""
+        """Convert a run's input, value or text, to its declared type; raise `TypeMismatch` if that fails."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()

@@ -52,7 +52,7 @@ def own_type(entry: Entry | None) -> str:
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return the parameters of a node that hold expressions, and so no templates."""
+    """Return which parameters of a node are read as expressions, and so hold no templates."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
@@ -131,7 +131,7 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return what is known of a node's params before a run; `UNKNOWN` where a value is not there yet.
+    """Return what can be read of a node's params before a run; `UNKNOWN` where a value is not there yet.
 
     A value of the wrong type is `UNKNOWN` too; only in the use of an item of a batch it stays as it is.
     """
@@ -155,7 +155,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return a look-up of the values that are known before a run."""
+    """Return a look-up by which templates read the values that are known before a run."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
@@ -164,7 +164,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return a value with templates filled in before a run; `UNKNOWN` for values not there yet."""
+    """Return a value with what its templates read before a run; `UNKNOWN` for values not there yet."""
 
     def known(text: str) -> Any:
         if "${" not in text:
@@ -236,7 +236,7 @@ def reads(entry: Entry) -> set[str]:
 
 
 def root_names(document: WorkflowDocument, node_id: str, entry: Entry | None) -> dict[str, str]:
-    """Return the names at the store's root by which others read a node's outputs, by its own names."""
+    """Return the names at the store's root by which a workflow reads a node's outputs, by the node's own."""
     mapped = document.mapping(node_id).outputs
     declared = () if document.namespaced or entry is None else entry.interface.outputs
     return {field.key: field.key for field in declared} | dict(mapped)

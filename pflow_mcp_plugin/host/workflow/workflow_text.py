@@ -112,7 +112,7 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load a workflow, or another object that messages call `what`, from JSON or YAML text.
+    """Load the JSON or YAML text of a workflow, or of another object that messages call `what`.
 
     `origin` is the name of its file; `is_yaml` goes by the suffix. An error names line and column, or each
     duplicate key.

@@ -103,7 +103,7 @@ def parsed(text: str) -> Expression:
 
 
 class _Lexer(lexer.Lexer):
-    """Splits an expression into tokens; jmespath's, `$` and arithmetic; backticks only hold JSON.
+    """Splits an expression by its syntax into tokens: JMESPath's, `$` and `+-/%`; backticks only hold JSON.
 
     A template in a string is refused, as it would be plain text; `$${` is a literal `${`, as elsewhere.
     """
