@@ -184,7 +184,7 @@ class Manager(pluggy.PluginManager):
 
 
 def create_manager() -> Manager:
-    """Return a manager to load plugins into one by one, which knows the hooks of the contract."""
+    """Return a plugin manager, which knows the contract's hooks, to load plugins into one by one."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
     # Historic: pluggy also calls it for each plugin that is registered later.

@@ -70,7 +70,7 @@ class RunLimits:
         return None
 
     def give_back(self, entry: Entry) -> None:
-        """Subtract a call from the count, as it was not sent."""
+        """Subtract a call from the count against the run's limits, as it was not sent."""
         with self._lock:
             self._made.subtract(self._counts(entry))
 

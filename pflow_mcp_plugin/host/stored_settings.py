@@ -223,7 +223,7 @@ class StoredSettings(Settings):
         self._store(key, "keyring" if keyring else "file", value, plain=plain)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
-        """Store the words of a command that prints the setting; it is not run."""
+        """Store a setting as the words of a command that prints it; the command is not run."""
         _check_key(key)
         self._store(key, "command", list(command))
 

@@ -160,7 +160,7 @@ def setting_names(context: click.Context, _parameter: click.Parameter, _incomple
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter NODE with the node types that begin with what is typed."""
+    """Complete NODE, a parameter of several commands, with the node types that begin with what is typed."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)

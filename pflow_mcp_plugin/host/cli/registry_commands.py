@@ -179,7 +179,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def check_nodes(
     host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
 ) -> tuple[int, list[Problem]]:
-    """Check the registry's nodes, by default all or those of `source`; return how many, and the problems."""
+    """For `pflow registry validate`: check nodes, all or those of `source`; return how many, and problems."""
     found = {name: registry.find(name) for name in names}
     missing = [registry.missing(name) for name, entry in found.items() if entry is None]
     entries = [entry for entry in found.values() if entry]

@@ -314,7 +314,7 @@ def chain_help(prog_name: str) -> str:
 
 
 def node_help(entry: Entry, prog_name: str) -> str:
-    """Return what `pflow NODE --help` shows: usage, flags, what is piped in, and outputs."""
+    """Return the help of a direct run, `pflow NODE --help`: usage, flags, what is piped in, and outputs."""
     interface = entry.interface
     needed = [field for field in interface.params if field.needs_value]
     call = f"{prog_name} {entry.node}"

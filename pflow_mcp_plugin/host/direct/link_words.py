@@ -75,7 +75,7 @@ class Chain:
 
 
 def mistake(message: str, step: str = "") -> Problem:
-    """Return a problem of kind `usage`, about wrongly typed words."""
+    """Return a problem of kind `usage`, about wrongly typed words of a chain."""
     return Problem(message=message, suggestion=step, kind="usage")
 
 

@@ -235,7 +235,7 @@ def _asked(text: str) -> frozenset[str]:
 
 
 class NodeConfidence:
-    """The confidence that a node matches a task, by its fit and that of its best rivals."""
+    """Turns a node's fit to a task into the confidence that it is right, given its best rivals' fits."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit
@@ -264,7 +264,7 @@ def _evidence(part: Fit, rival: float) -> float:
 
 
 def workflow_confidence(degree: float) -> float:
-    """Return the confidence that a saved workflow matches a task, by how far it fits the task as a whole."""
+    """Return the confidence that a saved workflow is right, from its degree of fit to the task as a whole."""
     (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
     return round(share, 3)
 

@@ -107,7 +107,7 @@ class ChildCommand:
 
 
 class Processes:
-    """Starts child processes; on exit ends those that still run, with all that they started.
+    """Starts child processes for nodes; on exit ends those that still run, with all that they started.
 
     A process that left its group, as `setsid` does, is found by a marker in its environment. If this process
     is killed, the reaper ends all of them.

@@ -134,7 +134,7 @@ def _hints(error: OSError, path: Path) -> tuple[str, ...]:
 
 
 def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) -> None:
-    """Refuse to let a file node change pflow's own files; with `whole` also a folder that holds them."""
+    """Refuse to let nodes like `write-file` change pflow's own files; with `whole` also folders with them."""
     if run is None:
         return
     # A workflow, which an agent may write, must not change the files that decide what pflow runs and

@@ -114,7 +114,7 @@ class HttpCall:
 
 @attrs.define(kw_only=True, repr=False)
 class HttpAnswer:
-    """The outcome of the requests of a node `http`: its outputs, its failure if it failed, and warnings."""
+    """The outcome of all HTTP requests for one node: its outputs, its failure if it failed, and warnings."""
 
     status: int | None = None
     headers: dict[str, str] = attrs.field(factory=dict)

@@ -80,7 +80,7 @@ _CASES: dict[str, JSON] = {
 
 
 def _moving(done: str) -> dict[str, Any]:
-    """Return the interface of an own node that puts files somewhere else: `copy-file` or `move-file`."""
+    """Return what the registry entries of our nodes `copy-file` and `move-file` say of their interface."""
     return {
         "inputs": ("source", "destination"),
         "params": (
@@ -514,7 +514,7 @@ def _code_mistakes(params: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def misnamed(inputs: Iterable[str]) -> Iterator[str]:
-    """For the entry of our own node `python`: yield which of its inputs cannot be variables, and why."""
+    """For the registry entry of our own node `python`: yield which inputs cannot be variables, and why."""
     from keyword import iskeyword
 
     for name in inputs:
@@ -523,7 +523,7 @@ def misnamed(inputs: Iterable[str]) -> Iterator[str]:
 
 
 def unnamable(env: Iterable[object]) -> Iterator[str]:
-    """For our own nodes that start a program: yield which names of their `env` no variable can have."""
+    """For entries of our own nodes that start a program: yield which names in `env` no variable can have."""
     for name in map(str, env):
         if not name or "=" in name or "\0" in name:
             yield f"the name {name!r:.60} in env cannot be that of a variable"

@@ -30,7 +30,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's params as written, before templates are filled in; outside a run, as given."""
+    """Return a node's params as written, not with the values of templates; outside a run, as given."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -38,7 +38,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return a number from a node's params, which must be positive; messages name the `unit`."""
+    """Return the value of a node's parameter, a number that must be positive; messages name the `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -47,7 +47,7 @@ def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> 
 
 
 def utf8(text: str, what: str, errors: str = "strict") -> bytes:
-    """Return a text as UTF-8; lone surrogates, which that cannot hold, are an error that names `what`.
+    """Return a node's text value as UTF-8; lone surrogates, which that cannot hold, are errors naming `what`.
 
     With `errors` "surrogateescape" the bytes of a file's name that are not UTF-8 stay as they are.
     """
@@ -60,7 +60,7 @@ def utf8(text: str, what: str, errors: str = "strict") -> bytes:
 
 
 def path_from(given: str, key: str, *, is_written: bool = False) -> Path:
-    """Return the path that a node's parameter names, with the home folder for `~`.
+    """Return the value of a node's parameter as a path, with the home folder for `~`.
 
     One that can name no file is an error; so is a folder's, as in `reports/`, for a file that `is_written`.
     """
@@ -87,7 +87,7 @@ Evaluate = Callable[..., Any]
 
 
 def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
-    """Return the function by which `branch` and `transform` evaluate an expression.
+    """Return the function by which the nodes `branch` and `transform` get the value of an expression.
 
     In a plain pocketflow program no host has set one, and expressions see the shared store.
     """

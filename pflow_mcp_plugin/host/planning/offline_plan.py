@@ -101,7 +101,7 @@ def _kind_of(entry: Entry) -> str:
 
 
 def _may_do(node: str, asked: str) -> bool:
-    """Return whether a node of one kind may do, in an offline plan, what a verb of another kind asks for."""
+    """Return whether an offline plan may let a node of one kind do what a verb of another kind asks for."""
     if node in ("remove", "run"):
         return node == asked
     if node in ("write", "send"):

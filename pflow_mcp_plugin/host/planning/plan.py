@@ -133,7 +133,7 @@ _FILES = ("file_path", "cwd", "folder", "source", "destination", "download")
 
 
 class Origin:
-    """Where a plan's words come from: the task, or the `entries` that the model was shown."""
+    """Whose words are in a plan: those of the task, or of the `entries` that the model was shown."""
 
     def __init__(self, task: str, entries: Sequence[Entry]) -> None:
         self._task = task.lower()

@@ -142,7 +142,7 @@ class PlanRepair:
         return next(found, Field(key=key))
 
     def _description(self, node: NodeSpec, key: str) -> str:
-        """Describe a planned input by the parameter that it fills; an empty key stands for any of them."""
+        """Describe, in a repair, a planned input by the parameter it fills; an empty key stands for any."""
         said = visible(self._field(node, key).description, _DESCRIPTION)
         return said if said and self._origin.is_harmless(said) else f"{key or 'a value'} for {node.id}"
 

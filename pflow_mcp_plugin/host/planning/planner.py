@@ -157,7 +157,7 @@ class _Draft:
 
     @property
     def open(self) -> tuple[Problem, ...]:
-        """The problems of the planner's draft that its model must solve, warnings included."""
+        """The problems of a draft, warnings included, for which the planner asks its model again."""
         return (*((self.failure,) if self.failure else ()), *self.problems)
 
 

@@ -277,7 +277,7 @@ class SavedEntries(NodeSource):
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Save nodes in this node source, in JSON form by node type; those of other names stay."""
+        """Save nodes as entries of this source, in JSON form by node type; saved ones of other names stay."""
 
         def change(data: dict[str, JSON]) -> None:
             data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
