@@ -110,7 +110,7 @@ GUARDS = (
     Guard(61, "Servers.forget", instead("Pins", "forget", code="self.pins.forget(server)"), "project"),
     Guard(61, "log_in", drop("_require_unchanged"), "login"),
     Guard(62, "refusal_of_url", never("tls_pins"), "no_byte"),
-    Guard(62, "_check_tls", never("table", "key"), "every_command"),
+    Guard(62, "_check_tls", never("table", "key"), "beside_an_http_url"),
     Guard(59, "taken_token", drop("memset"), "environment"),
     Guard(59, "_Handlers.call_tool", drop("add_secrets"), "environment"),
     Guard(63, "bind_line", never("looks", "runs"), "would_run"),
