@@ -180,6 +180,8 @@ def test_row_26_a_web_page_is_refused_and_so_is_whoever_has_no_token(pflow_home,
             ({"Authorization": f"Bearer {TOKEN}x"}, 401),
             ({"Authorization": f"Basic {TOKEN}"}, 401),
             ({**token, "Host": "evil.example"}, 421),
+            ({"Host": "evil.example"}, 421),
+            ({"Host": "127.0.0.1:80/evil"}, 421),
             ({**token, "Origin": "https://evil.example"}, 403),
         ):
             status, body = request(served.url, headers)

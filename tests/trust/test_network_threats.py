@@ -184,12 +184,14 @@ def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, r
 
 
 @pytest.mark.parametrize(
-    ("address", "insecure"),
+    "address",
     [
-        ("127.0.0.1", True),
-        ("169.254.169.254", False),
+        *("127.0.0.1", "0.0.0.0", "10.0.0.1", "100.64.0.1", "169.254.169.254", "100.100.100.200"),
+        *("::1", "::", "fd00:ec2::254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+        *("3fff::1", "192.88.99.1"),
     ],
 )
+@pytest.mark.parametrize("insecure", [False, True])
 def test_row_19_an_address_that_is_not_public_gets_no_byte(pool, run, names, address, insecure):
     trap = run(FaultServer(well))
     names.answers[NAME] = [[address]]
