@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import json
 import logging
 import os
 import shutil
@@ -14,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +22,7 @@ import real_servers
 import threat_rows
 import told_failures
 from hypothesis import HealthCheck, settings
+from prepared_starts import Finished
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
@@ -156,21 +155,6 @@ def _without_other_skips(report: _Report) -> _Report:
             report.outcome = "failed"
             report.longrepr = f"skipped for a reason that ALLOWED_SKIPS in {__file__} does not name: {reason}"
     return report
-
-
-@dataclass(frozen=True)
-class Finished:
-    """How the program ended."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def envelope(self) -> dict[str, Any]:
-        """What `--json` printed; it must be all of stdout."""
-        envelope: dict[str, Any] = json.loads(self.stdout)
-        return envelope
 
 
 @pytest.fixture(autouse=True)

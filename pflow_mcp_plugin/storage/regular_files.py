@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import stat
 import struct
@@ -70,6 +71,18 @@ def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
         raise NotRegular(error.errno, "it is not a regular file, as it has no end", str(path)) from error
     finally:
         os.close(descriptor)
+
+
+def read_named(path: Path) -> bytes:
+    """Return the content of a regular file, or of one that the user opened for pflow (`is_descriptor`)."""
+    if not is_descriptor(str(path)):
+        return read_regular(path)
+    return read_special(Path("/dev/stdin") if str(path) == "-" else path)
+
+
+def is_descriptor(word: str) -> bool:
+    """Return whether a file is one that the user opened for pflow: `-`, or the `/dev/fd/63` of `<(...)`."""
+    return re.fullmatch(r"-|/dev/stdin|/(dev|proc/self)/fd/\d+", word) is not None
 
 
 def require_regular(path: str | Path) -> None:

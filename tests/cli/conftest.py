@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 import pluggy
 import pytest
+from prepared_starts import Finished
 
 from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
@@ -140,19 +140,6 @@ def signed_in(desk: Desk) -> Callable[..., SignIn]:
     return store
 
 
-class Done(NamedTuple):
-    """How a command line ended."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def envelope(self) -> dict[str, Any]:
-        envelope: dict[str, Any] = json.loads(self.stdout)
-        return envelope
-
-
 @pytest.fixture
 def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of a user without files."""
@@ -167,12 +154,12 @@ def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def typed(
     pflow_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+) -> Callable[..., Finished]:
     """Run a command line in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def typed(*words: object) -> Done:
+    def typed(*words: object) -> Finished:
         capfd.readouterr()
-        return Done(main([*map(str, words)]), *capfd.readouterr())
+        return Finished(main([*map(str, words)]), *capfd.readouterr())
 
     return typed

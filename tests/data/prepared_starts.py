@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,6 +53,21 @@ with socket.socket(socket.AF_UNIX) as connection:
 sys.exit(os.waitstatus_to_exitcode(int.from_bytes(numbers[{number}:], "big")))
 """
 """The program for those who start one by its name; it is not sent the signals that they send to this."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How the program ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """What `--json` printed; it must be all of stdout."""
+        envelope: dict[str, Any] = json.loads(self.stdout)
+        return envelope
 
 
 class PreparedStarts:

@@ -9,6 +9,7 @@ from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
     StoreError,
+    is_descriptor,
     open_regular,
     read_bytes,
     read_regular,
@@ -56,6 +57,11 @@ def test_a_link_to_a_file_that_is_not_there_creates_the_file(tmp_path):
     with open(tmp_path / "link", "wb", opener=open_regular) as file:
         file.write(b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_only_what_the_shell_opens_is_a_descriptor():
+    assert all(map(is_descriptor, ("/dev/stdin", "/dev/fd/63", "/proc/self/fd/0")))
+    assert not any(map(is_descriptor, ("wf.json", "/dev/null", "/dev/fd/x")))
 
 
 def test_nothing_is_left_open(tmp_path):

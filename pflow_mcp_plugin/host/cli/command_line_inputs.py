@@ -12,7 +12,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.direct.link_words import file_text
+from pflow_mcp_plugin.host.direct.link_words import PIPED, file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
@@ -55,13 +55,13 @@ def complete_inputs(
     `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
     reported without waiting; `STILL_TO_COME` stands for the values that follow.
     """
-    piped = [name for name, text in typed.items() if text == "-"]
+    piped = [name for name, text in typed.items() if text in PIPED]
     if len(piped) + (file == "-") > 1:
         message = "Standard input can be the value of only one input"
         raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
     declared = declared_inputs(document)
     values: dict[str, object] = dict(known or {})
-    values |= {name: _text(text) for name, text in typed.items() if text != "-"}
+    values |= {name: _text(text) for name, text in typed.items() if text not in PIPED}
     waiting = dict.fromkeys(piped, STILL_TO_COME)
     if file is not None:
         if file == "-":

@@ -35,7 +35,6 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import (
-    is_descriptor,
     locate,
     located,
     read_workflow,
@@ -43,6 +42,7 @@ from pflow_mcp_plugin.host.workflow.workflow_text import (
 )
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
+from pflow_mcp_plugin.storage import is_descriptor
 from pflow_mcp_plugin.terminal.printable_text import printable
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Column, Table

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import Field, Interface, PflowError, Problem, Run
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
-from pflow_mcp_plugin.storage import read_regular, read_special
+from pflow_mcp_plugin.storage import read_named
 from pflow_mcp_plugin.storage.json_text import strict_json
 
 SEPARATORS = ("then", ">>")
@@ -22,6 +22,8 @@ PARAM = "--param"
 """The option that sets a parameter by its exact name, to literal text; it stays among a link's words."""
 PARAMS = "--params"
 """The option that sets parameters by their exact names, to the values of a JSON object; it stays too."""
+PIPED = ("-", "@-")
+"""The values that stand for what is piped in."""
 _FORMS = {
     "--save": "NAME",
     "--input": "NAME",
@@ -232,13 +234,10 @@ def folded(name: str) -> str:
 
 def file_text(path: Path, word: str) -> str:
     """Return the text that a word `@FILE` of a link stands for; FILE may be a descriptor, as `/dev/fd/63`."""
-    from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor  # not needed to complete a line
-
     step = f"For the text {word} itself, write @{word}"
     path = path.expanduser() if str(path).startswith("~") else path
     try:
-        content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
-        return content.decode()
+        return read_named(path).decode()
     except FileNotFoundError as error:
         raise PflowError(f"no such file: {path}", suggestions=(step,), kind="usage") from error
     except OSError as error:
@@ -250,7 +249,7 @@ def file_text(path: Path, word: str) -> str:
 
 def params_object(text: str) -> dict[str, object]:
     """Read the word after pflow's own option `--params`: an object, as JSON, `@FILE` or `-` (piped in)."""
-    if text == "-":
+    if text in PIPED:
         text = input_text()
     elif text.startswith("@"):
         text = file_text(Path(text[1:]), text)

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.link_words import (
     PARAM,
     PARAMS,
+    PIPED,
     file_text,
     flag_field,
     flag_of,
@@ -244,7 +245,7 @@ class FlagReader:
     def _single(self, item: _Typed) -> Given:
         if item.text is None:
             return Given(field=item.field, value=not item.is_negated)
-        if item.text == "-" and not item.is_plain:
+        if item.text in PIPED and not item.is_plain:
             if item.field.is_code:
                 what = "a shell command" if item.field.shell_line else "code"
                 steps = ("Write it, or @FILE for the content of a file",)
@@ -269,9 +270,9 @@ class FlagReader:
         values: list[object] = []
         is_template = False
         for item in items:
-            text = "" if item.text is None else self._text(item)
-            if item.text == "-" and not item.is_plain and len(items) == 1:  # the whole list is piped in
+            if item.text in PIPED and not item.is_plain and len(items) == 1:  # the whole list is piped in
                 return Given(field=field, value=STDIN, is_template=True)
+            text = "" if item.text is None else self._text(item)
             if self._templates and "${" in text:
                 is_template = True
                 if len(items) == 1 and lone(text):

@@ -63,7 +63,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NOD
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import table_of
-from pflow_mcp_plugin.storage import StoreError, decode_json
+from pflow_mcp_plugin.storage import StoreError, decode_json, is_descriptor
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -412,7 +412,7 @@ class WorkflowRunner(Runner):
 
     def read_file(self, path: Path) -> JSONObject:
         from pflow_mcp_plugin.host.workflow.sub_workflows import self_contained
-        from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow
+        from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
 
         workflow = read_workflow(path)
         beside = None if is_descriptor(str(path)) else path

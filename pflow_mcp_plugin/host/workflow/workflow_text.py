@@ -24,12 +24,10 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
-from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+from pflow_mcp_plugin.storage import NotRegular, read_named
 from pflow_mcp_plugin.storage.file_errors import json_hint
 from pflow_mcp_plugin.terminal.similar_names import closest
 
-_DESCRIPTOR = re.compile(r"-|/dev/stdin|/(dev|proc/self)/fd/\d+")
-"""Files that the user has opened for pflow: `pflow run -`, `pflow run <(command)`."""
 MOST_TEXT = 8 << 20
 """The most characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
 _LONGEST = 4_000
@@ -55,11 +53,6 @@ Place = tuple[int, int]
 """Line and column, from 1."""
 
 
-def is_descriptor(word: str) -> bool:
-    """Return whether a workflow file is one that the user has opened for pflow, such as `-`."""
-    return _DESCRIPTOR.fullmatch(word) is not None
-
-
 def read_workflow(path: Path) -> dict[str, JSON]:
     """Read a workflow from its file, JSON or YAML; the error says why it cannot be used."""
     text = read_text(path)
@@ -74,9 +67,7 @@ def read_workflow(path: Path) -> dict[str, JSON]:
 def read_text(path: Path) -> str:
     """Read the text of a workflow file; raise PflowError if there is none, or it cannot be read."""
     try:
-        opened = Path("/dev/stdin" if str(path) == "-" else path)
-        content = read_special(opened) if is_descriptor(str(path)) else read_regular(path)
-        return content.decode()
+        return read_named(path).decode()
     except FileNotFoundError as error:
         raise PflowError(
             f"No such file: {path}", suggestions=similar_files(path), kind="not_found"

@@ -214,6 +214,15 @@ def test_a_value_that_is_piped_in_must_be_there(pflow, words):
     assert pflow(*words, stdin="there").stdout == "there\n"
 
 
+def test_values_are_piped_in_with_or_without_the_sign_of_a_file(pflow, tmp_path):
+    nodes = [{"id": "say", "type": "echo", "params": {"message": "${text}"}}]
+    (tmp_path / "wf.json").write_text(json.dumps({"inputs": {"text": {}}, "nodes": nodes}))
+    for value in ("-", "@-"):
+        assert pflow("echo", f"message={value}", stdin="there").stdout == "there\n"
+        assert pflow("echo", "--params", value, stdin='{"message": "there"}').stdout == "there\n"
+        assert pflow("run", "wf.json", f"text={value}", stdin="there").stdout == "there\n"
+
+
 def test_an_alias_stands_for_its_node_and_odd_words_are_unknown(run):
     for word in ("a b", "ü", "\udcff", "../x", "é" * 300):
         with pytest.raises(PflowError) as failure:

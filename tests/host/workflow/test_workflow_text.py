@@ -14,7 +14,6 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.workflow.findings import refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import (
     YamlText,
-    is_descriptor,
     is_yaml,
     json_places,
     load_workflow,
@@ -289,8 +288,3 @@ def test_a_file_that_cannot_be_read_as_a_workflow_is_told_with_a_step(tmp_path):
         with pytest.raises(PflowError) as caught:
             read_workflow(tmp_path / name)
         assert (caught.value.kind, "".join(caught.value.suggestions)) == (kind, next_step)
-
-
-def test_only_what_the_shell_opens_is_a_descriptor():
-    assert all(map(is_descriptor, ("/dev/stdin", "/dev/fd/63", "/proc/self/fd/0")))
-    assert not any(map(is_descriptor, ("wf.json", "/dev/null", "/dev/fd/x")))
