@@ -52,7 +52,13 @@ _BESIDE = 30
 """The number of characters shown before and after a mistake in JSON."""
 _RETRIED = frozenset({429, 502, 503, 504})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_HINTS = {401: "Check auth", 403: "Check auth, and what it may do", 404: "Check the url", 405: "Check method"}
+_HINTS = {
+    401: "Check auth",
+    403: "Check auth, and what it may do",
+    404: "Check the url",
+    405: "Check method",
+    407: "Check HTTP_PROXY",  # the proxy answered, as it does in place of a server without TLS
+}
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
 """Python encodings that are not charsets; some are very slow."""
 _NO_TEXT = "no text"

@@ -842,6 +842,10 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(bench, monkeypatch
     assert "SECRET" not in f"{error} {error.details}"
 
 
+def test_a_proxy_that_wants_a_password_leads_to_its_variable(bench, serve):
+    assert fails(bench, serve(answering(407)).url(), "407").suggestions == ("Check HTTP_PROXY",)
+
+
 # Pages
 
 
