@@ -71,7 +71,7 @@ _PLACES = {
     "import": "import_servers:import_servers",
     "export": "client_setup:export_servers",
     "new-preset": "presets:new_preset",
-    "logout": "auth:logout",
+    "logout": "login:logout",
     "list": "list:list_servers",
     "diff": "approve:diff",
     **{name: f"tools:{name}" for name in ("info", "stubs")},

@@ -24,8 +24,8 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.cli.auth import EndedSignIn
-    from pflow_mcp_plugin.cli.server_access import StoredSignIns
+    from pflow_mcp_plugin.cli.auth import StoredSignIns
+    from pflow_mcp_plugin.cli.login import EndedSignIn
 
 
 @click.command()
@@ -107,7 +107,7 @@ def _removed(host: Host, name: str) -> Report:
     failures: list[PflowError] = []
     kept_for: list[str] = []
     if sign_ins:
-        from pflow_mcp_plugin.cli.auth import sign_out_of
+        from pflow_mcp_plugin.cli.login import sign_out_of
 
         users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
         own = [entry for entry, names in users.items() if set(names) <= {name}]
@@ -128,7 +128,7 @@ def _removed(host: Host, name: str) -> Report:
 def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
-    from pflow_mcp_plugin.cli.server_access import stored_sign_ins
+    from pflow_mcp_plugin.cli.auth import stored_sign_ins
 
     now = stored_sign_ins(host)
     # A removed server is no longer among those that are configured.

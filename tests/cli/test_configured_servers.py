@@ -6,10 +6,10 @@ import pytest
 
 from pflow_mcp_plugin.cli.approve import approve, diff
 from pflow_mcp_plugin.cli.audit import audit
-from pflow_mcp_plugin.cli.auth import auth, logout
+from pflow_mcp_plugin.cli.auth import auth
 from pflow_mcp_plugin.cli.configured_servers import disable, enable, remove
 from pflow_mcp_plugin.cli.dependencies import catalog
-from pflow_mcp_plugin.cli.login import login
+from pflow_mcp_plugin.cli.login import login, logout
 from pflow_mcp_plugin.cli.server_health import logs
 from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync

@@ -11,7 +11,7 @@ import click
 import pytest
 from scripted_realm import Realm
 
-from pflow_mcp_plugin.cli.auth import logout
+from pflow_mcp_plugin.cli.login import logout
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
