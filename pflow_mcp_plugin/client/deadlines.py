@@ -105,7 +105,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Repeat a request within its deadline, after the pause that a busy server asks for (429).
+    """If its deadline leaves time, repeat a request after the pause that a busy server asks for (429).
 
     `before` is awaited each time just before it is sent.
 

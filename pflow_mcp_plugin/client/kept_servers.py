@@ -27,7 +27,7 @@ MOST_IDLE = 16
 
 
 class KeptServers:
-    """The servers of one caller, which all runs of that caller share; safe to use from any thread.
+    """The servers that are kept for one caller, whose runs share them; safe to use from any thread.
 
     A server is ended when no run has used it for some time, when its config has changed or a sync found other
     tools, when there are too many, and by `close`. `open_pool` opens the pool, given functions as its `warn`

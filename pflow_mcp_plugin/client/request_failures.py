@@ -92,13 +92,13 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Describe the exception of a request failure in words: by its redacted message and its class."""
+    """Return the exception behind a failed request in words: its redacted message, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), 200)
     return f"{text} ({kind})" if text else kind
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return the parameters in the `WWW-Authenticate` of a request failure; the first of each name."""
+    """Return the parameters of a failed request's `WWW-Authenticate` header; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 

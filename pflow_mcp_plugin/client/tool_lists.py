@@ -96,7 +96,7 @@ def redactor_of(launch: Launch) -> Redactor:
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Return what a server says of itself beside its tool list, redacted, and a note if it had secrets."""
+    """Redact what a server says of itself like its tool list; return that, and a note if it had secrets."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),

@@ -128,12 +128,12 @@ class MCPNode(Node):
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Call the tool once as an `MCPNode` does, without a workflow; return the result in the node's form."""
+    """Do what a node does, without a workflow: call its tool once; return the result in the node's form."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Read a resource and return its value as an `MCPNode` does, without a node in a workflow."""
+    """Do for a resource what a node does for a tool, without a workflow: read it, and return its value."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 

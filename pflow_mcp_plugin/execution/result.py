@@ -144,7 +144,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error in place of a result: the server lacks the tool, by its answer or its last sync."""
+    """Return the error that a node gets as its result if the server, or its last sync, lacks the tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",

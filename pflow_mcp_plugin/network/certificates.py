@@ -99,7 +99,7 @@ def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
 
 
 def trusting_steps(server: str, url: str) -> tuple[str, str]:
-    """Return two steps to trust a certificate that TLS refuses: save it, and set `ca_bundle` to its file."""
+    """Return how a refused certificate becomes a trusted one: save it, then set `ca_bundle` to its file."""
     parts, file = urlsplit(url), f"~/{server}.pem"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     place = quote(f"{host}:{parts.port or 443}")

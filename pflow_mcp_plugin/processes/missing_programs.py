@@ -50,7 +50,7 @@ class FoundProgram:
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables to run a found program with: its script's interpreter is missing from PATH too."""
+        """The variables to run the missing program with: its script's interpreter is not on PATH either."""
         with suppress(OSError), Path(self.path).open("rb") as file:
             if file.read(64).startswith((b"#!/usr/bin/env", b"#! /usr/bin/env")):
                 return {"PATH": f"{Path(self.path).parent}{os.pathsep}${{PATH}}"}

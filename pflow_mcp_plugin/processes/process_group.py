@@ -48,7 +48,7 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Ends the process groups that this process registered, when it dies, from a process that outlives it."""
+    """Has the process groups registered here ended, when this process dies, by one that outlives it."""
 
     def __init__(self) -> None:
         # The marker in the environment of every server of this host begins with this.
@@ -82,7 +82,7 @@ class Reaper:
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
-        """Leave a process group to itself, before its leader is reaped and its id may be used again."""
+        """Unregister a process group, before its leader is reaped and its id may be used again."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares an object, such as the reaper of process groups: made for its first user, ended by the last."""
+    """Keeps one object per process, such as the reaper of process groups, from its first user to its last."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start

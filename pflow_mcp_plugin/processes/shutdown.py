@@ -86,7 +86,7 @@ async def _ended(process: ProcessGroup) -> None:
 
 
 async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Watch a process in asyncio, and kill it with its children as soon as they use too much memory.
+    """Watch a process in asyncio; shut it and its children down, by a kill, once they use too much memory.
 
     They get no time to exit by themselves, as they could use much more meanwhile.
     """

@@ -20,7 +20,7 @@ def has_process_groups() -> bool:
 
 
 def exit_code(pid: int) -> int | None:
-    """Return the exit code of a child by `waitid`: minus the signal if it was killed, None while it runs.
+    """Return a child's exit code by the system call `waitid`: minus the signal if killed, None while it runs.
 
     This does not reap the process: its id cannot be reused until that is done.
     """
@@ -48,7 +48,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def enlarge_pipe(pipe: IO[bytes] | None) -> None:
-    """Let a pipe hold a MiB, if the operating system allows it: a larger pipe needs fewer reads."""
+    """Let a pipe hold a MiB by the system call `fcntl`, if possible: a larger pipe needs fewer reads."""
     try:
         import fcntl
 

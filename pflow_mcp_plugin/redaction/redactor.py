@@ -1,4 +1,4 @@
-"""The class `Redactor`, which is told secrets and replaces them in texts; and `mask`, for a configured value.
+"""The redactor, which is told secrets and replaces them in texts; and `mask`, for a configured value.
 
 `mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
 from text that comes from elsewhere.
@@ -43,7 +43,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return `****` for a configured value, whether a `Redactor` knows it or not; only references are kept.
+    """Redact a configured value to `****`, whether a `Redactor` knows it or not; only references are kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

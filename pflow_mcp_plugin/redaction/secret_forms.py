@@ -204,7 +204,7 @@ def _begun_within(form: str, text: str) -> int:
 
 
 def _anchors(secrets: Iterable[str]) -> dict[str, list[Form]]:
-    """Return the forms of secrets by their anchors, those of the longest secrets first."""
+    """Return the forms in which secrets are written, by their anchors; those of the longest secrets first."""
     anchors: dict[str, list[Form]] = {}
     for secret in sorted(secrets, key=lambda secret: (-len(secret), secret)):
         anchors.setdefault(_longest_word(secret), []).append((secret, ""))

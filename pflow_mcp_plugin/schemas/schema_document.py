@@ -54,7 +54,7 @@ class SchemaDocument:
         return _any_of([part.get("additionalProperties") for part in self.composed(schema)])
 
     def composed(self, schema: JSON) -> list[JSONObject]:
-        """Return a JSON Schema behind its references, and those that it is composed of."""
+        """Return a schema in this document behind its references, and those that it is composed of."""
         found = [table_of(self.resolve(schema))]
         for part in found:
             for keyword in ("allOf", "anyOf", "oneOf"):
@@ -214,7 +214,7 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
 
 
 def join(names: Iterable[str]) -> str:
-    """Join friendly types of schemas, as `int` and `None`: each once, `None` last; `any` replaces all."""
+    """Join friendly types of JSON Schemas, as `int` and `None`: each once, `None` last, or `any` alone."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY
@@ -264,7 +264,7 @@ def _any_of(schemas: list[JSON]) -> JSONObject | None:
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
-    """Return the properties that a JSON Schema of an object declares; never raises."""
+    """Read a JSON Schema of an object, and return the properties that it declares; never raises."""
     within = document or SchemaDocument(schema)
     found = _gather(within, schema)
     keys = [
@@ -284,14 +284,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """The form of results, as read from their JSON Schema: whether wrapped, or with own `content_blocks`."""
+    """What a JSON Schema says of the form of results: whether wrapped, or with own `content_blocks`."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Read the form of results from the properties in their JSON Schema, if there is one."""
+    """Read a JSON Schema of results, if there is one, and return the form that its properties give them."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)
@@ -301,7 +301,7 @@ def result_form(schema: JSON) -> ResultForm:
 
 
 def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
-    """Return the JSON Schema inside a lone wrapping `{"result": ...}`, which is removed from results too.
+    """Read the JSON Schema inside a lone wrapping `{"result": ...}`, which is removed from results too.
 
     Protocol versions before 2026-07-28 require a structured result to be an object: servers wrap other
     values under this key, and declare that.

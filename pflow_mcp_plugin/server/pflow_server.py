@@ -92,7 +92,7 @@ def the_user(context: Context) -> RunOrigin:
 
 @attrs.frozen(kw_only=True)
 class ServingOptions:
-    """How the handlers of the pflow MCP server treat requests.
+    """The options of the pflow MCP server: how its handlers treat requests.
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
@@ -139,7 +139,7 @@ def call_handler(host: Host, tools: Tools) -> CallHandler:
 
 
 class WorkerThreads:
-    """Threads for what the pflow MCP server's handlers must not do in its event loop; idle ones are reused.
+    """Runs what the pflow MCP server's handlers must not do in its event loop, in threads that are reused.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -296,7 +296,7 @@ class _Handlers:
 
 
 def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
-    """Return a tool as the pflow MCP server hands it to the SDK's low-level server, for `tools/list`."""
+    """Return a tool for the pflow MCP server's `tools/list` handler as the SDK's low-level one takes it."""
     redactor = redactor or Redactor()
     title = redactor.piece(tool.title)
     return {
@@ -318,7 +318,7 @@ def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str,
 def result(
     envelope: JSONObject, schema: JSONObject, redactor: Redactor, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return what the pflow MCP server hands to the SDK's low-level server as its answer to `tools/call`.
+    """Return the answer of the pflow MCP server's `tools/call` handler as the SDK's low-level one takes it.
 
     `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
     goes to `_meta`; a failure is in the text alone, since clients check the structured content of any result.

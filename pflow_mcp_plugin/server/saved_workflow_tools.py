@@ -1,4 +1,4 @@
-"""Serves saved workflows as tools of their own, with the types of their inputs and outputs."""
+"""Saved workflows as tools that pflow serves, one for each, with the types of its inputs and outputs."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class ServedTool:
 
 
 def without(hidden: Collection[str], text: str) -> str:
-    """Return a text for agents without the sentences that name tools that are not served."""
+    """Return a text on served tools, for agents, without sentences that name tools that are not served."""
     sentences = re.split(r"(?<=[.]) ", text)
     return " ".join(it for it in sentences if not any(name in it for name in hidden))
 

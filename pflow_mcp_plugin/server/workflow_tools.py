@@ -43,7 +43,7 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_discover` with the saved workflows that fit a task."""
+    """Answer `workflow_discover` with the workflows in the host's library that fit a task."""
     return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
 
 
@@ -175,14 +175,14 @@ def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `workflow_list` with the saved workflows."""
+    """Answer `workflow_list` with the workflows in the host's library."""
     library = request.host.library
     saved = library.saved(arguments.get("filter", "")) if library else ()
     return success({"workflows": [described(each) for each in saved], "total": len(saved)})
 
 
 def described(saved: SavedWorkflow) -> dict[str, Any]:
-    """Return what `workflow_list` shows of a workflow: all but its path, which is of no use to clients."""
+    """Return what `workflow_*` tools show of a workflow: all but its path, which is of no use to clients."""
     data = saved.to_dict()
     del data["path"]
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}

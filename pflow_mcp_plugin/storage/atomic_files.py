@@ -91,7 +91,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a private folder (0700), parents included, so that a file can be locked and replaced in it."""
+    """Create the private folder (0700) of files that are locked and atomically replaced, parents included."""
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):

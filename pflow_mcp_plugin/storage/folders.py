@@ -10,7 +10,7 @@ from pflow_mcp_plugin.contract import Paths
 
 
 def default_paths() -> Paths:
-    """Return the folders of pflow: below `$PFLOW_HOME` if that is set, otherwise the platform's usual ones.
+    """Return the folders of pflow's files: below `$PFLOW_HOME` if set, otherwise the platform's usual ones.
 
     If `$PFLOW_PROJECT` is set, and not to 0, the current folder is that of a project.
     """

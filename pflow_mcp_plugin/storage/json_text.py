@@ -33,7 +33,7 @@ class Lossy(ValueError):
 
 
 class JsonStore(NamedTuple):
-    """A JSON file that holds an object, which only the user can write, changed under a lock.
+    """An object kept as JSON text in a file, which only the user can write, and changed under a lock.
 
     `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is
     refused too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
@@ -122,7 +122,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
 
 def as_string(value: object) -> str:
-    """Return a member of a JSON file that must be a string; raise TypeError if it is not."""
+    """Return a value decoded from JSON text that must be a string; raise TypeError if it is not."""
     if not isinstance(value, str):
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
@@ -135,7 +135,7 @@ def as_strings(value: object) -> dict[str, str]:
 
 
 def as_table(value: object) -> dict[str, JSON]:
-    """Return a member of a JSON file that must be an object; raise TypeError if it is not."""
+    """Return a value decoded from JSON text that must be an object; raise TypeError if it is not."""
     if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)
@@ -167,7 +167,7 @@ def exact_float(number: str) -> float:
 
 
 def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Decode an object in a JSON text from its members; raise `Lossy` if a key occurs twice."""
+    """Decode the members of an object in a JSON text strictly: raise `Lossy` if a key occurs twice."""
     found: dict[str, JSON] = {}
     for key, value in members:
         if key in found:
@@ -220,7 +220,7 @@ def _text(value: object) -> str:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1."""
+    """Whether two values mean the same in JSON text, however deeply nested: 1 is 1.0, but true is not 1."""
     pairs = [(one, other)]
     while pairs:
         left, right = pairs.pop()

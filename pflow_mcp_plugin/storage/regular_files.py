@@ -164,7 +164,7 @@ def write_special(
 
 
 class _Wait:
-    """The waiting for files other than regular ones (pipes, terminals, devices), with one limit for all."""
+    """Waits for a file that is not regular (a pipe, terminal or device), with one limit for all waits."""
 
     def __init__(self, seconds: float | None, stopped: Callable[[], bool]) -> None:
         self._seconds = seconds
@@ -205,7 +205,7 @@ def require_own(path: Path, descriptor: int | None = None) -> None:
 
 
 def require_own_folder(path: Path) -> None:
-    """Refuse a file's folder that others own, can write, or could replace.
+    """Refuse a regular file in a folder that others own, can write, or could replace.
 
     The folder need not exist. If the file is a link, nobody else may be able to replace what it leads to
     either.

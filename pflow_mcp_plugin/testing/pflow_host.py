@@ -47,7 +47,7 @@ class PflowHost:
         self._closing = closing
 
     def register(self, plugin: object, name: str = "") -> None:
-        """Register a plugin that is not installed with this pflow alone: a module or an object with hooks.
+        """Register a plugin with this test's pflow alone, not installed: a module or an object with hooks.
 
         Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
         the hooks that begin with `pflow_mcp_` are called.

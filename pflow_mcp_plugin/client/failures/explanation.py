@@ -184,7 +184,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a login or another coroutine without a connection; explain its failures like a connection's."""
+    """Explain what fails, as for a connection, while a login or another coroutine is run without one."""
     from asyncio import run
 
     try:

@@ -247,7 +247,7 @@ def new_login(server: Server, scope: str = "") -> str:
 
 
 def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
-    """Whether a person can sign in at a server after its HTTP refusal for want of a valid token."""
+    """Whether an HTTP failure, for want of a valid token, is one that a person resolves by signing in."""
     if signs_in(server.auth):
         return not is_machine(server.auth)
     has_token = server.auth or any(name.lower() == "authorization" for name in server.headers)

@@ -77,7 +77,7 @@ class BearerAuth:
         request.headers[_HEADER] = f"Bearer {token}"
 
     async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Put another access token on a request whose token the server refused; return whether it did."""
+        """Put another bearer token on a request, as the server refused the last; return whether it did."""
         refused = request.headers[_HEADER].removeprefix("Bearer ")
         challenge = response.headers.get("www-authenticate", "")
         token = ""
@@ -338,7 +338,7 @@ class KeptSignIn:
 
 
 def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
-    """Return the failure of a request whose access token is in a file that cannot be read or locked."""
+    """Return why a request gets no bearer token: the sign-in's file cannot be read or locked."""
     reason = f"its sign-in could not be read: {error}"
     if isinstance(error, CorruptFile):  # the next login takes its place
         return NoAccessToken(reason, "login")

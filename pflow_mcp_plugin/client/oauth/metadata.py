@@ -54,7 +54,7 @@ class Discovery:
 async def discovered(
     requests: AuthorizationRequests, challenge: str | None = None, *, former: str = ""
 ) -> Discovery:
-    """Request the metadata of a server and of its authorization server.
+    """Find which authorization server a server uses and what it offers, by the metadata of both.
 
     Where the config names no issuer, `former` is the only one that may have the credentials, if it is given.
     """

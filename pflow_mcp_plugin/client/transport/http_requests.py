@@ -96,7 +96,7 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
-        """Send an HTTP request and yield the answer, whatever its status, before its body is read."""
+        """Send the server an HTTP request and yield its answer, of any status, before its body is read."""
         try:
             response = await self._followed(self._client.build_request(method, url, **options))
             try:

@@ -1,4 +1,4 @@
-"""Newline-delimited JSON-RPC: messages from bytes and back, for every transport that uses lines.
+"""JSON-RPC messages, delimited by newlines: from bytes and back, for every transport that uses lines.
 
 It provides the two stream objects that the SDK's session needs, without a task between the
 session and the transport.
@@ -180,7 +180,7 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """The bytes of a newline-delimited JSON-RPC message until it is complete; each byte is examined once.
+    """Assembles JSON-RPC messages, which newlines end, from chunks of bytes; each byte is examined once.
 
     A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
     would need twice the memory.

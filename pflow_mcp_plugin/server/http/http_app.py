@@ -368,7 +368,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
-    """Return which Host and Origin headers of requests the HTTP app accepts.
+    """Return the Host and Origin headers with which requests pass the gates of the HTTP application.
 
     A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
     of the server itself is allowed: no page is served there.
