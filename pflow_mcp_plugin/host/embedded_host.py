@@ -129,7 +129,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """Inside the `with` block, make the embedded host enter `around()` whenever it shows a report."""
+        """Make the embedded host enter `around()` whenever it shows a report inside the `with` block."""
         before, self._around = self._around, around
         try:
             yield

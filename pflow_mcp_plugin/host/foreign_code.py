@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Make an interruption of foreign code end in KeyboardInterrupt, whatever that code turned it into."""
+    """Call foreign code in the block: if interrupted, it ends in KeyboardInterrupt whatever it raises."""
     try:
         yield
     except BaseException as error:
@@ -32,7 +32,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if an interruption caused this error of foreign code, whatever its class.
+    """Raise KeyboardInterrupt if foreign code failed because it was interrupted, whatever its error's class.
 
     Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface as
     "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, even in an exception
@@ -89,7 +89,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """Ends foreign code in the block with KeyboardInterrupt when the first SIGTERM or SIGHUP comes.
+    """Ends the call of foreign code in the block with KeyboardInterrupt at the first SIGTERM or SIGHUP.
 
     Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
     the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under

@@ -261,7 +261,7 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """The error of a plugin that cannot be loaded or called, with how to upgrade or disable it.
+    """A plugin cannot be loaded or called: the error tells the user how to upgrade or disable that plugin.
 
     `doing` says what failed, as in "could not be loaded".
     """

@@ -119,7 +119,7 @@ def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) ->
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether an error is about standard output, not about a file that the command works on."""
+    """Return whether an error is of the stream standard output, not of a file that the command works on."""
     stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps the stream when the reader is gone
     if stream is None or error.errno == errno.EBADF:  # closed by the command itself
         return False
@@ -158,7 +158,7 @@ def _write_line(shared: IO[str] | None, own: IO[str] | None, text: str) -> None:
 
 
 def _duplicate(stream: IO[str] | None) -> IO[str] | None:
-    """Return a duplicate of a standard stream; the stream itself if it has no file descriptor."""
+    """Return a duplicate of standard output or error; the stream itself if it has no file descriptor."""
     try:
         descriptor = os.dup(stream.fileno()) if stream else None
     except (OSError, ValueError):

@@ -116,7 +116,7 @@ def run_state(trace: Mapping[str, Any]) -> RunState:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """Describe in words what is special about a step in a trace file: its case, skipped, cached, retried."""
+    """Describe a step of a trace file by what is special about it: its case, skipped, cached, retried."""
     details = _details(step)
     cache, batch = details.get("cache"), details.get("batch")
     words = [_route_words(step)]
@@ -130,7 +130,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def shown_type(node_type: object) -> str:
-    """Return how to show a node type from a trace file: `workflow` if the workflow is written in the node."""
+    """Describe a node type read from a trace file: `workflow` if the workflow is written in the node."""
     text = str(node_type)
     return "workflow" if text.startswith("workflow:{") else text
 

@@ -18,7 +18,7 @@ def is_name(text: str) -> bool:
 
 
 def check_name(text: str) -> None:
-    """Raise PflowError if the library cannot save a workflow under this name."""
+    """Raise PflowError if a text is not a valid workflow name."""
     if not is_name(text):
         raise PflowError(
             f"{text!r} is not a valid workflow name",

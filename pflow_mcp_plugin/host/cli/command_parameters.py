@@ -32,7 +32,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Convert a command's time parameter as `seconds` does; it must be more than 0."""
+    """Convert `--timeout`, a parameter that commands share, as `seconds` does; it must be more than 0."""
     limit = seconds(context, parameter, value)
     if limit == 0:
         raise click.BadParameter(f"{value} must be more than 0")
@@ -128,23 +128,23 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter FILE: the shell lists the files."""
+    """For the parameter FILE, which commands share: the shell completes it with files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter NAME with the names of all saved workflows."""
+    """For the parameter NAME, which commands share: the names of all saved workflows, to complete it."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter WORKFLOW with a saved name or a file."""
+    """For the parameter WORKFLOW, which commands share: a saved name or a file, to complete it."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a command's parameter RUN with `latest`, the newest ids, or a trace file."""
+    """For the parameter RUN, which commands share: `latest`, newest ids or a trace file, to complete it."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -155,12 +155,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter KEY with the names of all settings, not their values."""
+    """For the parameter KEY, which commands share: the names of all settings, not values, to complete it."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete NODE, a parameter of several commands, with the node types that begin with what is typed."""
+    """For the parameter NODE, which commands share: node types that begin as typed, to complete it."""
     from pflow_mcp_plugin.host.registry.node_registry import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -168,7 +168,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Complete a command's parameter for a source of node types with the names of all sources."""
+    """For a command's parameter that is a source of node types: the names of all sources, to complete it."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

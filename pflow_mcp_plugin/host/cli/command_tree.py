@@ -108,7 +108,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return a branch's error for a word that leads to no leaf of the tree; `error` is its fallback's."""
+        """Return a branch's error for a word that is not in the command tree; `error` is its fallback's."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -175,7 +175,7 @@ class Leaf(click.Command):
         return ctx.command_path
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a leaf, with a hint if its arguments may be meant for the group's fallback."""
+        """Return the error of a leaf of the tree, with a hint if its arguments may be for a fallback."""
         above = ctx.parent
         fallback = above.command.fallback if above and isinstance(above.command, Branch) else None
         if error.kind == "usage" and ctx.args and above and fallback:

@@ -157,7 +157,7 @@ def table_report(
     *after: str,
     beside: Mapping[str, object] | None = None,
 ) -> Report:
-    """Return what a listing command prints: a table, or `nothing` if it is empty, then further lines."""
+    """Return the report of a listing command: a table, or `nothing` if it is empty, then further lines."""
     from pflow_mcp_plugin.terminal.tables import Table  # few commands list anything
 
     shown = Table(columns=columns, rows=list(rows)) if data else nothing

@@ -281,7 +281,7 @@ def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Read the WORKFLOW of `pflow run` or a similar command: a saved name or a file.
+    """Read the WORKFLOW of `pflow run`, `pflow validate` or another command: a saved name or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """
@@ -327,7 +327,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return what `pflow run --dry-run` prints instead of a run; `given` are the inputs before defaults.
+    """Return the output of the command `pflow run --dry-run`; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

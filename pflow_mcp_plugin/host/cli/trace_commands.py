@@ -171,7 +171,7 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
 
 
 def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
-    """Return the steps that `pflow trace show` calls open: they wait for a decision or an answer."""
+    """For `pflow trace show`, list the steps that are open: they wait for a decision or an answer."""
     path = host.paths.state / "runs" / "open" / f"{run_id}.db"
     if Path(run_id).name != run_id or not path.is_file():
         return []
@@ -287,7 +287,7 @@ def _items_words(step: TracedStep) -> str:
 
 
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
-    """Return the steps that `pflow trace show --step` names, by name or id; of a batch, one step per item."""
+    """Find the steps that `pflow trace show --step` is to show, by name or id; of a batch, one per item."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
     name, _, rest = wanted.rpartition("[")
     found = [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
@@ -314,7 +314,7 @@ def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedS
 
 
 def failures(step: TracedStep) -> list[TracedStep]:
-    """Return what `pflow trace show --failed` lists of a step: the innermost failed steps, handled or not."""
+    """For `pflow trace show --failed`, list a step's innermost failed steps, handled or not."""
     inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
     is_lost = step.content.get("error") is not None
     return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside
@@ -373,7 +373,7 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
 
 
 def _own_outputs(step: TracedStep) -> object:
-    """Return a traced step's outputs without the error and the counts of a batch, which are shown above."""
+    """Return a step's outputs as `pflow trace show` prints them, without the error and batch counts above."""
     outputs = step.content.get("outputs")
     if not isinstance(outputs, Mapping):
         return outputs

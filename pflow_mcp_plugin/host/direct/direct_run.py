@@ -133,7 +133,7 @@ class DirectRun:
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
-    """Read the nodes to run or save as typed on the command line; one error lists all mistakes."""
+    """Read the nodes of a direct run, to run or save, from the command line; one error lists all mistakes."""
     problems = list(chain.problems)
     links: list[NodeLink] = []
     unknown = ""

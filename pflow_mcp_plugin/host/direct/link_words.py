@@ -218,12 +218,12 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether a word of a link sets a parameter without a value, as it is true or false."""
+    """Return whether a flag takes no value from the link's next word, as its parameter is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
 def is_list(field: Field) -> bool:
-    """Return whether the words of a link may set a parameter several times, as it is a list."""
+    """Return whether a flag may come several times among a link's words, as its parameter is a list."""
     return {*field.types} - _NONE in ({"list"}, {"array"})
 
 

@@ -264,7 +264,7 @@ def _evidence(part: Fit, rival: float) -> float:
 
 
 def workflow_confidence(degree: float) -> float:
-    """Return the confidence that a saved workflow is right, from its degree of fit to the task as a whole."""
+    """Return the confidence that a saved workflow is right, if it fits the task as a whole to this degree."""
     (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
     return round(share, 3)
 

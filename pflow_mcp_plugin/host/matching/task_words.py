@@ -11,7 +11,7 @@ _INNER_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 
 
 def split_name(name: str) -> str:
-    """Split a name into its words: `createIssue`, `create-issue` and `create_issue` have two each."""
+    """Split a name into words to match a task's: `createIssue`, `create-issue`, `create_issue` have two."""
     return _INNER_WORD.sub(" ", name)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Register the host's own nodes, such as `echo` and `http`, as one source."""
+    """Register the nodes of this package, such as `echo` and `http`, as one source."""
     from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
     return [OwnNodes()]
@@ -30,7 +30,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Return the context that ends, with a run, the programs that `shell` and `python` nodes started."""
+    """For `shell` and `python` of this package: return the context that ends their programs with a run."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

@@ -151,6 +151,6 @@ def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) 
 
 
 def file_problem(doing: str, path: Path, reason: str, *suggestions: str, **fields: Any) -> PflowError:
-    """Return the error about a file that a node such as `read-file` cannot use, with further `fields`."""
+    """Return the error of `read-file`, `write-file` and others about a file, with further `fields`."""
     details = {"file_path": str(path)}
     return PflowError(f"Cannot {doing} {path}: {reason}", details=details, suggestions=suggestions, **fields)

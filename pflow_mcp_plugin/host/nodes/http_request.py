@@ -234,7 +234,7 @@ class _Exchange:
             self._fail(message, "Raise max_pages, or ask for less")
 
     def _next(self, at: httpx2.URL) -> str | None:
-        """Return the URL of the next page that a node `http` requests, None after the last."""
+        """Return the URL of the next page to request after this response to `http`; None after the last."""
         call, answer = self._call, self._answer
         if call.next_page == "link":
             target: Any = next_link(answer.headers.get("link", ""))

@@ -30,7 +30,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """Return a node's params as written, not with the values of templates; outside a run, as given."""
+    """For nodes such as `http`: params as written, without values of templates; outside a run, as given."""
     if run is None:
         return params
     own = params.get("__node_id__")
@@ -38,7 +38,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return the value of a node's parameter, a number that must be positive; messages name the `unit`."""
+    """Get a node's value for a parameter, a number that must be positive; messages name the `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -60,7 +60,7 @@ def utf8(text: str, what: str, errors: str = "strict") -> bytes:
 
 
 def path_from(given: str, key: str, *, is_written: bool = False) -> Path:
-    """Return the value of a node's parameter as a path, with the home folder for `~`.
+    """Get a node's value for a parameter that is a path, with the home folder for `~`.
 
     One that can name no file is an error; so is a folder's, as in `reports/`, for a file that `is_written`.
     """
@@ -107,7 +107,7 @@ def no_expression(key: str) -> PflowError:
 
 
 def ended(shared: MutableMapping[str, Any], failure: PflowError | None) -> str:
-    """End a node such as `fail`: set its value `error`, and return its action."""
+    """End a node such as `transform` or `fail`: set its value `error`, and return its action."""
     shared["error"] = None if failure is None else failure.message
     if failure is None:
         return "default"
@@ -185,7 +185,7 @@ class Fail(pocketflow.Node):
 
 
 class Ask(OutputsNode):
-    """The node `ask` asks a question, and shows the steps that follow."""
+    """The node `ask`, whose value is the answer to a question; it also shows the steps that follow."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> str:
         return str(argument(self.params, {}, "question"))

@@ -71,7 +71,7 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def prose(text: JSON | None) -> str:
-    """Return a text for people from a model's answer, on one line as in a prompt; empty if it is not text."""
+    """Read a text for people from the planner's model, on one line as in a prompt; empty if it is no text."""
     return visible(text, 1_000) if isinstance(text, str) else ""
 
 
@@ -101,7 +101,7 @@ def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
 
 
 def _named(table: JSON | None, value: Callable[[JSONObject], JSON]) -> dict[str, JSON]:
-    """Return a table of a model's answer, which may be an object or a list of rows with a `name`."""
+    """Read a table in the answer of the planner's model: an object, or a list of rows with a `name`."""
     if isinstance(table, dict):
         return {str(name): item for name, item in table.items()}
     rows = ((row.get("name"), row) for row in map(table_of, list_of(table)))

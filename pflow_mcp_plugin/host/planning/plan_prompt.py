@@ -39,7 +39,7 @@ def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObj
 
 
 def workflow_schema(node_types: Sequence[str]) -> JSONObject:
-    """Return the schema that the planner sends with its prompt for a workflow of nodes of these types."""
+    """Return the schema that goes with the planner's prompt for a workflow of nodes of these types."""
     node = {
         "id": _described("Letters, digits, _ and -; different for each node."),
         "type": _one_of(node_types),

@@ -140,7 +140,7 @@ class NodeRegistry(Registry):
         return self._discovery().by_clause(task, most, limit)
 
     def _tell_lacking(self, text: str) -> None:
-        """When the registry is searched, report what its sources lack, such as an unsynced server's tools."""
+        """Report for a search of the node registry what sources lack, such as an unsynced server's tools."""
         for origin in self.sources if text else ():
             if not origin.plugin.own:
                 for problem in asked(partial(origin.lacking, text), self._report) or ():
@@ -171,7 +171,7 @@ class NodeRegistry(Registry):
         return Problem(message=unknown, suggestion=fix, kind="not_found")
 
     def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
-        """Ask the registry's sources what this machine lacks for these uses of their nodes."""
+        """Ask the sources in the node registry what this machine lacks for these uses of their nodes."""
         by_source: dict[str, list[NodeUse]] = {}
         for use in uses:
             by_source.setdefault(use.entry.source, []).append(use)
@@ -291,7 +291,7 @@ class NodeRegistry(Registry):
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Return the registry's node types that begin like this.
+    """Look up in the node registry which types begin like this.
 
     If there are too many, a stem stands for several: `web-page-` for `web-page-read`, ....
     """

@@ -253,7 +253,7 @@ def _density(times: Sequence[tuple[int, float, float, bool]], length: float) -> 
 
 
 def _gradient(colours: Sequence[str]) -> str:
-    """Return parts of a bar in the timeline, of equal width and each in its colour, as a CSS background."""
+    """Return the CSS background of a bar in the timeline: parts of equal width, each in its colour."""
     share = 100 / len(colours)
     stops = (f"rgb({it}) {share * place:g}% {share * (place + 1):g}%" for place, it in enumerate(colours))
     return f"linear-gradient(90deg,{','.join(stops)})"

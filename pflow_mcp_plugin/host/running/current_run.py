@@ -283,7 +283,7 @@ class RunProgress:
         self._tell(furthest, most, message)
 
     def inside(self, expected: int) -> RunProgress:
-        """Return a counter for a run's nodes inside the one that runs now; silent if 0 are expected."""
+        """Return the current run's progress inside the node that runs now; silent if 0 nodes are expected."""
 
         def tell(done: float, _: float | None, message: str) -> None:
             if expected:

@@ -204,7 +204,7 @@ class RecordedRun:
         item: int | None = None,
         number: int | None = None,
     ) -> int | None:
-        """Put a step into the run's record, as a trace shows it; return its number, None without a record."""
+        """Record a step of this run, as a trace shows it; return its number, None without a record."""
         record = self.record()
         if record is None:
             return None

@@ -324,7 +324,7 @@ class RunRecord:
                 os.close(self._held.pop())
 
     def end(self, error: str) -> list[RecordedStep]:
-        """Close the record of a run that has ended, and return the steps that the user has to decide about.
+        """Note in the record that its run ended, and close it; return the steps for the user to decide about.
 
         With such steps it stays among the open records. Otherwise it is removed, unless the run failed, or
         items of a batch did: those can be run again.

@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error that tells a run's user that it was stopped after `bound` steps; it names the loop."""
+    """Tell the user that a run was stopped after `bound` steps: return the error, which names the loop."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -132,7 +132,7 @@ def must_succeed(run: CurrentRun) -> PflowError | None:
 
 
 def again(run: CurrentRun) -> tuple[str, ...]:
-    """Return what a run suggests to its user when items failed: to resume it; nothing if not recorded."""
+    """Return what a run's report suggests if items failed: to resume it; nothing if it is not recorded."""
     is_kept = run.record is not None and run.record.kept
     return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if is_kept else ()
 
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run; return the error by which it reports where it was interrupted."""
+    """Cancel a run; return the error that tells its user where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}

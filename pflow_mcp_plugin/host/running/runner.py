@@ -260,7 +260,7 @@ class WorkflowRunner(Runner):
         *,
         trace: bool,
     ) -> tuple[CurrentRun, Mapping[str, Any]]:
-        """Begin the run of a compiled workflow; return the run and its inputs' values, both recorded."""
+        """Begin to run a compiled workflow; return the run and the values of its inputs, both recorded."""
         lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
         if lacking:
             raise refusal(compiled.name, lacking, "config")

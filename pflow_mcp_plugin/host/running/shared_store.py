@@ -124,7 +124,7 @@ class Values:
         return reference.root in self.skipped and reference.root not in self.root
 
     def is_left_out(self, value: object) -> bool:
-        """Whether a param consists of one value only, which this run does not have.
+        """Whether a param is a single template whose value is not among the values of this run.
 
         That is an optional input that was not given, or an output of a node that was skipped.
         """

@@ -160,7 +160,7 @@ class RunWatcher:
     """Whether the user can be asked, on the terminal."""
 
     def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask the user to whom the run is shown; return one of `choices` if there are any, or None.
+        """Ask the user who watches the run being recorded; return one of `choices` if there are any, or None.
 
         Ctrl-C or Ctrl-D leaves the answer open.
         """
@@ -373,7 +373,7 @@ class Recorder:
             steps = step.steps
 
     def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
-        """Return `value` as a trace has it: JSON of about `most` characters, redacted, with files.
+        """Return `value` as recorded in the trace: JSON of about `most` characters, redacted, with files.
 
         The member under the key `repeated` has no file, as it repeats others.
         """

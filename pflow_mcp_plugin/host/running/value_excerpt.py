@@ -103,7 +103,7 @@ class ValueFiles:
         return path
 
     def redact_again(self) -> None:
-        """Rewrite the files of shortened values in which something has become known as a secret since."""
+        """Rewrite those files of excerpts in which something has become known as a secret since."""
         for path, known in self._written.items():
             if known == self._redactor.known:
                 continue

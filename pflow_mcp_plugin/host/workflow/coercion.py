@@ -83,7 +83,7 @@ class TypeMismatch(PortableError, ValueError):
 
 
 def type_name(name: str) -> str:
-    """Return the friendly name that coercion uses for a JSON Schema type; other names stay as they are."""
+    """Return the type to coerce values to, by its friendly name, for a JSON Schema type; other names stay."""
     return FRIENDLY_NAMES.get(name, name)
 
 
@@ -102,7 +102,7 @@ def takes_null(field: Field) -> bool:
 
 
 def type_of(value: object) -> str:
-    """Return the friendly name that coercion uses for the type of a JSON value; `any` for anything else."""
+    """Return the friendly name of a JSON value's type without coercion; `any` for anything else."""
     return NAMES_OF_PYTHON.get(type(value), "any")
 
 

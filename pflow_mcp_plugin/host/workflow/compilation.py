@@ -134,7 +134,7 @@ class Compiled:
 
 
 def plan_of(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
-    """Return the plan of a run of a compiled workflow; `above` has the ids of the nodes around it.
+    """Compile a checked workflow into the plan of a run; `above` has the ids of the nodes around it.
 
     The error is of kind `config` if a plugin fails to return its parameters.
     """

@@ -379,11 +379,11 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def traced(self, written: Mapping[str, object]) -> dict[str, object]:
-        """Return what the node wrote as a trace shows it: with the construct `keep` false, only its error."""
+        """Return what a node with these constructs wrote, for a trace: with `keep` false, only its error."""
         return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Return the node's constructs in words: `if n > 3`, or `for each of 5 items`."""
+        """Say how often the node's constructs let it run, if at all: `if n > 3`, or `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:

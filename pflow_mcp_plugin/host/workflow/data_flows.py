@@ -360,7 +360,7 @@ class FoundFlows:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """A problem for each data flow found in the workflow: an error if it is denied, else a warning."""
+        """The data flows found in a checked workflow, as problems: errors if denied, else warnings."""
         step = f"Break the flow, or change the policy; `pflow config path` shows where {POLICY_FILE} is"
         found = [
             Problem(

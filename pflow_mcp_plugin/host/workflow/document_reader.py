@@ -113,7 +113,7 @@ def _why_not_linear(pattern: str) -> str:
 
 
 def _why_no_choice(choice: JSON, field: Field, before: list[object]) -> str:
-    """Return why a document's value in an input's `enum` is refused, after others `before`; else empty."""
+    """Return why the reader refuses a value in an input's `enum`, after others `before`; else empty."""
     if isinstance(choice, list | dict):
         return "must be a single value"
     try:

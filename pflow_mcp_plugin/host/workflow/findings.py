@@ -92,7 +92,7 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Remove the places of findings from the error that rejects a workflow which nobody wrote."""
+    """Drop the places of problems found in a workflow that nobody wrote from the error that rejects it."""
     try:
         yield
     except PflowError as error:

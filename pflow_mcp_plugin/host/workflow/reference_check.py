@@ -368,7 +368,7 @@ def check_shell_line(line: str, path: str, findings: Findings) -> None:
 
 
 def check_outputs(node: NodeSpec, findings: Findings) -> None:
-    """Check that later references can name the outputs of a transform."""
+    """Check that references at later places in the workflow can name the outputs of a `transform`."""
     path = f"{node.path}.params"
     if EXPRESSION not in node.params and OUTPUTS not in node.params:
         message = f"Node {node.id} has no expression"

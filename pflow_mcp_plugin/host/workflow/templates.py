@@ -327,13 +327,13 @@ def _described(key: str, schema: JSON, root: JSON) -> Field | None:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the declaration at which a template `${name}` begins, if it is each item of a list."""
+    """Return the declaration of a template's first name, `${name}`, if it is each item of a list."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return the declaration at which a template `${name}` begins, if it is each item of a literal list."""
+    """Return the declaration of a template's first name, `${name}`, if it is each item of a literal list."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(map(type_of, items))

@@ -85,10 +85,10 @@ class NodeTypes(Protocol):
     def missing(self, node_type: str) -> Problem: ...
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
-        """Yield warnings for the check of a workflow about what its nodes need and this machine lacks."""
+        """Yield warnings about what the nodes of the workflow being checked need and this machine lacks."""
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that a node's source finds in its use, as the workflow's check knows it."""
+        """Return the problems that a node's source finds in its use in the workflow being checked."""
 
     def upgrade(self, node: JSONObject) -> JSONObject | None: ...
 
@@ -112,7 +112,7 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry by which the check of a workflow treats a node as flow-safe if it claims to be."""
+    """Return a node's entry changed so that the check of a workflow believes its claim to be flow-safe."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
@@ -122,7 +122,7 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return an entry by which the check of a workflow lets an `http` that only fetches be repeated.
+    """Return an entry changed so that the check of a workflow lets an `http` that only fetches be repeated.
 
     Its result is kept for later runs only without `auth`, which may name another account by then.
     """
@@ -323,7 +323,7 @@ class _Check:
             checker.check_expression(place, node.params.get(DATA))
 
     def absence(self, node_id: str, name: str) -> Absence | None:
-        """Return why a value that a template of a node begins with may be missing when a workflow runs."""
+        """Return for the check of a workflow why a run may lack a value that a node's template names."""
         source, spec = self.nodes.get(name), self.document.inputs.get(name)
         if source is not None and source.constructs.may_skip:
             return Absence(f"node {name} is skipped", IF_SKIPPED, frozenset({"optional", "null"}))

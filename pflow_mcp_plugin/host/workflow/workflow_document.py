@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Whether a workflow document's node `http` only fetches: with a safe `method`, and no `download`."""
+    """Return whether params in a document let `http` only fetch: with a safe `method`, and no `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -171,7 +171,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Convert a run's input, value or text, to its declared type; raise `TypeMismatch` if that fails."""
+        """Convert a value or text to the type of the document's input; raise `TypeMismatch` if that fails."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()
@@ -259,7 +259,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
 def bind_inputs(
     document: WorkflowDocument, given: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Problem]]:
-    """Bind the document's inputs for a run: return its first values, and problems with the given ones.
+    """Bind the inputs that the document declares: return a run's first values, and problems with those given.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,

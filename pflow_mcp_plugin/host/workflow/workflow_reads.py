@@ -91,7 +91,7 @@ def _structured(value: Any) -> Any:
 
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
-    """Return the actions read from the cases of a workflow's `branch`, with `default` and `error`."""
+    """Return the actions known of a `branch` before a run: those of its cases, `default` and `error`."""
     cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
