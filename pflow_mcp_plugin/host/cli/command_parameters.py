@@ -161,7 +161,7 @@ def setting_names(context: click.Context, _parameter: click.Parameter, _incomple
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """For the parameter NODE, which commands share: node types that begin as typed, to complete it."""
-    from pflow_mcp_plugin.host.registry.node_registry import node_types
+    from pflow_mcp_plugin.host.direct.chain_completion import node_types
 
     found = node_types(_host(context).registry, incomplete)
     return [CompletionItem(each.value, each.type, each.help) for each in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.direct.link_words import (
     is_switch,
     read_chain,
 )
-from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, node_types
+from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")
@@ -32,6 +32,8 @@ _ABOUT = {
     _INPUT: "Turn a flag into an input of the workflow",
     PARAM: "Set a parameter by its exact name",
 }
+_MANY = 200
+"""The most node types that are offered individually."""
 _FOLDER_WORDS = frozenset({"folder", "directory", "dir"})
 _FILE_WORDS = _FOLDER_WORDS | {"path", "file", "filename"}
 
@@ -123,3 +125,38 @@ def _allowed(schema: object) -> Iterator[str]:
         parts = schema.get(key)
         for part in parts if isinstance(parts, list) else (parts,):
             yield from _allowed(part)
+
+
+def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
+    """Return the completions of the beginning of a node type.
+
+    If there are too many, a stem stands for several: `web-page-` for `web-page-read`, ....
+    """
+    about = dict(registry.beginning(beginning))
+    if len(about) <= _MANY:
+        return [Suggestion(value=name, help=text) for name, text in about.items()]
+    return [
+        Suggestion(value=stem, type="stem")
+        if len(names) > 1
+        else Suggestion(value=names[0], help=about[names[0]])
+        for stem, names in by_stem(list(about), beginning).items()
+    ]
+
+
+def by_stem(names: Sequence[str], beginning: str) -> dict[str, list[str]]:
+    """Group very many node types to complete: by stem, up to a hyphen, else one letter longer."""
+    while True:
+        length = len(beginning)
+        found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
+        if len(found) > _MANY:
+            found = _grouped((name[: length + 1], name) for name in names)
+        if len(found) != 1:
+            return found
+        (beginning,) = found
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for stem, name in pairs:
+        groups.setdefault(stem, []).append(name)
+    return groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Suggestion
+    from pflow_mcp_plugin.contract import Discovery
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
 """The most names in the registry that are compared one by one with a misspelt name."""
-_MANY = 200
-"""The most node types that are offered individually."""
 
 
 class Overwritten(Problem):
@@ -288,40 +286,3 @@ class NodeRegistry(Registry):
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
         message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
         self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
-
-
-def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
-    """Look up in the node registry which types begin like this.
-
-    If there are too many, a stem stands for several: `web-page-` for `web-page-read`, ....
-    """
-    from pflow_mcp_plugin.contract import Suggestion
-
-    about = dict(registry.beginning(beginning))
-    if len(about) <= _MANY:
-        return [Suggestion(value=name, help=text) for name, text in about.items()]
-    return [
-        Suggestion(value=stem, type="stem")
-        if len(names) > 1
-        else Suggestion(value=names[0], help=about[names[0]])
-        for stem, names in by_stem(list(about), beginning).items()
-    ]
-
-
-def by_stem(names: Sequence[str], beginning: str) -> dict[str, list[str]]:
-    """Group very many node types of the registry: by stem, up to a hyphen, else one letter longer."""
-    while True:
-        length = len(beginning)
-        found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
-        if len(found) > _MANY:
-            found = _grouped((name[: length + 1], name) for name in names)
-        if len(found) != 1:
-            return found
-        (beginning,) = found
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for stem, name in pairs:
-        groups.setdefault(stem, []).append(name)
-    return groups

@@ -9,9 +9,7 @@ from node_types import ListedNodes, plugin_of
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch
 from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
-from pflow_mcp_plugin.host.registry import node_registry
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.host.registry.node_registry import by_stem
 from pflow_mcp_plugin.host.registry.node_sources import is_installed
 
 FAILED = "(node source shout) failed to list its nodes"
@@ -414,15 +412,3 @@ def test_a_module_is_looked_for_without_being_imported(module, installed):
     before = {*sys.modules}
     assert is_installed(module) is installed
     assert {*sys.modules} == before
-
-
-def test_too_many_names_are_gathered_up_to_the_next_hyphen(monkeypatch):
-    monkeypatch.setattr(node_registry, "_MANY", 5)
-    names = [f"mcp-{server}-tool-{number}" for server in ("git", "hub") for number in range(9)]
-    assert list(by_stem([*names, "mcp-x"], "m")) == ["mcp-git-", "mcp-hub-", "mcp-x"]
-
-
-def test_names_without_a_hyphen_are_gathered_one_letter_further(monkeypatch):
-    monkeypatch.setattr(node_registry, "_MANY", 20)
-    names = [f"mcp-git-{number}" for number in range(30)]
-    assert by_stem(names, "mcp-")["mcp-git-1"] == [f"mcp-git-{number}" for number in (1, *range(10, 20))]

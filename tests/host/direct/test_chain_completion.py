@@ -1,6 +1,8 @@
 import pytest
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.direct import chain_completion
+from pflow_mcp_plugin.host.direct.chain_completion import by_stem
 
 
 @pytest.fixture
@@ -81,3 +83,15 @@ def test_files_are_completed_where_a_path_or_an_at_sign_stands(completed):
     assert completed("t-make", "--title=@no") == [("file", "--title=@")]
     assert completed("t-make", "--title", "@@no") == []
     assert completed("t-make", "--title", "no") == []
+
+
+def test_too_many_names_are_gathered_up_to_the_next_hyphen(monkeypatch):
+    monkeypatch.setattr(chain_completion, "_MANY", 5)
+    names = [f"mcp-{server}-tool-{number}" for server in ("git", "hub") for number in range(9)]
+    assert list(by_stem([*names, "mcp-x"], "m")) == ["mcp-git-", "mcp-hub-", "mcp-x"]
+
+
+def test_names_without_a_hyphen_are_gathered_one_letter_further(monkeypatch):
+    monkeypatch.setattr(chain_completion, "_MANY", 20)
+    names = [f"mcp-git-{number}" for number in range(30)]
+    assert by_stem(names, "mcp-")["mcp-git-1"] == [f"mcp-git-{number}" for number in (1, *range(10, 20))]
