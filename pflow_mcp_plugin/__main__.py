@@ -1,4 +1,4 @@
-"""The entry point of `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`."""
+"""The entry point of the package as a program: `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Entry point of `pflow` in a process that goes on afterwards: run it, and return the exit code.
+    """Run the package as the program `pflow`, in a process that goes on afterwards; return the exit code.
 
     Garbage is collected less often than by default, which would slow it.
     """

@@ -42,7 +42,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable that a launch lacks, without its value in shell history."""
+    """Return the command that sets a variable that an exchange lacks, without its value in shell history."""
     return f"pflow settings set {variable} -"
 
 
@@ -89,7 +89,7 @@ class Launch:
         self.redactor.add(self.secrets)  # `attrs.evolve` passes that of another launch
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Redact further secrets from all that is shown of the exchange with this server."""
+        """Redact secrets learned since the launch from all that is shown of the exchange with this server."""
         values = tuple(filter(None, secrets))
         self.redactor.add(values)
         self.report(values)
@@ -100,7 +100,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """A hash of the launch's expanded config: launches with different ones never share a connection."""
+        """A hash of this launch's expanded config: exchanges with different ones never share a connection."""
         import json
         from hashlib import sha256
 

@@ -25,12 +25,12 @@ FORGET = Decision(choice="forget")
 
 
 def done(result: JSON = None) -> Decision:
-    """Return the decision, for `resume` in Python, that a step happened and had this result."""
+    """Return the decision, to resume a run from Python, that a step happened and had this result."""
     return Decision(choice="done", result=result)
 
 
 def answer(value: str) -> Decision:
-    """Return the decision, for `resume` in Python, that answers the node at which a run stopped."""
+    """Return the decision, to resume a run from Python, that answers the node at which it stopped."""
     return Decision(choice="answer", result=value)
 
 

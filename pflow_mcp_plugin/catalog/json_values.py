@@ -23,7 +23,7 @@ _CUT = "..."
 
 
 def whole(value: object) -> JSON:
-    """Return a JSON value of a tool, its texts uncut; `...` stands only for what is nested too deeply."""
+    """Return a JSON value of a tool, cut (`...`) only where it is nested too deeply; its texts stay whole."""
     return excerpt(value, 200, sys.maxsize, sys.maxsize)
 
 
@@ -53,7 +53,7 @@ _MARK = "\0"
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return the hash of a tool's canonical JSON, which is all that its server says of it but `_meta`."""
+    """Return the hash of the JSON value for one tool: all that its server says of it but `_meta`."""
     return _hash(
         {
             "name": tool.name,
@@ -67,12 +67,12 @@ def tool_hash(tool: Tool) -> str:
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
-    """Hash several tools as one canonical JSON value, the sorted pairs of their names and hashes."""
+    """Return the hash of the JSON value for several tools: the sorted pairs of their names and hashes."""
     return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
 
 
 def canonical(value: object) -> bytes:
-    """Return the canonical JSON of a value, from which it is hashed; raises nothing for a JSON value."""
+    """Write a JSON value of tools in the canonical form that is hashed; raises nothing for a JSON value."""
     import rfc8785  # needed by a sync, not by a lookup
 
     return rfc8785.dumps(cast("Any", _representable(value, 100)))

@@ -135,7 +135,7 @@ class Catalog:
         return sorted((name for name in every if rest.startswith(name + "-")), key=len, reverse=True)
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by server and raw name; the spelling used in node types works too."""
+        """Return the catalog's record of a tool by server and raw name, or its spelling in node types."""
         fitting = [each.tool for each in self._claiming(server, raw)]
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
@@ -220,7 +220,7 @@ class Catalog:
             yield path
 
     def current(self, server: str, config_fingerprint: str) -> Head | None:
-        """Return the head of a server's file in the tool catalog; None if its config changed since."""
+        """Return the head of a server's tool file in the catalog, None if its config changed since."""
         head = self.head(server)
         return head if head and head.config_fingerprint == config_fingerprint else None
 
@@ -262,7 +262,7 @@ class Catalog:
         return found
 
     def _named(self, found: Iterable[_Found], gone: Collection[tuple[str, str]]) -> Iterator[ToolRecord]:
-        """Yield the records of tools; a tool that is `gone` keeps its name from those of other servers."""
+        """Yield the catalog's records of tools; one that is `gone` keeps its name from other servers'."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
@@ -321,7 +321,7 @@ def keep_failure(folder: Path, server: str, message: str) -> None:
 
 
 def forget_failure(folder: Path, server: str) -> None:
-    """Remove what is kept of a failed sync beside the tool files, after one that worked."""
+    """Remove from the catalog's folder what is kept of a failed sync, after one that worked."""
     path = _failure_path(folder, server)
     if path.exists():
         with suppress(storage.StoreError):
@@ -329,7 +329,7 @@ def forget_failure(folder: Path, server: str) -> None:
 
 
 def read_failure(folder: Path, server: str) -> str:
-    """Return the message that the catalog's folder has about a server's failed last sync, empty if none."""
+    """Return the message in the catalog's folder about a server's failed last sync; empty if none is kept."""
     try:
         return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
     except OSError:

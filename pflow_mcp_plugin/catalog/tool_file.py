@@ -82,7 +82,7 @@ class SyncedTool(NamedTuple):
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
-    """Return the content of a new tool file, in which everything is approved.
+    """Make the content of a server's tool file from the tools it listed; in it, everything is approved.
 
     Tools of the previous content that are no longer listed become `gone`.
     """

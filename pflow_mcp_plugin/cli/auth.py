@@ -146,7 +146,7 @@ def stored_sign_ins(host: Host) -> StoredSignIns:
 
 
 def stored_sign_ins_alone(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins without the servers they give access to, whose config may be unreadable."""
+    """Return the stored sign-ins as for `pflow mcp auth`, without their servers: config may be unreadable."""
     store = SignInStore(sign_in_folder(host.paths))
     return StoredSignIns(store=store, entries=[*store.entries()], servers={}, failures={})
 

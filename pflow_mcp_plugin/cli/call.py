@@ -42,7 +42,7 @@ _ARGS, _OF_HOST = "--args", "--params"
 
 
 class _CallCommand(click.Command):
-    """Completes servers, tools and their arguments; which flags there are depends on the tool."""
+    """Completes servers, tools and arguments of `pflow mcp call`; which flags it has depends on the tool."""
 
     def complete_words(self, words: Sequence[str], incomplete: str, *, obj: Host) -> Sequence[Suggestion]:
         from pflow_mcp_plugin.contract import Suggestion

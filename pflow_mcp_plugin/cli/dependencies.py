@@ -28,7 +28,7 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the catalog of synced tools for a command."""
+    """Return the catalog of synced tools that `pflow mcp` commands work with."""
     return servers(host.paths).catalog
 
 
@@ -61,7 +61,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of a server's launch for a command, by the host's current config and variables."""
+    """For `pflow mcp` commands: return the identity of a server's launch, by current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -81,7 +81,7 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete a host's stderr files of a server, for a command that removes it or adds another by its name."""
+    """Delete a server's stderr files when a `pflow mcp` command removes it or adds another by its name."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)

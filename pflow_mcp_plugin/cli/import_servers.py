@@ -139,7 +139,7 @@ def _read(source: str, client_name: str) -> list[FileContent]:
 
 
 def _is_taken(host: Host, name: str, value: str) -> bool:
-    """Whether the variable for an imported secret has another value, in the environment or the settings."""
+    """Whether `pflow mcp import` finds another value in a secret's variable, in environment or settings."""
     if name in os.environ:
         return os.environ[name] != value
     place = host.settings.names().get(name) if host.settings else None

@@ -248,7 +248,7 @@ class EndedSignIn:
 def sign_out_of(
     host: Host, known: StoredSignIns, chosen: Sequence[StoredSignIn]
 ) -> tuple[list[EndedSignIn], list[PflowError]]:
-    """End some sign-ins that `pflow mcp auth` lists; return those ended, and the errors of others."""
+    """Do what `pflow mcp logout` does with some sign-ins: return those ended, and the errors of others."""
     if not chosen:
         return [], []
     import asyncio

@@ -83,7 +83,7 @@ def _shown(offer: OfferedPreset) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the ready-made servers that `pflow mcp presets` lists and `add` takes; report invalid ones."""
+    """For `pflow mcp presets` and `add`: return the ready-made servers, and tell the user of invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)

@@ -109,7 +109,7 @@ def find_tool(host: Host, word: str, *, alone: bool = True) -> Entry | None:
 
 
 def nearest_tools(host: Host, word: str) -> list[Entry]:
-    """Return up to three synced tools that a word on the command line may name, the likeliest first."""
+    """Return up to three synced tools that a word may mean, as for `pflow mcp info`, the likeliest first."""
     from difflib import get_close_matches
 
     source = ToolSource(catalog(host), server_store(host))

@@ -256,7 +256,7 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: JSONObject) -> None:
-        """Replace a table in the document's text; insert a new one after its siblings, or at the end."""
+        """Replace a table in a config file's text; insert a new one after its siblings, or at the end."""
         spans = list(self._spans(path))
         # From the end, so that the positions of the earlier lines stay valid.
         for span in reversed(spans[1:]):

@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield each config field, with its text, whose expansion decides what is started or reached."""
+    """Yield each field, with its text before expansion, that decides what is started or reached."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names in references whose expansion decides what is started or reached, or trusted as it.
+    """Return the variables in a config whose expansion decides what is started or reached, or trusted as it.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.
@@ -345,7 +345,7 @@ def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
 
 
 def _literals(written: str) -> Iterator[str]:
-    """Yield the parts of a secret that expansion does not replace, and the defaults of its references."""
+    """Yield what an expanded secret has from the config itself: text beside references, their defaults."""
     found = variable_references.references(written)
     yield from (ref.default for ref in found if ref.default)
     for piece in variable_references.substitute(written, lambda _: "\0").split("\0") if found else ():

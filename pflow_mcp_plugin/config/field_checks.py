@@ -138,7 +138,7 @@ def _formed(rule: Any, wrong: str, step: str, path: str, value: JSON) -> Iterato
 
 
 def variable(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a field is the bare name of a variable."""
+    """Check that the value of a config field is the bare name of a variable."""
     named = variable_references.references(value) if isinstance(value, str) else ()
     step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
     rule = _DEFS["auth"]["properties"]["token_env"]
@@ -250,7 +250,7 @@ def fields(
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
-    """Return the warning about an unknown field, which is kept; with `strict`, an error."""
+    """Return a table check's warning about an unknown field, which is kept; with `strict`, an error."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     if strict:

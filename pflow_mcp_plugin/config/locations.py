@@ -29,7 +29,7 @@ def tool_folder(paths: Paths) -> Path:
 
 
 def pin_folder(paths: Paths) -> Path:
-    """Return the path of the folder with what was approved: one JSON file for each server."""
+    """Return the location of the folder with what was approved: one JSON file for each server."""
     return paths.data / "pins"
 
 
@@ -39,7 +39,7 @@ def sign_in_folder(paths: Paths) -> Path:
 
 
 def project_file(paths: Paths) -> Path:
-    """Return the path of a project's own file, `.mcp.json`, in the folder asked for or this one."""
+    """Return the location of a project's own file, `.mcp.json`: in the folder asked for or this one."""
     return (paths.project or Path()) / ".mcp.json"
 
 
@@ -54,7 +54,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the tool files in a folder, each with the time of its last change (ns) and its size (bytes)."""
+    """Return the tool files at a location, each with the time of its last change (ns) and size (bytes)."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Yield a problem for each location of stored sign-ins, pins or tools that others may read or write."""
+    """Check the locations of sign-ins, pins and tools: yield a problem where others may read or write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -256,7 +256,7 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
 
 
 def duplicate_servers(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
-    """Yield a warning for each server in a project's `.mcp.json` that gives way to one of the user's own."""
+    """Yield a warning for each server in a project's file that gives way to one of the user's own."""
     path = reading.path
     for name, table in reading.tables.items():
         if name in own and server_schema.fingerprint(table) != server_schema.fingerprint(own[name]):
@@ -266,7 +266,7 @@ def duplicate_servers(reading: ProjectReading, own_file: Path, own: JSONObject) 
 
 
 def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem]:
-    """Yield a warning for each server of a project that is used without approval."""
+    """Yield a warning for each server in a project's file that is used without approval."""
     path = reading.path
     for name, table in reading.tables.items():
         place = server_schema.server_path(name)
@@ -280,7 +280,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines on a server that a project's `.mcp.json` brings, secrets masked: what it runs and gets."""
+    """Yield lines on a server in a project's file, to approve it: what it runs and gets, secrets masked."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

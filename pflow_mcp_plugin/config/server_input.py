@@ -112,7 +112,7 @@ _NAMES = ("name", "server_id")
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """Options that are turned into parts of a server's table; only few of them apply to a preset."""
+    """Options given with server input, and turned into parts of its table; only few apply to a preset."""
 
     env: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME=VALUE` each
     headers: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME: VALUE` each
@@ -125,7 +125,7 @@ class Flags:
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
-    """Refuse options that cannot go with one form of server input (`what`, such as a url); by default all."""
+    """Refuse options that server input of one form (`what`, such as a url) cannot have; by default all."""
     for name in names or [field.name for field in attrs.fields(Flags)]:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
@@ -185,7 +185,7 @@ def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
 
 
 def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
-    """Pin down what depends on where a command was typed: a relative folder, and which Python runs."""
+    """Pin down in server input what depends on where it was typed: a relative folder, which Python runs."""
     words = [str(table.get("command", "")), *cast(list[str], table.get("args", []))]
     here = [word for word in words if word in (".", "..") or word.startswith(("./", "../"))]
     if here and "cwd" not in table:
@@ -232,7 +232,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each file of an older pflow, if it can be turned into tables of more servers."""
+    """Yield a warning for each file of an older pflow that, as server input, would give more servers."""
     for path in (home / ".pflow" / name for name in ("mcp-servers.json", "mcp.json")):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]

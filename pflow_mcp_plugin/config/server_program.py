@@ -65,7 +65,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Find the program of a server's `command` before a start, and return its path.
+    """Find the program that `command` in a server's config names, before a start, and return its path.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
@@ -105,7 +105,7 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
 
 
 def _lacking(path: str | Path, message: str, step: str, where: Where) -> ConnectionFailed:
-    """Return the error about a server's missing program or working folder, or a closed folder above it."""
+    """Return the error about a program or `cwd` in a server's config: missing, or below a closed folder."""
     for folder in reversed(Path(path).parents):
         try:
             os.stat(f"{folder}/.")  # noqa: PTH116 - a path has no such end
@@ -128,7 +128,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` with the name most similar to a server's `command`; None if none is."""
+    """Return the program on `path` that a server's `command` may mean, by a similar name; None if none is."""
     import difflib
 
     names: set[str] = set()

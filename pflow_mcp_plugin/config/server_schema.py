@@ -165,7 +165,7 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Return all problems of the table `[network]` with its schema, and of any with nearly that name."""
+    """Check the table `[network]`, and any with nearly its name, against the schema; return every problem."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
@@ -218,7 +218,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
-    """Return the rules in a table `[network]` that fits its schema, with the servers' hosts."""
+    """Build the rules that a table `[network]` checked against the schema has, with the servers' hosts."""
     from urllib.parse import urlsplit
 
     table: Mapping[str, Any] = mapping(document.get(NETWORK))

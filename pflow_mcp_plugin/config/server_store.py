@@ -152,7 +152,7 @@ class ServerStore:
         )
 
     def notices(self, *, duplicates: bool = False) -> list[Problem]:
-        """Return the warnings about the project's file that the store reads beside `mcp-servers.toml`.
+        """Return the store's warnings about the project's file, which it reads beside `mcp-servers.toml`.
 
         With `duplicates`, also about servers that the store's own file has too.
         There are none while the store's own file cannot be read, which is an error of its own.

@@ -326,7 +326,7 @@ class Entry:
         return data
 
     def to_brief(self) -> dict[str, JSON]:
-        """Return a node type's entry in brief, as JSON: description, params and outputs with types only."""
+        """Return this entry in its brief form, as JSON: description, params and outputs with types only."""
         params = self.interface.params
         return {
             "node": self.node,
@@ -431,7 +431,7 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params of the node that an entry describes; a host calls this before `run`."""
+        """Store the params of the node that a plugin's entry describes; the host calls this before `run`."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:

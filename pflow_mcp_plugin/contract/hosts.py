@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The rules of `[network]`, as a host hands them to plugins: what servers and nodes may reach.
+    """The rules of `[network]` that a host and its plugins share: what servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -110,7 +110,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Check a workflow and save it, in its normal form, in the library that this host offers to plugins.
+        """Let the host check a workflow and save it, in its normal form, in the library it offers to plugins.
 
         Args:
             workflow: The workflow as loaded.
@@ -162,7 +162,7 @@ class Host(ABC):
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Return what may stand at the cursor of a line for the host's `run_chain`; nothing by default.
+        """Return what the host suggests at the cursor of a line for its `run_chain`; nothing by default.
 
         It starts no server and prompts nobody: it is called while somebody types.
 

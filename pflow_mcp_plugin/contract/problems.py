@@ -201,12 +201,12 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of kind `config` that hosts show as an error, with a suggestion what to do."""
+    """Return a finding of kind `config`: a `Problem` that hosts show as an error, with a suggestion."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a `Problem` of kind `config` that hosts show as a warning, with a suggestion what to do."""
+    """Return a finding of kind `config`: a `Problem` that hosts show as a warning, with a suggestion."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 

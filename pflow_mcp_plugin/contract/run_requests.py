@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Closeable)
 
 
 class Keeper:
-    """Keeps what plugins need again in the next run that a program requests; safe to use from any thread.
+    """Keeps what plugins need when a caller requests another run in any host; safe to use from any thread.
 
     Whoever starts the runs of a caller makes it, and closes it when no more are to come.
     """

@@ -207,7 +207,7 @@ class ValuePath:
 
 @attrs.frozen(kw_only=True)
 class NodeOutcome:
-    """The outcome of a single node that a runner ran without a workflow.
+    """What a runner returns for a single node that it ran without a workflow.
 
     Attributes:
         node: The node type that ran, even if it was named by an alias.

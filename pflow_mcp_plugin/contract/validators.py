@@ -55,7 +55,7 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 
 
 def is_reserved(key: object) -> bool:
-    """Whether a key is not valid for workflows, only for host and plugins: `__` at its beginning and end."""
+    """Whether the contract reserves a key for host and plugins, not workflows: `__` at beginning and end."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")
 
 

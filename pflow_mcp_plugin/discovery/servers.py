@@ -36,7 +36,7 @@ class Servers:
         self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
-        """Forget a server's stored tools and pins, if the user's own config does not have it (any longer).
+        """Forget one of these servers, with its tools and pins, unless the user's own config (still) has it.
 
         `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
         and returns whether to go on. Returns whether the server was synced.

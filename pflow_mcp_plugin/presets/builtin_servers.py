@@ -21,7 +21,7 @@ def _reference(name: str, *args: str) -> tuple[str, ...]:
 
 
 def _is_there(tool: str, holds: str, result: str, **arguments: str) -> dict[str, Any]:
-    """Return a recipe to verify a call by its effect: it is there, or nothing is; else the user decides."""
+    """Return a preset's recipe to verify a call: its effect is there, or nothing; else the user decides."""
     happened = f"!contains(error || '', 'ENOENT: no such file') && ({holds} || null)"
     return {"tool": tool, "arguments": arguments, "happened": happened, "result": result}
 

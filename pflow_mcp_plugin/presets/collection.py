@@ -125,7 +125,7 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Compare a server with the preset that it was made from: return a warning if it has other tools.
+    """Compare a server with the plugin's preset it was made from: return a warning if it has other tools.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -151,7 +151,7 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
 
 @attrs.frozen(kw_only=True)
 class InputValues:
-    """The values of a preset's inputs for the server that is made from it, and which inputs lack one."""
+    """The values of inputs with which a server is made from a plugin's preset, and which inputs lack one."""
 
     # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
     # value are left out.
@@ -176,7 +176,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return the values of a preset's inputs for the server made from it, and which inputs lack one."""
+    """Return the input values with which a plugin's preset becomes a server, and which inputs lack one."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []

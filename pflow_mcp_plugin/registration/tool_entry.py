@@ -84,7 +84,7 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
 
 
 def is_listed(record: ToolRecord) -> bool:
-    """Whether a tool's entry is in lists: not with a long name that nobody approved, which may be a text."""
+    """Whether a tool's registry entry is listed: not with a long, unapproved name, which may be a text."""
     return record.is_approved or len(record.node) <= 64
 
 

@@ -112,7 +112,7 @@ _AROUND = 24
 
 
 def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Finding]:
-    """Yield a finding for each text of a tool that holds hidden characters."""
+    """Find hidden characters in a tool's texts: yield a finding for each text that holds any."""
     # Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
     # anything hidden in a name are errors: no honest text has them.
     for each in texts:

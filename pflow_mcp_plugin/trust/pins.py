@@ -180,7 +180,7 @@ NOTHING = Comparison()
 
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
-    """Return how the pins of a server, what the user approved of it, differ from what a sync found."""
+    """Compare the pins of a server, what the user approved of it, with what a sync found."""
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
@@ -231,7 +231,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return a tool file that has, from the pins, the approved version of each tool that differs from it."""
+    """Return a tool file marked by the pins: with the approved version of each tool that differs from it."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,

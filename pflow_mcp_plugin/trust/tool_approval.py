@@ -19,7 +19,7 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 def withheld(
     record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a tool, as last synced, is not approved, or may not be used at all; None if it may be.
+    """Return why a tool, as last synced, needs approval first, or may not be used at all; None if it may be.
 
     `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
     """

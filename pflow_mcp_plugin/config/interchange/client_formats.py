@@ -37,7 +37,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
 def _one_url(table: Table) -> Table:
-    """Rename the URL fields of some clients' servers, which imply a transport."""
+    """Rename the URL fields of some clients' formats, which imply a transport."""
     for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:
@@ -49,7 +49,7 @@ def _one_url(table: Table) -> Table:
 
 
 def _found_out(table: Table, lost: list[str]) -> Table:
-    """Drop `type`, which a client's format lacks; report it if the client infers another one."""
+    """Drop `type`, which some clients' formats lack; report it if the client infers another one."""
     if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
         lost.append("type: it tries streamable HTTP first")
     return table
@@ -218,7 +218,7 @@ def _from_goose(table: Table) -> Table:
 
 
 def _to_goose(table: Table, _: list[str]) -> Table:
-    """Name the secrets that Goose keeps in its keyring; they reach a server under their own names only."""
+    """Write Goose's format: secrets in its keyring by name; a server gets them under their own names only."""
     envs = table.pop("envs", {})
     keys = [key for key, value in envs.items() if value == f"${{{key}}}"]
     keys += [ref.name for value in table.get("headers", {}).values() for ref in references(value)]

@@ -47,7 +47,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """A client's syntax for references to variables, from and to which those of a server are translated."""
+    """How a client writes references to variables, to translate those in a server's table, either way."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -163,12 +163,12 @@ def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
 
 
 def input_id(ref: VariableReference) -> str:
-    """Return the id in the `${input:id}` to which a reference is translated: `api-key` for `API_KEY`."""
+    """Translate the name in a reference to the id in `${input:id}`: `api-key` for `API_KEY`."""
     return ref.name.lower().replace("_", "-")
 
 
 def input_definition(given: str, ref: VariableReference) -> dict[str, Any]:
-    """Translate a reference into `${input:id}`, with the id given: return the definition of that input."""
+    """Translate a reference into an input, `${input:id}` with the id given; return the input's definition."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": given, "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
