@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -20,11 +19,6 @@ from pflow_mcp_plugin.types import Tool
 _MEMBERS = 50
 _LETTERS = 4_000
 _CUT = "..."
-
-
-def whole(value: object) -> JSON:
-    """Return a JSON value of a tool, cut (`...`) only where it is nested too deeply; its texts stay whole."""
-    return excerpt(value, 200, sys.maxsize, sys.maxsize)
 
 
 def excerpt(value: object, depth: int = 8, members: int = _MEMBERS, letters: int = _LETTERS) -> JSON:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,7 +18,6 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.catalog import json_values
-from pflow_mcp_plugin.catalog.json_values import whole
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.storage.json_text import is_same
 from pflow_mcp_plugin.terminal.printable_text import escape, one_line
@@ -312,3 +312,8 @@ def differ(old: Tool, new: Tool) -> bool:
     if old.hash and old.hash == new.hash:
         return False
     return json_values.tool_hash(old) != json_values.tool_hash(new)
+
+
+def whole(value: object) -> JSON:
+    """Return a JSON value that differs between two tools: cut (`...`) only where it is nested too deeply."""
+    return json_values.excerpt(value, 200, sys.maxsize, sys.maxsize)
