@@ -56,7 +56,7 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
     """Hook of this plugin for changing a tool call before it is made, or vetoing it.
 
     Called once for each call, after its arguments were validated. Implementations are called in
-    plugin order; each receives the call as the previous one left it.
+    plugin order; each receives the call as the previous one left it, with a copy of its arguments.
 
     Returns:
         A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it unchanged. The arguments of
@@ -89,8 +89,8 @@ def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
     Returns:
         A result in place of the server's, or None to let the next implementation answer.
 
-    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. If an
-    implementation raises, the call is not repeated.
+    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it; the arguments are a copy. If
+    an implementation raises, the call is not repeated.
 
     Example:
         >>> from pflow_mcp_plugin.contract import hookimpl

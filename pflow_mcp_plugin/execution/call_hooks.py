@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 
 import attrs
 import pluggy
@@ -61,7 +62,7 @@ class CallHooks:
             return ours(call)
         checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
 
-        def last(call: ToolCall) -> CallResult:
+        def last() -> CallResult:
             # pluggy calls an extra implementation before the ordinary ones, but ours must be last
             for implementation in reversed(self._implementations(ANSWER)):
                 if not (implementation.tryfirst or _is_wrapper(implementation)):
@@ -73,7 +74,7 @@ class CallHooks:
             return checked[0]
 
         try:
-            found = getattr(self.relay, ANSWER).call_extra([last], {"call": call})
+            found = getattr(self.relay, ANSWER).call_extra([last], {"call": _own(call)})
         except BaseException as error:  # code of other plugins may raise anything
             if isinstance(error, PflowError) or is_interruption(error):
                 raise
@@ -90,11 +91,16 @@ def _asked(implementation: pluggy.HookImpl, name: str, call: ToolCall, *, ran: R
         raise _broken(implementation, name, call, "is a wrapper, which this hook does not support")
     try:
         # An implementation need not take the argument; pluggy has refused any that takes others.
-        return implementation.function(*[call for _ in implementation.argnames])
+        return implementation.function(*[_own(call) for _ in implementation.argnames])
     except BaseException as error:  # code of other plugins may raise anything
         if isinstance(error, PflowError) or is_interruption(error):
             raise
         raise _broken(implementation, name, call, f"raised {described(error)}", ran=ran) from error
+
+
+def _own(call: ToolCall) -> ToolCall:
+    """Return the call for a plugin that may change the arguments in place: nodes and inputs share them."""
+    return attrs.evolve(call, arguments=deepcopy({**call.arguments}))
 
 
 def _checked(answer: object, implementation: pluggy.HookImpl | None, call: ToolCall) -> CallResult:

@@ -150,6 +150,42 @@ def test_plugins_change_a_call_and_its_server_one_after_the_other(bench):
     assert bench.launches[0].server.name == "calc2"
 
 
+@pytest.mark.parametrize("name", ["pflow_mcp_prepare_call", "pflow_mcp_call_tool"])
+def test_what_a_plugin_does_to_the_arguments_in_place_reaches_nobody(bench, name):
+    bench.add()
+
+    @hookimpl
+    def hook(call):
+        call.arguments["more"]["token"] = "mine"
+        call.arguments["a"] = "no number"
+
+    @hookimpl(wrapper=True)
+    def around(call):
+        hook(call)
+        return (yield)
+
+    hook.__name__ = around.__name__ = name
+    runtime = hooked(bench, hook, *([around] if name == "pflow_mcp_call_tool" else []))
+    arguments = {**SUM, "more": {"x": 1}}
+    runtime.call(runtime.target("calc", "add_up"), arguments)
+    assert bench.calls[0].arguments == arguments == {**SUM, "more": {"x": 1}}
+
+
+def test_what_a_plugin_returns_with_changed_arguments_is_sent_and_changes_nothing_else(bench):
+    bench.add()
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        call.arguments["more"]["token"] = "mine"
+        return call
+
+    runtime = hooked(bench, pflow_mcp_prepare_call)
+    arguments = {**SUM, "more": {"x": 1}}
+    runtime.call(runtime.target("calc", "add_up"), arguments)
+    assert bench.calls[0].arguments == {**SUM, "more": {"x": 1, "token": "mine"}}
+    assert arguments == {**SUM, "more": {"x": 1}}
+
+
 def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
     bench.add()
 
