@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin import naming
+from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.discovery.servers import servers
 
@@ -57,7 +58,8 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
     for name in new:
         _forget_former(host, name)
     for name in names:
-        pins(host).keep_for(name, current_launch(host, name))
+        with suppress(storage.CorruptFile):  # the next sync refuses it
+            pins(host).approve_launch(name, current_launch(host, name))
 
 
 def current_launch(host: Host, name: str) -> JSONObject:

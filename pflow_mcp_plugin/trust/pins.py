@@ -23,7 +23,6 @@ from pflow_mcp_plugin.storage.json_text import as_string, as_table
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import launch_identity, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
-from pflow_mcp_plugin.trust.launch_identity import same
 from pflow_mcp_plugin.trust.tool_difference import ChangedTool, Difference, differences, differing, new_tool
 from pflow_mcp_plugin.types import Tool
 
@@ -65,19 +64,10 @@ class Pins:
                 storage.write_atomic(path, _encode(server, after))
             return after
 
-    def keep_for(self, server: str, launch: JSONObject) -> None:
-        """Delete the pins of a server unless they hold for this launch, which the user just approved."""
-        # Corrupt ones stay, and the next sync refuses them.
-        try:
-            pinned = self.read(server)
-        except storage.CorruptFile:
-            return
-        if pinned and not same(pinned.launch, launch):
-            self.forget(server)
-
     def approve_launch(self, server: str, launch: JSONObject) -> None:
         """Let the pins of a server hold for another launch; its tools are still compared with them."""
-        self.update(server, lambda pinned: pinned and attrs.evolve(pinned, launch=launch))
+        if self.read(server):
+            self.update(server, lambda pinned: pinned and attrs.evolve(pinned, launch=launch))
 
     def forget(self, server: str) -> None:
         """Delete the pins of a server, corrupt ones too: its next sync is the first one."""

@@ -137,18 +137,24 @@ def test_a_launch_that_was_not_synced_is_approved_without_its_tools(synced):
     assert "its launch is approved, but not synced yet" in synced.run(diff, "a").render()
 
 
-def test_adding_or_importing_another_command_approves_it_and_the_same_one_keeps_the_pins(desk, tmp_path):
+def test_adding_or_importing_another_command_approves_it_and_none_of_its_tools(desk, tmp_path):
     desk.write(CONFIG)
     desk.sync(*TOOLS)
+    approved = pins(desk).read("a").tools
     desk.run(add, "a", "--replace", "-e", "ZONE=UTC", "--", "x")
-    assert pins(desk).read("a")
     desk.run(add, "a", "--replace", "--", "y")
-    assert pins(desk).read("a") is None
-    assert desk.sync(*FLIPPED).is_first
+    synced = desk.sync(*FLIPPED)
+    assert not synced.is_first
+    assert not synced.comparison.unapproved
+    assert [tool.name for tool in synced.comparison.tools] == ["close", "list"]
     file = tmp_path / "other.json"
     file.write_text('{"mcpServers": {"a": {"command": "z"}}}')
     assert desk.run(import_servers, str(file), "--force").data["replaced"] == ["a"]
-    assert pins(desk).read("a") is None
+    assert (pins(desk).read("a").launch["command"], pins(desk).read("a").tools) == ("z", approved)
+    corrupt = pins(desk).folder / "a.json"
+    corrupt.write_text("{")
+    desk.run(add, "a", "--replace", "--", "y")  # the next sync refuses the file
+    assert corrupt.read_text() == "{"
 
 
 class Changing:

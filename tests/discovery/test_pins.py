@@ -62,7 +62,6 @@ def test_a_corrupt_file_is_refused_and_left_until_it_is_forgotten(pins, content)
         pins.read("a")
     with pytest.raises(CorruptFile):
         pins.update("a", lambda _: PINNED)
-    pins.keep_for("a", {})
     assert path.read_text() == content
     pins.forget("a")
     assert pins.read("a") is None
@@ -76,18 +75,9 @@ def test_a_file_of_a_newer_version_is_refused(pins):
         pins.read("a")
 
 
-def test_pins_are_kept_for_their_own_launch_only(pins):
-    pins.update("a", lambda _: PINNED)
-    pins.keep_for("a", {**LAUNCH})
-    assert pins.read("a") == PINNED
-    pins.keep_for("a", {**LAUNCH, "command": "y"})
-    assert pins.read("a") is None
-    pins.keep_for("a", LAUNCH)
-
-
 def test_another_launch_that_is_approved_changes_no_approved_tool(pins):
     pins.approve_launch("a", LAUNCH)
-    assert pins.read("a") is None
+    assert not pins.folder.exists()
     pins.update("a", lambda _: PINNED)
     launch = {**LAUNCH, "command": "y"}
     pins.approve_launch("a", launch)
