@@ -106,7 +106,7 @@ def add(
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
     given, secrets = preset_server(host, preset, inputs, name, server_input.decided(flags))
     require_free(host, given, replace=replace)
-    keep_secrets(host, secrets)
+    keep_secrets(host, secrets, name or preset.name)
     return add_servers(host, given, sync_too=sync_too, settings=tuple(secrets))
 
 

@@ -17,11 +17,14 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
+from pflow_mcp_plugin.config.interchange.server_translation import variable_name
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.exchange import setting
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
     PresetCollection,
@@ -36,7 +39,7 @@ from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.processes import missing_programs
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import ServerPreset
-from pflow_mcp_plugin.variable_references import references
+from pflow_mcp_plugin.variable_references import references, within
 
 _COLUMNS = (
     Column(title="PRESET", whole=True),
@@ -136,13 +139,26 @@ def _lines(offer: OfferedPreset, remedy: str | None) -> Iterator[str]:
     yield f"Add it: pflow mcp add {preset.name}{''.join(needed)}"
 
 
-def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
-    """Save, as settings, the secrets that a ready-made server asks for."""
+def keep_secrets(host: Host, secrets: Mapping[str, str], server: str) -> None:
+    """Save, as settings, the secrets of a server from a preset; refuse to change what other servers use."""
+    settings, store = host.settings, servers(host.paths).store
     for name, value in secrets.items():
-        if host.settings is None:
+        if settings is None:
             step = f"export {name}=..., and repeat the command without it"
             raise PflowError(f"This pflow cannot save {name}", suggestions=(step,), kind="usage")
-        host.settings.set(name, value)
+        users = [
+            other
+            for other in store.names()
+            if other != server and name in {it.name for it in within(store.table(other))}
+        ]
+        if users and settings.get(name) not in (None, value):
+            own = variable_name(f"{server}_{name}")
+            step = f"Keep it in another variable: {setting(own)}; then use --input '{name}=${{{own}}}'"
+            message = f"Nothing was added: it would change {name} for {', '.join(users)}"
+            raise PflowError(message, suggestions=(step,), kind="usage")
+    for name, value in secrets.items():
+        if settings:
+            settings.set(name, value)
 
 
 def preset_server(

@@ -86,7 +86,7 @@ class PflowHost:
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
         server, secrets = preset_server(self.host, found, pairs, name, {}, asks=False)
-        keep_secrets(self.host, secrets)
+        keep_secrets(self.host, secrets, name or found.name)
         self._store_servers(server.tables)
         return name or found.name
 

@@ -82,6 +82,22 @@ def test_a_secret_that_is_set_is_only_referred_to(desk, monkeypatch):
     assert desk.settings.values == {}
 
 
+def test_a_secret_that_another_server_uses_is_not_replaced(desk):
+    desk.settings = Notes()
+    desk.run(add, "github", "--input", f"GITHUB_TOKEN={SECRET}")
+    config = desk.raw()
+    with pytest.raises(PflowError, match="it would change GITHUB_TOKEN for github") as refused:
+        desk.run(add, "github", "--name", "work", "--input", "GITHUB_TOKEN=another")
+    (step,) = refused.value.suggestions
+    assert "pflow settings set WORK_GITHUB_TOKEN -" in step
+    assert "--input 'GITHUB_TOKEN=${WORK_GITHUB_TOKEN}'" in step
+    assert (refused.value.exit_code, desk.raw()) == (2, config)
+    assert desk.settings.values == {"GITHUB_TOKEN": SECRET}
+    desk.run(add, "github", "--input", "GITHUB_TOKEN=renewed")
+    desk.run(add, "github", "--name", "same", "--input", "GITHUB_TOKEN=renewed")
+    assert desk.settings.values == {"GITHUB_TOKEN": "renewed"}
+
+
 def test_without_settings_a_secret_is_refused_and_nothing_is_added(desk):
     with pytest.raises(PflowError, match="cannot save GITHUB_TOKEN") as refused:
         desk.run(add, "github", "--input", f"GITHUB_TOKEN={SECRET}")
