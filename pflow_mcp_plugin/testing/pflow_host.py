@@ -23,6 +23,7 @@ from pflow_mcp_plugin.presets.collection import OfferedPreset, manifest_differen
 from pflow_mcp_plugin.testing.fake_server import FakeServer
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 from pflow_mcp_plugin.types import ServerInfo, ServerPreset
+from pflow_mcp_plugin.variable_references import renamed
 
 
 class PflowHost:
@@ -74,7 +75,8 @@ class PflowHost:
 
         Args:
             preset: A preset, or the name of one that an installed plugin offers.
-            inputs: Values for its inputs; secrets become settings of this home.
+            inputs: Values for its inputs; secrets become settings of this home, under another name if the
+                environment has a variable of that name.
             name: The server's name; by default that of the preset.
 
         Returns:
@@ -86,8 +88,9 @@ class PflowHost:
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
         server, secrets = preset_server(self.host, found, pairs, name, {}, asks=False)
-        keep_secrets(self.host, secrets, name or found.name)
-        self._store_servers(server.tables)
+        names = {key: f"{key}_IN_TEST" if key in os.environ else key for key in secrets}
+        keep_secrets(self.host, {names[key]: secrets[key] for key in secrets}, name or found.name)
+        self._store_servers(renamed(server.tables, names))
         return name or found.name
 
     def _store_servers(self, tables: JSONObject) -> None:

@@ -11,7 +11,9 @@ import pytest
 import stdio_server
 from pluggy import PluginValidationError
 
+from pflow_mcp_plugin.config.expansion import VariableLookup
 from pflow_mcp_plugin.contract import PflowError, hookimpl
+from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.testing import ToolFailure, assert_preset_starts, open_pflow_host
@@ -149,6 +151,14 @@ def test_a_preset_is_added_synced_and_run(pflow_host, no_leftovers):
     assert "s3cret" not in (pflow_host.home / "config" / "mcp-servers.toml").read_text(encoding="utf-8")
     outcome = pflow_host.run({"nodes": [{"id": "sum", "type": "mcp-mine-add", "params": {"a": 1, "b": 2}}]})
     assert outcome.outputs["result"] == 3
+
+
+def test_a_given_secret_is_used_even_if_the_environment_has_one(pflow_host, monkeypatch):
+    monkeypatch.setenv("PFLOW_TOKEN", "of the developer")
+    pflow_host.add_preset(DEMO, {"PFLOW_TOKEN": "of the test"})
+    known, settings = servers(pflow_host.host.paths), pflow_host.host.settings
+    ready = launch("demo-here", known.store, known.catalog, VariableLookup(settings))
+    assert ready.server.env["PFLOW_TOKEN"] == "of the test"
 
 
 @pytest.mark.programs
