@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
-from pflow_mcp_plugin.contract.problems import advice
+from pflow_mcp_plugin.contract.problems import advice, described, is_interruption
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references, substitute
 
@@ -87,8 +87,10 @@ def _offers(implementation: Any, host: Host, problems: list[Problem]) -> Iterato
     found: list[object] = []
     try:
         found += implementation.function(*[host for _ in implementation.argnames]) or ()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of other plugins may raise anything
-        problems.append(_skipped(plugin, f"failed in {_HOOK}: {type(error).__name__}: {error}"))
+    except BaseException as error:  # code of other plugins may raise anything
+        if is_interruption(error):
+            raise
+        problems.append(_skipped(plugin, f"failed in {_HOOK}: {described(error)}"))
     for preset in found:
         if isinstance(preset, ServerPreset):
             yield OfferedPreset(preset=preset, plugin=plugin)

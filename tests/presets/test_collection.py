@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,6 +116,20 @@ def test_a_plugin_that_raises_is_named_and_what_it_yielded_before_stays(host, of
     assert "PFLOW_DISABLE_PLUGINS=bad" in problem.suggestion
 
 
+class Speechless(Exception):
+    """Cannot be formatted."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def raising(error):
+    def offered(host):
+        raise error
+
+    return offered
+
+
 @pytest.mark.parametrize(
     ("offered", "said"),
     [
@@ -123,6 +138,9 @@ def test_a_plugin_that_raises_is_named_and_what_it_yielded_before_stays(host, of
         (lambda host: [preset("twice"), preset("twice")], "twice"),
         (lambda host: sys.exit(1), "SystemExit"),
         (lambda host: 1 // 0, "ZeroDivisionError"),
+        (raising(asyncio.CancelledError()), "failed in pflow_mcp_presets: CancelledError"),
+        (raising(Speechless()), "failed in pflow_mcp_presets: Speechless"),
+        (lambda host: [Speechless], "offers type instead of ServerPreset"),
     ],
 )
 def test_whatever_a_plugin_offers_or_raises_the_others_go_on(host, offer, offered, said):
@@ -132,6 +150,12 @@ def test_whatever_a_plugin_offers_or_raises_the_others_go_on(host, offer, offere
     assert list(collection.offered) == ["fine"]
     assert len(collection.problems) == bool(said)
     assert all(said in problem.message for problem in collection.problems)
+
+
+def test_an_interruption_ends_the_collection(host, offer):
+    offer("odd", raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        collect(host)
 
 
 def test_a_search_wants_every_word(host, manager):
