@@ -322,10 +322,8 @@ def keep_failure(folder: Path, server: str, message: str) -> None:
 
 def forget_failure(folder: Path, server: str) -> None:
     """Remove from the catalog's folder what is kept of a failed sync, after one that worked."""
-    path = _failure_path(folder, server)
-    if path.exists():
-        with suppress(storage.StoreError):
-            storage.remove(path)
+    with suppress(storage.StoreError):
+        storage.remove(_failure_path(folder, server))
 
 
 def read_failure(folder: Path, server: str) -> str:

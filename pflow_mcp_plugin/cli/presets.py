@@ -18,6 +18,7 @@ from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.interchange.server_translation import variable_name
+from pflow_mcp_plugin.config.project_file import variables
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Report
@@ -39,7 +40,7 @@ from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.processes import missing_programs
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import ServerPreset
-from pflow_mcp_plugin.variable_references import references, within
+from pflow_mcp_plugin.variable_references import references
 
 _COLUMNS = (
     Column(title="PRESET", whole=True),
@@ -146,11 +147,7 @@ def keep_secrets(host: Host, secrets: Mapping[str, str], server: str) -> None:
         if settings is None:
             step = f"export {name}=..., and repeat the command without it"
             raise PflowError(f"This pflow cannot save {name}", suggestions=(step,), kind="usage")
-        users = [
-            other
-            for other in store.names()
-            if other != server and name in {it.name for it in within(store.table(other))}
-        ]
+        users = [it for it in store.names() if it != server and name in variables(store.table(it))]
         if users and settings.get(name) not in (None, value):
             own = variable_name(f"{server}_{name}")
             step = f"Keep it in another variable: {setting(own)}; then use --input '{name}=${{{own}}}'"

@@ -46,7 +46,7 @@ class Synced:
     milliseconds: float = 0.0
     skipped: tuple[tuple[str, str], ...] = ()  # `(name, reason)`
     notes: tuple[str, ...] = ()
-    is_first: bool = False  # the first sync of this launch, which approves what it finds
+    is_first: bool = False  # nothing was approved before: the sync approves what it finds
     comparison: Comparison = NOTHING
     is_approved: bool = False  # the user has just approved the differences
     affected: tuple[str, ...] = ()  # saved workflows that use the server and no longer run as they are

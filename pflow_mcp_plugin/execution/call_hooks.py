@@ -141,10 +141,5 @@ def note_progress(run: Run, call: ToolCall, done: float, total: float | None, te
     """Pass on a call's progress, between the hooks before and after it: to the trace, and for display."""
     if call.node_id:
         run.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
-        run.report_progress(call.node_id, done, total, shortened(text))
-
-
-def shortened(text: str | None) -> str:
-    """Return the message of a call's progress as call hooks get it: one short printable line."""
-    shown = (text or "")[: 2 * _LONGEST]
-    return " ".join(printable(shown).split())[:_LONGEST]
+        line = " ".join(printable((text or "")[: 2 * _LONGEST]).split())
+        run.report_progress(call.node_id, done, total, line[:_LONGEST])

@@ -10,7 +10,7 @@ from pocketflow import Node
 
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.execution.call_hooks import note_progress, shortened
+from pflow_mcp_plugin.execution.call_hooks import note_progress
 from pflow_mcp_plugin.execution.node import MCPNode, called, gather
 from pflow_mcp_plugin.schemas.schema_document import declaration
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -205,4 +205,7 @@ def test_progress_of_a_call_without_a_node_is_ignored():
     [("a\x1b[31m\nb", "a\\u001b[31m b"), ("a\x1b[2J\u202ec", "a\\u001b[2J\\u202ec"), ("x" * 300, "x" * 200)],
 )
 def test_a_message_is_one_short_line_without_control_characters(text, said):
-    assert shortened(text) == said
+    reports = []
+    run = SimpleNamespace(annotate=lambda *_: None, report_progress=lambda *it: reports.append(it))
+    note_progress(run, CALL, 1, 2, text)
+    assert reports == [("fetch", 1, 2, said)]
