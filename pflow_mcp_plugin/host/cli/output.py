@@ -173,18 +173,22 @@ def write_file(
     target: Path,
     data: JSONObject,
     *,
-    key: str = "html",
+    source: Path | None,
     private: bool = False,
     opened: bool = False,
 ) -> Report:
-    """Write a page or program to a file, or to standard output for `-`, and return the report to print.
+    """Write text to a file, or a page to standard output for `-`, and return the report to print.
 
-    `data` is added to the report; text for standard output is in it under `key`. `opened` opens a browser.
+    `source`, the file that it was made from, is never written over. `data` is added to the report; a page for
+    standard output is in it as `html`. `opened` opens a browser.
     """
     if target == STDOUT:
         if opened:
             raise PflowError("--open needs a file, not standard output", kind="usage")
-        return Report(data={**data, key: text}, text=text, is_data=True)
+        return Report(data={**data, "html": text}, text=text, is_data=True)
+    if source and source.is_file() and target.is_file() and target.samefile(source):
+        steps = ("Name another file for the output",)
+        raise PflowError(f"{target} is the file that is read", suggestions=steps, kind="usage")
     write_output(target, text.encode("utf-8", "replace"), private=private)
     told = f"Wrote {target}"
     if opened:

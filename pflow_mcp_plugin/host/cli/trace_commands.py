@@ -141,7 +141,8 @@ def view(host: EmbeddedHost, run: str, *, output: Path | None, opened: bool) -> 
     page = trace_page(host.traces.read(path))
     # Readable by its owner only, like the trace itself: it contains the data of the nodes.
     target = output or Path(f"trace-{path.stem}.html")
-    return write_file(page, target, {"run_id": path.stem}, private=True, opened=opened)
+    data = {"run_id": path.stem}
+    return write_file(page, target, data, source=path, private=True, opened=opened)
 
 
 @click.command()

@@ -143,10 +143,9 @@ def import_markdown(
         return Report(data={**data, "path": str(saved.path)}, text=text)
     if output is None or output == STDOUT:
         return Report(data=data, text=to_json(converted.workflow), is_data=True)
-    is_json = output.suffix.lower() not in (".yaml", ".yml")
-    return write_file(
-        f"{to_json(converted.workflow)}\n" if is_json else to_yaml(converted.workflow), output, data
-    )
+    is_yaml = output.suffix.lower() in (".yaml", ".yml")
+    text = to_yaml(converted.workflow) if is_yaml else f"{to_json(converted.workflow)}\n"
+    return write_file(text, output, data, source=Path(file))
 
 
 @click.command()
@@ -244,7 +243,8 @@ def graph(host: EmbeddedHost, workflow: str, *, html: Path | None, opened: bool)
         return Report(data={"mermaid": text}, text=text, is_data=True)
     target = html or Path(f"graph-{Path(workflow).stem}.html")
     page = graph_page(workflow, drawn)
-    return write_file(page, target, {"mermaid": text, "html": str(target)}, opened=opened)
+    data = {"mermaid": text, "html": str(target)}
+    return write_file(page, target, data, source=place_of(host, workflow).file, opened=opened)
 
 
 @click.command()
@@ -264,6 +264,9 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     from pflow_mcp_plugin.host.rendering.python_export import python_script
 
     raw = find_workflow(host, workflow)
-    compiled = host.runner.at(place_of(host, workflow)).compile(raw, Path(workflow).stem)
+    place = place_of(host, workflow)
+    compiled = host.runner.at(place).compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
-    return write_file(text, output or STDOUT, {}, key="python")
+    if output is None or output == STDOUT:
+        return Report(data={"python": text}, text=text, is_data=True)
+    return write_file(text, output, {}, source=place.file)

@@ -326,6 +326,13 @@ def test_a_trace_that_is_damaged_is_named_and_does_not_hide_the_others(pflow, pf
     assert pflow("trace", "show", "20990101-damaged").exit_code == 2
 
 
+def test_a_page_does_not_replace_the_trace_that_it_shows(pflow, ran, pflow_home):
+    trace = pflow_home / "state" / "traces" / f"{ran}.json"
+    refused = pflow("trace", "view", ran, "--output", str(trace))
+    assert (refused.exit_code, "is the file that is read" in refused.stderr) == (2, True)
+    assert json.loads(trace.read_text())["run_id"] == ran
+
+
 def test_a_page_of_a_run_is_one_file_in_which_nothing_can_run(pflow, ran, tmp_path):
     assert pflow("trace", "view").exit_code == 0
     path = tmp_path / f"trace-{ran}.html"

@@ -346,6 +346,16 @@ def test_a_folder_is_not_written_over(pflow, greet, tmp_path, words):
     assert "could not be written: is a directory" in refused.stderr
 
 
+@pytest.mark.parametrize("words", [("graph", "--html"), ("export-python", "--output")])
+def test_what_is_made_of_a_workflow_does_not_replace_it(pflow, greet, tmp_path, words):
+    (tmp_path / "linked.json").symlink_to("greet.json")
+    for target in (greet, "./greet.json", "linked.json"):
+        refused = pflow("workflow", *words, target, greet)
+        assert refused.exit_code == 2
+        assert f"{Path(target)} is the file that is read" in refused.stderr
+    assert json.loads((tmp_path / "greet.json").read_text()) == GREET
+
+
 @pytest.mark.parametrize("options", [(), ("--html", "graph.html")])
 def test_a_workflow_that_starts_nowhere_is_not_drawn(pflow, write, options):
     refused = pflow("workflow", "graph", write({**GREET, "start_node": "clas"}), *options)
