@@ -6,7 +6,7 @@ The command line, the server and Python programs share it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -110,8 +110,11 @@ class EarlierRun:
         """Who started the run: it stays the run of its owner, whoever resumes it."""
         return RunOrigin(owner=self.head["owner"])
 
-    def begin(self) -> RunRecord:
-        """Record what was decided; return the record: from now on, the run counts as going on."""
+    def begin(self, kept: Container[str]) -> RunRecord:
+        """Record what was decided; return the record: from now on, the run counts as going on.
+
+        The results given for nodes other than those whose ids are `kept` stay out of its file.
+        """
         self.record.changes()
         if self.record.path.parent.name == "ended":  # records there are removed after some days
             self.record.close_in("open")
@@ -120,7 +123,8 @@ class EarlierRun:
             if step.state == "forgotten":
                 self.record.change([step], "forgotten")
             else:
-                self.record.ended(step, outputs)
+                self.record.ended(step, outputs if step.node in kept else None)
+                self.record.given[step.number] = outputs
         return self.record
 
     @property

@@ -301,6 +301,7 @@ class WorkflowRunner(Runner):
         from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
         from pflow_mcp_plugin.host.running.result_key import folder_now
 
+        keeping = {node.ref.id for node in compiled.every() if node.constructs.keep}
         secret = [name for name, spec in compiled.document.inputs.items() if spec.secret and name in values]
         head: dict[str, Any] = {
             "name": compiled.name,
@@ -318,7 +319,7 @@ class WorkflowRunner(Runner):
             head,
             run,
             run.recorder,
-            record=resumed.begin() if resumed else None,
+            record=resumed.begin(keeping) if resumed else None,
             only_failed=resumed is not None and resumed.only_failed,
             limits=limits,
             kept=kept,

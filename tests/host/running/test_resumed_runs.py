@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -212,7 +213,7 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
     newest = max(bench.run_failing({"b": NO}, sending("a", "b")).run_id for _ in range(2))
     assert resumed("--list").data[0]["state"] == "failed"
     with EarlierRun.opened(runs(bench), newest) as holder:
-        holder.begin()
+        holder.begin(())
         for words in ([], [newest], [newest, "--abandon"], [newest, "--dry-run"]):
             with pytest.raises(PflowError, match="is going on"):
                 resumed(*words)
@@ -289,7 +290,7 @@ def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
     failing = {"b": NO, "c": UNKNOWN}
     ran = [bench.run_failing(failing, sending("a", last)).run_id for last in "bc"]
     with EarlierRun.opened(runs(bench), ran[0]) as earlier:
-        earlier.begin()  # and is killed: the next list looks into the record, for the last time
+        earlier.begin(())  # and is killed: the next list looks into the record, for the last time
     first = resumed("--list").data
     assert {it["run"]: it["open"] for it in first} == {ran[0]: [], ran[1]: ["s-c"]}
     assert {it["state"] for it in first} == {"failed"}
@@ -305,7 +306,7 @@ def test_the_record_of_a_run_that_goes_on_is_among_those_that_are_kept(bench, se
     ended, going_on = runs(bench) / "ended", runs(bench) / "open"
     assert [path.parent for path in runs(bench).rglob("*.db")] == [ended]
     with EarlierRun.opened(runs(bench), run) as earlier:
-        earlier.begin()
+        earlier.begin(())
         assert {path.name for path in going_on.iterdir() if "-wal" not in path.name} == names
     resumed(run)
     assert {path.name for path in ended.iterdir()} == {*names, f"{run}.summary"}
@@ -387,6 +388,18 @@ def test_a_run_is_not_resumed_past_what_may_have_done_harm_without_its_result(
     assert all(one in shown for one, shown in zip(options, refused.error.suggestions, strict=True))
     assert resumed(*words).error is None
     assert sent == sends
+
+
+def test_a_result_that_is_given_for_it_is_not_kept_either(bench, fails, sent, resumed):
+    fails()
+    given = ("--assume-done", f'log-in={{"token": "{SECRET}"}}')
+    with patch.object(bench, "failing", {SECRET: ValueError("not now either")}):
+        assert "not now either" in resumed(*given).error.message
+    [record] = runs(bench).rglob("*.db")
+    assert SECRET.encode() not in record.read_bytes()
+    assert resumed().error.message.startswith("log-in was done, but the record does not have its result")
+    assert resumed(*given).error is None
+    assert sent == ["token", SECRET]
 
 
 def test_what_only_reads_is_run_again(bench, fails, sent, resumed):
