@@ -43,16 +43,9 @@ class EarlierSteps:
         self._counts: dict[str, int] = {}
         self._announced: dict[str, str] = {}
         self._items: dict[str, Sequence[str]] = {}
-        routed = {node.ref.id: node.routed for node in compiled.every()} if steps else {}
-        self._nodes = routed.keys()
+        self._nodes = {node.ref.id for node in compiled.every()} if steps else set()
         self._after = _following(compiled) if steps else {}
-        self._repeated = {
-            it.number
-            for it in steps
-            if only_failed and it.state == "failed" and it.routed and "[" in it.place
-            # Inside an item, a step whose failure an edge handled did not fail the item.
-            if _without_pass(it.place).endswith("]") or it.action not in routed.get(it.node, ())
-        }
+        self._repeated = {it.number for it in failed_items(steps, compiled)} if only_failed else set()
         changed: defaultdict[str, set[str]] = defaultdict(set)  # the nodes after those, by the place around
         again = (it for it in steps if self.repeats(it) or (it.reruns and it.state == "not sent"))
         for around, name in {it[:2] for step in again for it in levels(step.place)}:
@@ -218,6 +211,18 @@ class EarlierSteps:
             if theirs[1] != ours[1]:  # here their paths part: ours must lead to theirs
                 return theirs[1] in self._after[ours[1]]
         return True
+
+
+def failed_items(steps: Sequence[RecordedStep], compiled: Compiled) -> list[RecordedStep]:
+    """Return those steps that are failed items of batches, or made one fail, and can be run again."""
+    routed = {node.ref.id: node.routed for node in compiled.every()} if steps else {}
+    return [
+        it
+        for it in steps
+        if it.state == "failed" and it.routed and "[" in it.place
+        # Inside an item, a step whose failure an edge handled did not fail the item.
+        if _without_pass(it.place).endswith("]") or it.action not in routed.get(it.node, ())
+    ]
 
 
 def _following(compiled: Compiled, above: str = "") -> dict[str, set[str]]:

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
-from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps
+from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps, failed_items
 from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, exact_pieces, identity_of
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
@@ -70,6 +70,7 @@ class RecordedRun:
         kept: bool,
     ) -> None:
         self.run_id = recorder.run_id
+        self._compiled = compiled
         self._run = run
         self._recorder = recorder
         self._redactor = recorder.redactor
@@ -248,7 +249,8 @@ class RecordedRun:
         try:
             if not error:
                 record.change(self.earlier.never_came(), "failed")
-            undecided = record.end(self.redacted(error.message) if error else "")
+            again = bool(failed_items(record.steps("state = 'failed' AND routed"), self._compiled))
+            undecided = record.end(self.redacted(error.message) if error else "", keep=again)
         except PflowError as failure:
             record.close()
             self.warn(f"The record of the run could not be completed: {failure.message}")

@@ -327,15 +327,14 @@ class RunRecord:
             while self._held:
                 os.close(self._held.pop())
 
-    def end(self, error: str) -> list[RecordedStep]:
+    def end(self, error: str, *, keep: bool) -> list[RecordedStep]:
         """Note in the record that its run ended, and close it; return the steps for the user to decide about.
 
-        With such steps it stays among the open records. Otherwise it is removed, unless the run failed, or
-        items of a batch did: those can be run again.
+        With such steps it stays among the open records. Otherwise it is removed, unless the run failed, or is
+        to `keep` it, as failed items of a batch can be run again.
         """
         left = self.steps(_OPEN)
-        kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
-        keep = bool(self.steps("1") if error else self.steps(kept))
+        keep = keep or bool(self.steps("1" if error else "state = 'unknown' AND NOT safe"))
         if keep or left:  # otherwise nothing is noted: a run killed here is resumed, and ends again
             self.note({"error": error})
             self.summary()

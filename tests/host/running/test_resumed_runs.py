@@ -110,6 +110,17 @@ def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
     assert sent == ["b", "c"]
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside a batch"])
+def test_a_run_that_succeeded_leaves_no_record_of_a_failure_that_an_edge_handled(bench, sent, inside):
+    workflow = sending("a", "b")
+    workflow["edges"] = [edge("s-a", "s-b", "error")]
+    if inside:
+        settings = {"items": [1, 2], "error_handling": "continue"}
+        workflow = flow(step("each", "workflow", {"workflow": workflow}, batch=settings))
+    assert bench.run_failing({"a": NO}, workflow).success
+    assert (sent, records(bench)) == (["b"] * (2 if inside else 1), [])
+
+
 @pytest.mark.parametrize("parallel", [True, False])
 def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resumed, mended, parallel):
     bench.run_failing({"d": NO}, in_batch(["a", "b", "c", "d"], error_handling="fail_fast"))

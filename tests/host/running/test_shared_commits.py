@@ -90,7 +90,7 @@ def test_what_ended_is_there_after_the_end_of_the_run(record, tmp_path, monkeypa
     end(record, steps)
     steps[0].state = "unknown"
     record.ended(steps[0], soon=True)
-    assert [step.place for step in record.end("It failed")] == ["a[0]"]
+    assert [step.place for step in record.end("It failed", keep=False)] == ["a[0]"]
     reopened = RunRecord.open(record.path)
     assert [step.state for step in reopened.steps()] == ["unknown", "done"]
     reopened.close()
