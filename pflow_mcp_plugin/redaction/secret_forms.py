@@ -31,10 +31,10 @@ _SPECIAL = {
     "&": ("&amp;",),
     "<": ("&lt;",),
     ">": ("&gt;",),
-    '"': ("&quot;",),
-    "'": ("&apos;", r"""'['"\\]{2,24}"""),
+    '"': ("&quot;", '""', rf'{_ESCAPED}"{_ESCAPED}"'),
+    "'": ("&apos;", r"""'['"\\]{1,24}"""),
 }
-"""Further forms of single characters: in forms, in HTML, within single quotes in a shell."""
+"""Further forms of single characters: in forms, in HTML, doubled in CSV and SQL, within quotes in a shell."""
 _LINE_BREAK = rf"(?:\r?\n|(?:{_ESCAPED}r)?{_ESCAPED}n)?"
 """May stand between any two characters of base64, also escaped."""
 
@@ -266,6 +266,7 @@ def _literal_forms(secret: str) -> Iterable[str]:
     upper = (quote(safe, safe=""), quote(safe), quote_plus(safe))
     return (
         secret,
+        *(secret.replace(quote_mark, 2 * quote_mark) for quote_mark in ('"', "'")),
         json.dumps(secret, ensure_ascii=False)[1:-1],
         json.dumps(secret)[1:-1],
         shlex.quote(secret).strip("'"),

@@ -101,6 +101,8 @@ def forms(secret: str) -> Iterator[str]:
     yield from (re.sub("%..", lambda found: found[0].lower(), form) for form in quoted)
     yield from (json.dumps(secret), json.dumps(secret, ensure_ascii=False), json.dumps(json.dumps(secret)))
     yield from (shlex.quote(secret), shlex.quote(shlex.quote(secret)), repr(secret), repr(raw))
+    doubled = [secret.replace(it, 2 * it) for it in ('"', "'")]
+    yield from (*doubled, *map(json.dumps, doubled))
     yield from (html.escape(secret), subprocess_quoted(secret), json.dumps(secret).replace("/", r"\/"))
     for before in range(3):
         text = b"." * before + raw + b"!"
