@@ -24,6 +24,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     WorkflowDocument,
     normalise,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import own_type, param_expressions
 from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
 from pflow_mcp_plugin.schemas.schema_document import table_of
 
@@ -31,6 +32,8 @@ _ORDINARY = FAILURES | {"default"}
 """Actions after which a workflow either goes on along its default edges or fails."""
 DEEPEST = 16
 """How deep workflows may be nested."""
+_COMPUTED = ("branch", "transform", "fail")
+"""Our own node types that read nothing but what they are given, and the time by `now()`."""
 _UNKNOWN = Interface(open=True, open_outputs=True)
 """The interface of a workflow that cannot be found: nothing about it is reported twice."""
 
@@ -286,7 +289,8 @@ class _SubWorkflows:
             description=about if isinstance(about, str) and about else own.description,
             purity="flow_safe" if is_pure else "impure",
             claimed_purity="flow_safe" if claims and not is_pure else "",
-            cacheable=all(entry.cacheable for entry in parts) and not _asks_the_time(checked.document),
+            cacheable=all(it.cacheable or own_type(it) in _COMPUTED for it in parts)
+            and not _asks_the_time(checked),
             retryable=any(entry.retryable for entry in parts),
         )
         return CalledWorkflow(
@@ -321,10 +325,11 @@ class _SubWorkflows:
             raise PflowError(message, suggestions=("Flatten them",), kind="validation")
 
 
-def _asks_the_time(document: WorkflowDocument) -> bool:
+def _asks_the_time(checked: Checked) -> bool:
     # Results of a workflow that calls `now()` must not be kept.
-    places = [place for edge in document.edges for place in edge.conditions]
-    places += [place for node in document.nodes for place in node.constructs.conditions]
+    places = [place for edge in checked.document.edges for place in edge.conditions]
+    for node in checked.document.nodes:
+        places += [*node.constructs.conditions, *param_expressions(node, checked.entries[node.entry_key])]
     return any("now(" in "".join(place.text.split()) for place in places)
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from node_types import NodeTypes, entry_of
-from workflow_parts import flow, step
+from workflow_parts import flow, step, trace_of
 
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow import WorkflowPlace, check_workflow
@@ -170,6 +170,27 @@ def test_the_result_of_a_workflow_is_kept_if_those_of_its_nodes_are(cacheable):
     types = Types(purity="flow_safe", cacheable=cacheable)
     checked = check_workflow(flow(calling(flow({"id": "a"}))), types)
     assert checked.entries["workflow:{greet}"].cacheable is cacheable
+
+
+@pytest.mark.parametrize(
+    ("node", "cached"),
+    [
+        (step("t", "transform", {"expression": "upper(name)"}), True),
+        (step("t", "branch", {"cases": [{"when": "name == 'a'", "action": "default"}]}), True),
+        (step("t", "transform", {"expression": "now()"}), False),
+        (step("t", "transform", {"outputs": {"at": "now()"}}), False),
+        (step("t", "read-file", {"file_path": "${name}"}), False),
+    ],
+)
+def test_a_workflow_that_only_computes_is_kept_unless_it_asks_the_time(bench, node, cached):
+    inner = flow(node, inputs={"name": {"type": "str"}})
+    workflow = flow({**calling(inner, name="a"), "cache": True})
+    refused = "Node greet (workflow) is never cached: its results are not kept"
+    warnings = [it.message for it in bench.host.runner.validate(workflow)]
+    assert (refused in warnings) is not cached
+    if cached:
+        bench.run(workflow)
+        assert trace_of(bench.run(workflow))["steps"][0]["details"]["cache"]["cached"] == 1
 
 
 @pytest.mark.parametrize(("written", "shown"), [("greets", "greets"), ("", "its own")])
