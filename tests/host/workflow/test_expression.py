@@ -91,6 +91,7 @@ def test_a_literal_dollar_and_brace_is_escaped_as_in_templates(text, value):
     ("text", "message", "step"),
     [
         ("", "it is empty", "Write one"),
+        ("a[::0]", "the step of a slice is 0", "Write another one"),
         ("count ==", "it ends too early at character 9", ""),
         ("count = 3", "unexpected = at character 7", "Compare with =="),
         ("count ** 2", "unexpected 2 at character 10", "There are no powers"),

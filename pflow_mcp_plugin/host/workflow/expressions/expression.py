@@ -93,6 +93,8 @@ def parsed(text: str) -> Expression:
     for node in nodes_in(tree):
         if node["type"] in _PROJECTIONS:
             node["children"][0]["opens"] = True
+        if node["type"] == "slice" and node["children"][2] == 0:
+            raise _refused(text, "the step of a slice is 0", "Write another one, such as [::2] or [::-1]")
     names = (it for it in reversed(tokens) if it["type"] in ("unquoted_identifier", "quoted_identifier"))
     positions = {token["value"]: token["start"] + 1 for token in names}  # the first of each name counts
     compared = (other for one, other in pairwise(tokens) if one["type"] in _COMPARATORS)
