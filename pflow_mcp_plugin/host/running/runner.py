@@ -59,7 +59,7 @@ from pflow_mcp_plugin.host.workflow.compilation import check_lock, denied_flows,
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
-from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
+from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, broken_texts, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import table_of
@@ -142,7 +142,8 @@ class WorkflowRunner(Runner):
         """
         given = None if inputs is None else frozenset(inputs)
         checked = check_workflow(workflow, self._types, given, self._place, inputs)
-        unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
+        bound, unbound = ({}, []) if inputs is None else bind_inputs(checked.document, inputs)
+        unbound += broken_texts(bound)
         problems = (*checked.problems, *self._lock_problems(checked))
         denied = denied_flows(checked, self._host.paths.config, inputs or ())
         if errors := errors_in([*problems, *unbound, *denied]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -309,18 +309,37 @@ def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> l
     return texts_in(values.get(name) for name, spec in document.inputs.items() if spec.secret)
 
 
+def broken_texts(bound: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield a problem for each input with half of a character, which no file, program or tool can be given.
+
+    Those bytes of a file's name that are not UTF-8 are no problem.
+    """
+    for name, value in bound.items():
+        try:
+            for text in _leaves([value]):
+                if isinstance(text, str):
+                    text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            message = f"Input {name} has {half}, half of a character, which UTF-8 cannot hold"
+            yield Problem(path=at("$.inputs", str(name)), message=message, suggestion="Remove or replace it")
+
+
 def texts_in(values: Iterable[object]) -> list[str]:
     """Return the texts and numbers among some values, as texts; of a list or an object, those in it."""
-    left, found = list(values), []
+    kinds = (str, int, float)
+    return [str(it) for it in _leaves(values) if isinstance(it, kinds) and not isinstance(it, bool)]
+
+
+def _leaves(values: Iterable[object]) -> Iterator[object]:
+    left = list(values)
     seen = set[int]()  # a node's list may contain itself
     for value in left:
-        if isinstance(value, Mapping | list | tuple):
-            if id(value) not in seen:
-                seen.add(id(value))
-                left += value.values() if isinstance(value, Mapping) else value
-        elif isinstance(value, str | int | float) and not isinstance(value, bool):
-            found.append(str(value))
-    return found
+        if not isinstance(value, Mapping | list | tuple):
+            yield value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            left += value.values() if isinstance(value, Mapping) else value
 
 
 def _spelling(spec: InputSpec, text: str) -> str:

@@ -155,6 +155,23 @@ def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value)
     assert (outcome.outputs == {"value": 1}) == (value == "${x}")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("str", "half \ud83d"), ("any", ["ü", {"deep": "half \ud83d"}]), ("list", r'["half \ud83d"]')],
+)
+def test_an_input_with_half_of_a_character_is_refused_by_name(bench, kind, value):
+    workflow = flow(step("a", "echo", {"message": "${x}"}), inputs={"x": {"type": kind}})
+    with pytest.raises(PflowError) as caught:
+        bench.run(workflow, x=value)
+    assert caught.value.exit_code == 2
+    assert r"Input x has '\ud83d', half of a character, which UTF-8 cannot hold" in caught.value.message
+
+
+def test_an_input_may_be_the_name_of_a_file_that_is_not_utf_8(bench):
+    workflow = flow(step("a", "echo", {"message": "${x}"}), inputs={"x": {"type": "str"}})
+    assert bench.run(workflow, x="ü\udcff").outputs == {"message": "ü\udcff"}
+
+
 UNSAYABLE = {"round": {}, "keyed by a pair": {(1, 2): 3}, "endless": 10**5000, "list": [10**5000]}
 UNSAYABLE["round"]["itself"] = UNSAYABLE["round"]
 
