@@ -22,20 +22,43 @@ from pflow_mcp_plugin.variable_references import is_variable, malformed, referen
 _WEB = re.compile(r"https?://[^\s]+")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
-_NPM = re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
-_PYPI = re.compile(r"[\w.-]+(?:\[[\w.,-]+\])?(?:@|==)\d+(?:\.\d+)*(?:[\w.+!-]*)")
-_IMAGE = re.compile(r"[\w./:-]+(?:@sha256:[0-9a-f]{64}|:(?!latest$)[\w][\w.-]*)")
 _RECIPE = dict.fromkeys(("tool", "arguments", "happened", "result")).keys()
-_PACKAGES: Mapping[str, tuple[re.Pattern[str], tuple[str, ...], str]] = {
-    "npx": (_NPM, ("-p", "--package"), "NAME@1.2.3"),
-    "bunx": (_NPM, ("-p", "--package"), "NAME@1.2.3"),
-    "uvx": (_PYPI, ("--from", "--with"), "NAME@1.2.3"),
-    "pipx": (_PYPI, ("--spec",), "NAME==1.2.3"),
-    "docker": (_IMAGE, (), "IMAGE:1.2.3"),
-    "podman": (_IMAGE, (), "IMAGE:1.2.3"),
+_NPM = (
+    re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d+\.\d+\.\d+(?:[-+][\w.+-]+)?"),
+    ("-p", "--package"),
+    re.compile(r"-[cw]|--(?:call|workspace|registry|prefix|cache|userconfig|loglevel)"),
+    "NAME@1.2.3",
+)
+_PYPI = (
+    re.compile(r"[\w.-]+(?:\[[\w.,-]+\])?(?:@|==)\d+(?:\.\d+)*(?:[\w.+!-]*)"),
+    ("--from", "--spec", "-w", "--with"),
+    re.compile(
+        r"-[pifcbP]|--(?:python|(?:default-|extra-)?index(?:-url|-strategy)?|find-links|(?:build-)?constraints"
+        r"|overrides|env-file|cache-dir|config-file|directory|project|prerelease|resolution|exclude-newer"
+        r"|with-(?:editable|requirements)|pip-args)"
+    ),
+    "NAME==1.2.3",
+)
+_IMAGE = (
+    re.compile(r"[\w./:-]+(?:@sha256:[0-9a-f]{64}|:(?!latest$)[\w][\w.-]*)"),
+    (),
+    # Most of docker's options take a value.
+    re.compile(
+        r"-[itdPq]*[acehlmpuvw]|--(?!(?:detach|init|interactive|no-healthcheck|oom-kill-disable|privileged"
+        r"|publish-all|quiet|read-only|replace|rm|tty)$).+"
+    ),
+    "IMAGE:1.2.3",
+)
+_PACKAGES: Mapping[str, tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str], str]] = {
+    "npx": _NPM,
+    "bunx": _NPM,
+    "uvx": _PYPI,
+    "pipx": _PYPI,
+    "docker": _IMAGE,
+    "podman": _IMAGE,
 }
 """Programs that download what they start: the form of an exact version, the options that take a package
-besides the first word, and an example."""
+besides the first word, the other options that take the next word as their value, and an example."""
 
 
 @attrs.frozen(kw_only=True)
@@ -202,7 +225,7 @@ def _check_reach(preset: ServerPreset) -> _Found:
         yield "url", "must begin with http:// or https://"
     runner = _program(preset.command)
     if runner in _PACKAGES:
-        exact, _, example = _PACKAGES[runner]
+        exact, _, _, example = _PACKAGES[runner]
         packages = _packages(runner, preset.args)
         if not packages:
             yield "args", f"must name the package that {runner} starts, as {example}"
@@ -260,18 +283,18 @@ def _check_secrets(preset: ServerPreset) -> _Found:
 
 
 def _packages(runner: str, args: Sequence[str]) -> list[str]:
-    exact, options, _ = _PACKAGES[runner]
-    if exact is _IMAGE:
-        return [word for word in args if exact.fullmatch(word)][:1]
-    found, words = [], iter(args)
+    _, options, valued, _ = _PACKAGES[runner]
+    found, holds_program, words = list[str](), False, iter(args)
     for word in words:
         option, separator, value = word.partition("=")
         if option in options:
             found.append(value if separator else next(words, ""))
+            holds_program = holds_program or option not in ("-w", "--with")
+        elif not separator and valued.fullmatch(word):
+            next(words, None)
         elif not word.startswith("-") and word != "run":
-            # With one of these options, the first word is a program of that package.
-            given = {word.partition("=")[0] for word in args}
-            return found if {"-p", "--package", "--from", "--spec"} & given else [*found, word]
+            # It is a program of a package that an option named; the options after it are those of the server.
+            return found if holds_program else [*found, word]
     return found
 
 

@@ -107,6 +107,9 @@ def test_a_secret_is_never_in_a_preset_nor_on_a_command_line(fields, said):
         ("uvx", ["--from", "git+https://example.com/acme", "acme"]),
         ("uvx", ["--with=mcp<2", "acme@1.2.3"]),
         ("docker", ["run", "-i", "acme/server:latest"]),
+        ("docker", ["run", "-i", "--user", "1000:1000", "acme/server"]),
+        ("docker", ["run", "-ip", "8080:80", "acme/server"]),
+        ("uvx", ["--python", "3.12", "acme"]),
     ],
 )
 def test_a_package_without_an_exact_version_is_rejected(command, args):
@@ -123,6 +126,10 @@ def test_a_package_without_an_exact_version_is_rejected(command, args):
         ("pipx", ["run", "acme==1.2.3"], ("acme==1.2.3",)),
         ("docker", ["run", "-i", "ghcr.io/acme/server:1.2.3"], ("ghcr.io/acme/server:1.2.3",)),
         ("python3", ["-m", "acme"], ()),
+        ("uvx", ["--python", "3.12", "acme==1.2.3"], ("acme==1.2.3",)),
+        ("uvx", ["-p", "3.12", "--from", "acme==1.2.3", "acme"], ("acme==1.2.3",)),
+        ("npx", ["-y", "acme@1.2.3", "-p", "8080"], ("acme@1.2.3",)),
+        ("docker", ["run", "--rm", "--user", "1:1", "-e", "A=b", "acme:1.2.3", "c:1"], ("acme:1.2.3",)),
     ],
 )
 def test_the_packages_of_a_runner_are_known(command, args, packages):
