@@ -40,6 +40,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     resolve,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, READS, expression_params, own_type
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
@@ -133,7 +134,14 @@ class Attempts:
             raise PflowError(f"its action must be a string, it returned {type(returned).__name__}")
         action = returned or "default"
         if not store.has_failed(action):
-            return Result(action)
+            known = {"default", *planned.ref.entry.interface.actions, *planned.routed}
+            if action in known or own_type(planned.ref.entry) == "branch":  # its actions are its cases
+                return Result(action)
+            step = did_you_mean(
+                action, known, "Add an edge for it, or name it in Interface.actions of the entry"
+            )
+            message = f"it returned the action {action}, which it does not declare and no edge takes"
+            raise PflowError(message, suggestions=(step,))
         reported = store.written.get("error")
         left = self.values.root.pop("__error__", None)
         words = "it returned its error action without a reason" if reported is None else str(reported)

@@ -10,7 +10,7 @@ from operator import and_
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.findings import CLOSE, Findings, listing
+from pflow_mcp_plugin.host.workflow.findings import Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, own_type
 from pflow_mcp_plugin.schemas.schema_document import table_of
@@ -302,15 +302,14 @@ class RouteCheck:
         known = {"default", *FAILURES, *entry.interface.actions}
         if edge.action in known:
             return
-        hint = did_you_mean(edge.action, known, cutoff=CLOSE)
-        # A node that declares no actions may return any; a misspelt one is still reported.
-        declared = entry.source == OWN or entry.interface.actions != Interface().actions
-        if declared or hint:
+        step = did_you_mean(edge.action, known, f"It takes {listing(entry.interface.actions)}")
+        path = f"{edge.path}.action"
+        if entry.source == OWN or entry.interface.actions != Interface().actions:
             message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"
-            step = hint or f"It takes {listing(entry.interface.actions)}"
-            # A node that declares no actions may still return it.
-            report = self.findings.error if declared else self.findings.warning
-            report(f"{edge.path}.action", message, step)
+            self.findings.error(path, message, step)
+        else:  # perhaps its author did not think of actions
+            message = f"Node {node.id} ({node.type}) does not declare the action {edge.action}"
+            self.findings.warning(path, message, step)
 
     def _check_cases(self) -> None:
         for node in self.nodes.values():

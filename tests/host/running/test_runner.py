@@ -234,7 +234,7 @@ def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, giv
 def act(bench):
     """A node that returns the action in its params, with an error if it is given one."""
 
-    @bench.acts("t-act", ["action", "error", "raises"], ["value"])
+    @bench.acts("t-act", ["action", "error", "raises"], ["value"], actions=("default", "error", "done", "go"))
     def act_node(shared, params):
         shared["error"] = params.get("error")
         if "raises" in params:
@@ -249,6 +249,7 @@ def act(bench):
         ({"action": "auth", "error": "no key", "raises": "server is down"}, "server is down"),
         ({"action": "error"}, "it returned its error action without a reason"),
         ({"action": ["x"]}, "its action must be a string, it returned list"),
+        ({"action": "errr"}, "it returned the action errr, which it does not declare and no edge takes"),
     ],
 )
 def test_a_returned_failure_that_nothing_routes_fails_the_run_with_its_reason(bench, act, params, reason):

@@ -273,7 +273,11 @@ NOT_RETRIED = "Node once (once) is never retried: retrying it could do harm"
         (only({"id": "file", "cache": True}), "$.nodes[0].cache", "never cached: its results are not kept"),
         (only(make(), make("b"), edges=edges("a a x")), "$.nodes[1]", "Node b is never reached from a"),
         (only(make(), make("b", title="${c}"), make("c"), edges=edges("a c")), "$.nodes[1]", "b is never"),
-        (only(make(), make("b"), edges=edges("a b eror")), "$.edges[0].action", "takes the action eror"),
+        (
+            only(make(), make("b"), edges=edges("a b mine")),
+            "$.edges[0].action",
+            "not declare the action mine",
+        ),
         (only(make(), inputs={"x": {}}), "$.inputs.x", "Input x is not used"),
         (after_make(title="${a.issue.name}"), LATER, "${a.issue.name}: the schema of issue names no name"),
         (only(PICK, edges=edges("pick pick")), "$.nodes[0]", "The loop pick -> pick has no way out"),
@@ -304,7 +308,7 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         only({**MORE, "batch": ONE}, outputs={"all": "${more.results}"}),
         after_make(title='${a.result["any key"].x}'),
         only(make(title="$${HOME}")),
-        only(make(), make("b"), edges=edges("a b mine")),
+        only(make(), make("b"), edges=edges("a b timeout")),
         only({"id": "reads", "cache": {"ttl": 5}}),
         only({"id": "once", "cache": False}),
         typed("float | dict", make(title="${n}", count="${n}")),
@@ -322,10 +326,12 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         only(LIST, over("${list.files}", title="${item.above.name}")),
         typed("list", over("${n}", title="${item.b}", count="${item}")),
         # The ways behind a fork may be those of a fork before it.
-        only(make("a"), make("b"), make("c", title="${b.issue_url}"), edges=edges("a b", "b a x", "b c")),
+        only(
+            make("a"), make("b"), make("c", title="${b.issue_url}"), edges=edges("a b", "b a timeout", "b c")
+        ),
         only(
             *(PICK, make("a"), make("b"), make("c", title="${a.issue_url}"), make("d")),
-            edges=edges("pick a done", "a b", "pick b", "b c again", "b d"),
+            edges=edges("pick a done", "a b", "pick b", "b c timeout", "b d"),
         ),
     ],
 )
