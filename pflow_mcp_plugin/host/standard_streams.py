@@ -24,7 +24,7 @@ class Streams:
 
     They are duplicates, made when the program starts: plugins and nodes may close or replace `sys.stdout` and
     its file descriptor without losing the program's output. With `reserve`, standard output is for that
-    output only: what they print to `sys.stdout` inside the `with` block goes to standard error.
+    output only: what they and their child processes print inside the `with` block goes to standard error.
     """
 
     def __init__(self, *, reserve: bool = False) -> None:
@@ -36,15 +36,27 @@ class Streams:
         self._end = ExitStack()
         self._out = self._duplicate(sys.stdout)
         self._err = self._duplicate(sys.stderr)
+        self._lend = ExitStack()
 
     def __enter__(self) -> Self:
         if self._reserve:
             self._end.enter_context(redirect_stdout(self._duplicate(sys.stderr)))
+            with suppress(OSError, ValueError, AttributeError):  # a stream that has no file descriptor
+                if self._shared.fileno() == 1:
+                    self._point_descriptor_at(self._err)
+                    self._lend.callback(self._point_descriptor_at, self._out)
         return self
+
+    def _point_descriptor_at(self, stream: Any) -> None:
+        """Let what is written to file descriptor 1, perhaps by child processes, go to `stream`."""
+        with suppress(ValueError):  # a plugin closed the stream
+            self._shared.flush()
+        os.dup2(stream.fileno(), 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._lend.close()
         self._end.close()
 
     def answers_on_terminal(self) -> IO[str] | None:
@@ -97,6 +109,7 @@ class Streams:
         sys.stdout, sys.stderr = usable(sys.stdout, self._err), usable(sys.stderr, self._err)
         reserved = sys.stdout
         if not reserve:
+            self._lend.close()
             sys.stdout = usable(self._shared, self._out)
         yield
         sys.stdout = reserved

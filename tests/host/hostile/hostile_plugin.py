@@ -126,6 +126,7 @@ def at(place):
         sys.stdout = None
     elif HOW == "print":
         print("printed by the hostile plugin")
+        os.write(1, b"written to the descriptor by the hostile plugin\n")
 
 
 at("import")
