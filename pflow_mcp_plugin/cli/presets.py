@@ -7,7 +7,10 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
+from importlib.metadata import distributions
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -232,6 +235,11 @@ def new_preset(host: Host, name: str, folder: Path | None) -> Report:
     if name in collection.offered or name in collection.clashes:
         step = f"Choose another name; see: pflow mcp presets show {name}"
         raise PflowError(f"A preset named {name} already exists", suggestions=(step,), kind="usage")
+    if _is_installed(name):
+        step = f"Choose another name, such as {name}-server"
+        raise PflowError(
+            f"There is another package or module named {name}", suggestions=(step,), kind="usage"
+        )
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise PflowError(
             f"{folder} exists and is not empty", suggestions=("Name another folder",), kind="usage"
@@ -244,3 +252,12 @@ def new_preset(host: Host, name: str, folder: Path | None) -> Report:
         data={"folder": str(folder), "files": [*files], "next": following},
         text="\n".join([f"Wrote {folder}:", *(f"  {path}" for path in files), f"Next: {following}"]),
     )
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a package of this name would take the place of another, or of one that it needs itself."""
+    module = name.replace("-", "_")
+    if module in sys.stdlib_module_names or name in ("pflow", "pytest", "hatchling"):
+        return True
+    found = PathFinder.find_spec(module)
+    return bool(found and found.origin) or any(distributions(name=name))
