@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pflow_mcp_plugin.contract import JSON, Decision, JSONObject, Outcome, RunControl, RunOptions
+from pflow_mcp_plugin.contract import JSON, Decision, Outcome, RunControl, RunOptions
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.embedded_host import open_host
 
@@ -35,7 +36,7 @@ def answer(value: str) -> Decision:
 
 
 def run_workflow(
-    workflow: str | Path | JSONObject,
+    workflow: str | Path | Mapping[str, Any],
     inputs: Mapping[str, object] | None = None,
     *,
     options: RunOptions = USUAL_OPTIONS,

@@ -166,7 +166,7 @@ class PflowError(PortableError):
         super().__init__(message)
         self.message = message
         self.kind: Kind = kind
-        self.details: dict[str, object] = dict(details or {})
+        self.details: dict[str, Any] = dict(details or {})
         self.suggestions = suggestions
         self.problems = problems
         self.action = action

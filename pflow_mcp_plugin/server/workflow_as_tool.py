@@ -72,7 +72,11 @@ class WorkflowTool(Tool):
 
 
 def as_tool(
-    workflow: str | Path | JSONObject, *, name: str = "", description: str = "", host: Host | None = None
+    workflow: str | Path | Mapping[str, Any],
+    *,
+    name: str = "",
+    description: str = "",
+    host: Host | None = None,
 ) -> WorkflowTool:
     """Return a workflow as a tool for an `MCPServer` of one's own, which is not pflow's.
 

@@ -163,7 +163,9 @@ class PflowHost:
         """Return the node types of all tools in the test's host, sorted."""
         return tuple(entry.node for entry in self.host.registry.entries("mcp-"))
 
-    def run(self, workflow: JSONObject | str | Path, inputs: Mapping[str, object] | None = None) -> Outcome:
+    def run(
+        self, workflow: Mapping[str, Any] | str | Path, inputs: Mapping[str, object] | None = None
+    ) -> Outcome:
         """Run a workflow in the test's host to its end; what it started is ended again.
 
         Args:

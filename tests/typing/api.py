@@ -104,6 +104,10 @@ class Shout:
         return Report(data=list(args), text=" ".join(args).upper())
 
 
+ORDER = {
+    "nodes": [{"id": "order", "type": "shout-loud", "params": {"text": "tea", "volume": 11, "to": ["me"]}}]
+}
+
 node: Node = Loud()
 source: NodeSource = Shouts()
 command: CommandLike = Shout()
@@ -201,10 +205,11 @@ def test_a_workflow(pflow_host: PflowHost) -> None:
     answers.give("search", ToolFailure("429"), {"hits": 3}, lambda words: words)
     assert_type(answers.arguments("search"), list[JSONObject])
     assert_type(pflow_host.run("triage.json", {"words": "login"}), Outcome)
+    assert_type(pflow_host.run(ORDER), Outcome)
 
 
 def build_server() -> MCPServer:
-    tool = as_tool({"nodes": []}, name="mine", description="Does my work")
+    tool = as_tool(ORDER, name="mine", description="Does my work")
     assert_type(tool.name, str)
     return MCPServer("mine", tools=[tool, as_tool("saved")])
 
@@ -222,6 +227,10 @@ def keep(runner: Runner, settings: Settings, library: Library, traces: Traces) -
 
 def go_on() -> Outcome:
     assert_type(run_workflow("greet", {"name": "Ann"}).outputs, Mapping[str, Any])
+    try:
+        run_workflow(ORDER)
+    except PflowError as error:
+        return resume(error.details["run_id"])
     return resume("20261126-161305-eed34d14", decisions={"send[3]": done({"id": 7}), "mail": NOT_DONE})
 
 
