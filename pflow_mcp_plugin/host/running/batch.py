@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.problems import is_interruption
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
@@ -87,6 +88,10 @@ def run_batch(
             run.check()
             message = f"{tally.ended} of {len(items)} items"
             run.progress.within(tally.ended, len(items), f"node {planned.ref.id}: {message}")
+    except BaseException as error:
+        if is_interruption(error):
+            run.cancel()  # at once: an item that asks, in its thread, keeps the terminal until then
+        raise
     finally:  # the trace also tells what was done if the run is interrupted
         times = run.recorder.times_of(tally.times)
         attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})

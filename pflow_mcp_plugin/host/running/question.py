@@ -91,7 +91,7 @@ def _answered(
     lines = [f"{place} asks: {continued(question)}"]
     lines += (line for it in steps for line in _lines("Then", it))
     text = "\n".join(lines)
-    if (answer := run.watcher.ask(run.redactor.text(text), choices)) is not None:
+    if (answer := run.watcher.ask(run.redactor.text(text), choices, run.cancelled)) is not None:
         return answer
     one = f" ({', '.join(map(one_line, choices))})" if choices else ""
     error = PflowError(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import select
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +52,8 @@ ItemTime = tuple[int, float, float, bool]
 _SHOWN = 32_000
 """Characters that are shown of a larger value; approximate."""
 _one_at_a_time = threading.Lock()  # parallel steps may ask, too
+_TURN = 0.1
+"""Seconds to wait at a time for an answer."""
 _LONGEST_NOTE = 1_000
 """Characters that the path of a file may add to a string that was shortened."""
 
@@ -159,25 +164,29 @@ class RunWatcher:
     asks = False
     """Whether the user can be asked, on the terminal."""
 
-    def ask(self, question: str, choices: Sequence[str]) -> str | None:
+    def ask(self, question: str, choices: Sequence[str], stopped: Callable[[], bool]) -> str | None:
         """Ask the user who watches the run being recorded; return one of `choices` if there are any, or None.
 
-        Ctrl-C or Ctrl-D leaves the answer open.
+        Ctrl-C or Ctrl-D leaves the answer open, and so does the end of the run: `stopped` says that it came.
         """
         if not self.asks:
             return None
         import click
 
+        words = f"Answer ({', '.join(map(one_line, choices))}): " if choices else "Answer: "
         with _one_at_a_time, self.paused():
-            click.echo(printable(question), err=True)
-            try:
-                kind = click.Choice(choices) if choices else str
-                words = f"Answer ({', '.join(map(one_line, choices))})" if choices else "Answer"
-                answer: str = click.prompt(words, type=kind, show_choices=False, err=True)
-            except click.Abort:
-                click.echo(err=True)
-                return None
-        return answer
+            shown = f"{printable(question)}\n"
+            while not stopped():
+                click.echo(shown + words, nl=False, err=True)
+                try:
+                    answer = _typed_line(stopped)
+                except (KeyboardInterrupt, EOFError):
+                    click.echo(err=True)
+                    break
+                if answer and (not choices or answer in choices):
+                    return answer
+                shown = ""
+        return None
 
     def paused(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -194,6 +203,20 @@ class RunWatcher:
     def preparing(self, preparation: Preparation) -> None: ...
 
     def prepared(self, preparation: Preparation) -> None: ...
+
+
+def _typed_line(stopped: Callable[[], bool]) -> str:
+    """Return a line that the user types on the terminal; EOFError says that there is none, or `stopped`."""
+    typed = b""
+    while not typed.endswith(b"\n"):
+        # In short turns: nothing wakes a thread other than the main one. Windows cannot wait for a terminal.
+        while os.name == "posix" and not select.select([sys.stdin], [], [], _TURN)[0]:
+            if stopped():
+                raise EOFError
+        if not (some := os.read(sys.stdin.fileno(), 4096)):
+            raise EOFError
+        typed += some
+    return typed.decode(sys.stdin.encoding, "replace").rstrip("\r\n")
 
 
 class Recorder:

@@ -1,8 +1,8 @@
 """A node `ask` shows what comes next, and a run goes on with an answer that was given to exactly that."""
 
-import io
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -234,14 +234,16 @@ def test_a_run_that_leaves_no_record_says_why_nobody_can_answer(bench, sent):
     assert "without --no-trace" in failed.error.suggestions[0]
 
 
-def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys):
+def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys, tmp_path):
     workflow, choices = approved(), ["yes", "no\n\x1b[2KThen: send"]
     workflow["nodes"][0] = step("approve", "ask", {**QUESTION, "choices": choices})
     assert "(yes, no\\n\\u001b[2KThen: send)" in bench.run(workflow).error.suggestions[0]
     watcher = RunWatcher()
     watcher.asks = True
-    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
-    assert watcher.ask("Send it?", choices) == "yes"
+    (tmp_path / "typed").write_text("yes\n")
+    with (tmp_path / "typed").open() as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        assert watcher.ask("Send it?", choices, lambda: False) == "yes"
     assert "Answer (yes, no\\n\\u001b[2KThen: send)" in capsys.readouterr().err
 
 
@@ -254,20 +256,52 @@ def program(tmp_path):
     return path, made
 
 
+@pytest.fixture
+def asked(pflow_home):
+    """Return a function that runs a file on a terminal until it asks, acts, and waits for the run's end."""
+
+    def run_until_asked(path, act, *options):
+        ours, theirs = os.openpty()
+        command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path), *options]
+        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as run:
+            os.close(theirs)
+            said = b""
+            while b"Answer (yes, no)" not in said:
+                said += os.read(ours, 4096)
+            assert b"write (write-file)" in said
+            act(run, ours)
+            try:
+                out, _ = run.communicate(timeout=20)
+            finally:
+                run.kill()
+        os.close(ours)
+        assert b"Send it?" not in out
+        return run.returncode
+
+    return run_until_asked
+
+
 @pytest.mark.programs
 @pytest.mark.parametrize(("typed", "code"), [(b"maybe\nyes\n", 0), (b"\x04", 4)], ids=["answer", "end"])
-def test_on_a_terminal_it_is_answered_there(pflow_home, program, typed, code):
+def test_on_a_terminal_it_is_answered_there(asked, program, typed, code):
     path, made = program
-    ours, theirs = os.openpty()
-    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as run:
-        os.close(theirs)
-        said = b""
-        while b"Answer (yes, no)" not in said:
-            said += os.read(ours, 4096)
-        assert b"Then: write (write-file)" in said
-        os.write(ours, typed)
-        out, _ = run.communicate(timeout=60)
-    os.close(ours)
-    assert (run.returncode, made.exists()) == (code, code == 0)
-    assert b"Send it?" not in out
+    assert asked(path, lambda _, terminal: os.write(terminal, typed)) == code
+    assert made.exists() == (code == 0)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("parallel", [False, True], ids=["plain", "in a parallel batch"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 1)])
+def test_a_signal_and_the_time_limit_end_a_run_that_asks(asked, program, parallel, number, code):
+    path, made = program
+    if parallel:
+        inner = {"workflow": json.loads(path.read_text())}
+        each = step("each", "workflow", inner, batch={"items": [1, 2, 3], "parallel": True})
+        path.write_text(json.dumps(flow(each)))
+
+    def end(run, _):
+        if number:
+            run.send_signal(number)
+
+    assert asked(path, end, *([] if number else ["--timeout", "2s"])) == code
+    assert not made.exists()
