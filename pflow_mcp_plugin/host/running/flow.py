@@ -31,7 +31,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     secret_values,
     split_route,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
+from pflow_mcp_plugin.host.workflow.workflow_reads import expression_params, own_type
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -51,17 +51,26 @@ class StepNode(pocketflow.BaseNode):
         self.planned = planned
         self.attempts = attempts
         self.result: Result | None = None
-        self._around = around
+        self.around = around
         self._node = SubRun(self) if planned.sub else load_node(planned.ref)
 
-    def following(self) -> Iterator[tuple[StepNode, PlannedNode]]:
-        """Yield the nodes that the pocketflow `Flow` may run next, each with the step that leads to it.
+    def following(self) -> Iterator[tuple[PlannedNode, set[str], Attempts]]:
+        """Yield the nodes that the pocketflow `Flow` may run next, also past those that only compute.
 
-        If the workflow may end with this step, they include those after the step that runs the workflow.
+        If the workflow may end before, they include those after the step that runs the workflow. Each comes
+        with the ids of the nodes in its workflow that lead there, and the attempts of that workflow.
         """
-        yield from ((self, node.planned) for node in dict.fromkeys(self.successors.values()))
-        if self._around is not None and "default" not in self.successors:
-            yield from self._around.following()
+        leading, found = [self], dict[StepNode, None]()
+        for step in leading:
+            for node in step.successors.values():
+                if node not in found and expression_params(node.planned.ref.entry):
+                    leading.append(node)
+                found[node] = None
+            if step.around and step.around not in leading and "default" not in step.successors:
+                leading.append(step.around)
+        for node in found:
+            before = {it.planned.id for it in leading if it.attempts is node.attempts}
+            yield node.planned, before, node.attempts
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
         """Run the node in the flow, once or for each item; an exception that it raises becomes a failure."""
@@ -94,8 +103,7 @@ class StepNode(pocketflow.BaseNode):
                 if own_type(planned.ref.entry) == "ask":
                     from pflow_mcp_plugin.host.running.question import with_question
 
-                    steps = ((node, it.planned.id, it.attempts) for it, node in self.following())
-                    planned = with_question(planned, steps, attempts.run)
+                    planned = with_question(planned, self.following(), attempts.run)
                 result = attempts.perform(planned, prepare, store, retry, note)
             self._record(step, result, store)
         except PflowError as refusal:

@@ -30,11 +30,11 @@ _LONGEST = 4_000
 
 
 def with_question(
-    planned: PlannedNode, following: Iterable[tuple[PlannedNode, str, Attempts]], run: CurrentRun
+    planned: PlannedNode, following: Iterable[tuple[PlannedNode, set[str], Attempts]], run: CurrentRun
 ) -> PlannedNode:
     """Return a node `ask` with its question in this run, and the exact arguments of the steps that follow.
 
-    Each of these comes with the id of the node that leads to it, and the attempts of its workflow.
+    Each of these comes with the ids of the nodes that lead to it, and the attempts of its workflow.
     """
     steps, workflows = list[dict[str, Any]](), list[Any]()
     for node, before, attempts in following:
@@ -58,9 +58,9 @@ def _written(node: PlannedNode) -> dict[str, Any]:
     return {**node.ref.params, **{place.name: place.value for place in node.constructs.templates}}
 
 
-def _arguments(node: PlannedNode, before: str, attempts: Attempts) -> dict[str, Any]:
+def _arguments(node: PlannedNode, before: set[str], attempts: Attempts) -> dict[str, Any]:
     values, written = attempts.values, _written(node)
-    later = {before, *node.constructs.names}
+    later = {*before, *node.constructs.names}
     store = NodeAwareSharedStore(
         values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)
     )
