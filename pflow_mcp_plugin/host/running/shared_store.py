@@ -114,6 +114,7 @@ class Values:
         written = {
             name: outputs.read_by(name, text) if isinstance(outputs, BatchOutputs) else outputs
             for name, outputs in self.written.items()
+            if name not in self.skipped
         }
         return {**written, **root}
 

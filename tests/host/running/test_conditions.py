@@ -47,6 +47,13 @@ def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
     assert bench.run(given, n=1).outputs == {"got": {"must": None}}
 
 
+def test_a_skipped_node_as_a_whole_is_null_in_expressions(bench):
+    outputs = {"type": "type(first)", "taken": "not_null(first, other).message", "all": "keys($)"}
+    given = maybe(echo("other"), step("seen", "transform", {"outputs": outputs}))
+    assert bench.run(given, n=1).outputs == {"type": "null", "taken": 1, "all": ["other", "n"]}
+    assert bench.run(given, n=3).outputs["type"] == "object"
+
+
 @pytest.mark.parametrize(
     ("node", "user"),
     [
