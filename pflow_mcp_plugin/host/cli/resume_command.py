@@ -94,7 +94,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
     """
     if listed:
         return _list_report(host)
-    run = next((word for word in words if "=" not in word), "")
+    run = next((word for word in words if "=" not in word), None)
     typed = parse_inputs([word for word in words if word != run])
     detail = shown_detail(options)
     if options["abandon"]:
@@ -116,7 +116,7 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
         return _resumed(host, earlier, typed, detail, options)
 
 
-def _abandoned(host: EmbeddedHost, run: str, options: Mapping[str, Any]) -> Report:
+def _abandoned(host: EmbeddedHost, run: str | None, options: Mapping[str, Any]) -> Report:
     if options["dry_run"]:
         raise PflowError("--abandon and --dry-run exclude each other", kind="usage")
     if not run:

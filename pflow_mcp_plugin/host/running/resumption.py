@@ -65,7 +65,7 @@ class EarlierRun:
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Path, run: str = "", owner: str | None = None) -> Iterator[Self]:
+    def opened(cls, folder: Path, run: str | None = None, owner: str | None = None) -> Iterator[Self]:
         """Open a run to resume it, from the folder of records; by default the last that did not end well.
 
         It must have been started by the `owner`, unless that is None. Raises if there is none, if it is going
@@ -76,7 +76,7 @@ class EarlierRun:
             earlier = cls(record, record.head(), record.steps())
             earlier._check_head()
             if owner not in (None, earlier.head["owner"]):
-                raise _unknown(run)
+                raise _unknown(run or "")
         except PflowError:
             record.close()
             raise
@@ -226,9 +226,9 @@ class EarlierRun:
         raise PflowError(message, suggestions=(hint,), kind="usage")
 
 
-def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
+def _found(folder: Path, run: str | None, owner: str | None) -> RunRecord:
     found = records(folder)
-    if run or owner is not None:
+    if run is not None:
         named = next((path for path in found if path.stem == run), None)
         if named is not None:
             return RunRecord.open(named)
@@ -271,7 +271,8 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _unknown(run: str, *hints: str) -> PflowError:
-    message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never existed"
+    named = run or '""'
+    message = f"There is no run {named} to resume: it succeeded, its record was removed, or it never existed"
     return PflowError(message, suggestions=hints, kind="not_found")
 
 

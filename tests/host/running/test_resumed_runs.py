@@ -269,6 +269,17 @@ def test_an_open_step_is_shown_with_what_it_reads_from_the_shared_store(bench, s
     assert [it["params"] for it in failed.error.details["undecided"]] == [{"value": "a"}, {"value": "b"}]
 
 
+@pytest.mark.parametrize("words", [[], ["--only-failed"], ["--dry-run"]], ids=" ".join)
+def test_an_empty_id_is_not_the_last_run(bench, sent, resumed, words):
+    bench.run_failing({"b": NO}, sending("a", "b"))
+    with pytest.raises(PflowError, match='There is no run "" to resume') as unknown:
+        resumed("", *words)
+    assert unknown.value.exit_code == 2
+    with pytest.raises(PflowError, match='There is no run ""'):
+        bench.host.runner.resume("", {})
+    assert sent == ["a"]
+
+
 def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sent, resumed):
     failed = bench.run_failing({"b": UNKNOWN}, sending("a", "b"))
     with pytest.raises(PflowError, match="needs the id"):
