@@ -180,7 +180,7 @@ class RunWatcher:
                 click.echo(shown + words, nl=False, err=True)
                 try:
                     answer = _typed_line(stopped)
-                except (KeyboardInterrupt, EOFError):
+                except (KeyboardInterrupt, EOFError, OSError):  # the terminal may be gone
                     click.echo(err=True)
                     break
                 if answer and (not choices or answer in choices):
