@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
-from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING
+from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING, expression_reads, param_expressions
 from pflow_mcp_plugin.terminal.printable_text import continued, one_line
 
 _FOLLOWING = "__following__"
@@ -74,7 +74,14 @@ def _arguments(node: PlannedNode, before: set[str], attempts: Attempts) -> dict[
         known = or_text(values.lookup)
         params = resolve(written, lambda it: it.text if it.root in later else known(it))
     names = set(node.reads) - params.keys()
-    return {**params, **{name: store[name] for name in sorted(names) if name in store}}
+    params |= {name: store[name] for name in sorted(names) if name in store}
+    # What comes of an expression also depends on the values that it reads.
+    spec = next(it for it in values.document.nodes if it.id == node.id)
+    places = [*param_expressions(spec, node.ref.entry)]
+    everything = values.everything(" ".join(place.text for place in places))
+    read = {str(path[0]) for _, path in expression_reads(places, everything)} - later
+    reads = {name: everything[name] for name in sorted(read & everything.keys())}
+    return {**params, **({"reads": reads} if reads else {})}
 
 
 def _answered(

@@ -117,21 +117,22 @@ def test_at_the_end_of_a_workflow_it_shows_what_comes_after_that_one(bench, sent
 
 @pytest.mark.parametrize("inside", [False, True], ids=["in one workflow", "at the end of one inside"])
 def test_it_shows_the_steps_past_those_that_only_compute(bench, sent, resumed, inside):
-    said = step("said", "transform", {"expression": "approve.answer"})
-    choose = step("choose", "branch", {"cases": [{"when": "said.result == 'yes'", "action": "go"}]})
+    said = step("said", "transform", {"expression": "join(' ', [value, approve.answer])"})
+    choose = step("choose", "branch", {"cases": [{"when": "ends_with(said.result, 'yes')", "action": "go"}]})
     asking = [APPROVE, said]
     if inside:
-        inner = flow(*asking, outputs={"result": "${said.result}"})
-        asking = [step("said", "workflow", {"workflow": inner})]
+        inner = flow(*asking, inputs={"value": {}}, outputs={"result": "${said.result}"})
+        asking = [step("said", "workflow", {"workflow": inner, "value": "${value}"})]
     workflow = flow(
-        *asking, choose, step("send", "t-send", {"value": "${value} ${said.result}"}), inputs={"value": {}}
+        *asking, choose, step("send", "t-send", {"value": "${said.result}"}), inputs={"value": {}}
     )
     *ids, send = (it["id"] for it in workflow["nodes"])
     workflow["edges"] = [*itertools.starmap(edge, itertools.pairwise(ids)), edge("choose", send, "go")]
     stopped = bench.run(workflow, value="ten")
-    *computed, shown = stopped.error.details["preview"]
-    assert [it["step"].rpartition("/")[2] for it in computed] == ["said", "choose"]
-    assert shown == {"step": "send", "type": "t-send", "params": {"value": "ten ${said.result}"}}
+    computed, chosen, shown = stopped.error.details["preview"]
+    assert (computed["type"], computed["params"]["reads"]) == ("transform", {"value": "ten"})
+    assert (chosen["step"], chosen["params"].keys()) == ("choose", {"cases"})
+    assert shown == {"step": "send", "type": "t-send", "params": {"value": "${said.result}"}}
     answer = "--answer", f"{stopped.error.details['step']}=yes"
     assert (resumed(*answer, "value=million").exit_code, sent) == (4, [])
     assert resumed(*answer, "value=million").error is None
