@@ -36,7 +36,9 @@ class LoopThread:
             self._thread.start()
             self.loop = awaited(created)
         except BaseException:  # Ctrl-C: the loop is stopped as soon as it exists, because nobody will use it
-            created.add_done_callback(lambda done: done.result().call_soon_threadsafe(done.result().stop))
+            created.add_done_callback(
+                lambda done: done.exception() or done.result().call_soon_threadsafe(done.result().stop)
+            )
             raise
 
     def stop(self) -> None:
@@ -44,10 +46,15 @@ class LoopThread:
         self._thread.join(2.0)  # one that hangs is left behind: it is a daemon thread
 
     def _run(self, created: Future[AbstractEventLoop]) -> None:
-        import asyncio
+        try:
+            import asyncio
 
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # cancels the tasks that are left
+            runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
             created.set_result(runner.get_loop())
+        except Exception as error:  # noqa: BLE001 - passed on to the thread that waits for the loop
+            created.set_exception(error)
+            return
+        with runner:  # cancels the tasks that are left
             with suppress(Exception):  # the first connection repeats the import and reports its failure
                 # What servers with a process need; the first HTTP server imports the modules for HTTP.
                 import anyio._backends._asyncio  # noqa: F401 - loads it, as all imports here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import random
@@ -326,6 +327,17 @@ with Pool(print) as pool:
     pool.call(launch, ToolCall(server="demo", tool="echo", arguments={"value": 1}))
 print(imported)
 """
+
+
+@pytest.mark.timeout(20)
+def test_a_loop_that_cannot_be_made_is_the_error_of_its_first_user(demo, monkeypatch, caplog):
+    def no_loop() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(asyncio, "new_event_loop", no_loop)
+    with Pool(print) as pool, pytest.raises(OSError, match="Too many open files"):
+        pool.info(demo)
+    assert caplog.records == []
 
 
 def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo):
