@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +56,13 @@ class StoreError(PflowError):
             suggestions=(suggestion,) if suggestion else (),
         )
         self.path = path
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the disk of the stored file is full, or the user's part of it."""
+        cause = self.__cause__
+        is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+        return is_full or "disk is full" in str(cause)  # as SQLite says
 
 
 def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:

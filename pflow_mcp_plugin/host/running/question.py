@@ -108,7 +108,9 @@ def _answered(
         ran="not ran",
     )
     if step is None or not step.asks(error):
-        error.suggestions = ("Run it on a terminal, or let it leave a record: without --no-trace",)
+        failure = step.run.failure if step else None
+        how = f", which cannot be written now: {failure.message}" if failure else ": without --no-trace"
+        error.suggestions = (f"Run it on a terminal, or let it leave a record{how}",)
     raise error
 
 

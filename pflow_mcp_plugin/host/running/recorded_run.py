@@ -7,7 +7,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
@@ -78,7 +78,8 @@ class RecordedRun:
         self._record = record
         self._lock = threading.Lock()
         self._passes: Counter[str] = Counter()
-        self._lacking = not (kept and _is_json(head))
+        self._is_recordable = kept and _is_json(head)
+        self.failure: PflowError | None = None  # why its record could not be created
         self.kept = kept
         # The command that continues the run.
         self.resuming = f"pflow resume {self.run_id}" if kept else "run it again with"
@@ -189,13 +190,31 @@ class RecordedRun:
 
     def record(self) -> RunRecord | None:
         with self._lock:
-            if self._record is None and not self._lacking:
+            if self._record is None and self._is_recordable and self.failure is None:
                 try:
                     self._record = RunRecord.create(runs_folder(self._run.host), self.run_id, self._head)
                 except PflowError as error:
-                    self._lacking = True
+                    self.failure = error
                     self.warn(f"The run cannot be resumed: its record cannot be written: {error.message}")
             return self._record
+
+    def sent(self, steps: Sequence[RecordedStep], *, first: Sequence[RecordedStep]) -> None:
+        """Record that harmful steps of the run are about to happen; raise StoreError if they must not.
+
+        Those that do so for the `first` time have then not happened. On a full disk a run without a record
+        does not go on either, unlike one that may not write there.
+        """
+        record = self.record()
+        if record is None:
+            if isinstance(self.failure, StoreError) and self.failure.is_disk_full:
+                raise self.failure
+            return
+        try:
+            record.sent(steps)
+        except StoreError:
+            with suppress(PflowError):
+                record.change(first, "not sent")
+            raise
 
     def enter(
         self,
@@ -285,26 +304,27 @@ class StepOfRun(RunStep):
 
     def sending(self, *others: RunStep) -> None:
         steps = [step for step in (self, *others) if isinstance(step, StepOfRun)]
-        harmful = [step.recorded for step in steps if not step.recorded.safe]
         for step in steps:
             step._was_sent = True  # noqa: SLF001 - the same class
-            if harmful:
-                step.recorded.shown = self.run.shown(step.given)
-                step._has_begun = True  # noqa: SLF001 - the same class
-        record = self.run.record() if harmful else None
-        if record is None:
+        harmful = [step for step in steps if not step.recorded.safe]
+        if not harmful:
             return
+        for step in steps:
+            step.recorded.shown = self.run.shown(step.given)
+        first = [step.recorded for step in harmful if not step._has_begun]  # noqa: SLF001 - the same
         try:
-            record.sent(harmful)
+            self.run.sent([step.recorded for step in harmful], first=first)
         except StoreError as error:
             refusal = PflowError(
                 f"{self.place} was not begun, as the record of the run cannot be written: {error.message}",
-                suggestions=("Free some disk space first",),
+                suggestions=("Free some disk space first",) if error.is_disk_full else error.suggestions,
                 ran="not ran",
             )
             for step in steps:
                 step.refusal = refusal
             raise self.run.refuse(refusal) from error
+        for step in steps:
+            step._has_begun = True  # noqa: SLF001 - the same
 
     def idempotency_key(self) -> str:
         """Return the key that the recorded run sends with the step: a given, earlier or new one."""

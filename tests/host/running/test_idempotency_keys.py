@@ -7,6 +7,7 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.run_record import RunRecord
 
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
 
@@ -98,6 +99,25 @@ def test_retries_send_the_same_key_also_if_nobody_knows_what_happened(bench, sen
     assert not bench.run(workflow).success
     assert len(sent) == 3
     assert len(set(sent)) == 1
+
+
+def test_what_may_have_happened_stays_unknown_if_its_retry_cannot_be_recorded(
+    bench, sent, resumed, monkeypatch
+):
+    def sync_once(self):
+        monkeypatch.setattr(RunRecord, "_sync", refuse)
+
+    def refuse(self):
+        raise OSError("no more")
+
+    monkeypatch.setattr(RunRecord, "_sync", sync_once)
+    bench.failing = {"b": UNKNOWN}
+    workflow = paying("b")
+    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
+    assert "s-b was not begun" in bench.run(workflow).error.message
+    assert len(sent) == 1
+    bench.known["t-send"] = attrs.evolve(bench.known["t-send"], idempotency_argument="")
+    assert "nobody knows whether it happened" in resumed().error.message
 
 
 def test_a_run_without_a_record_has_no_key_of_its_own(bench, sent):

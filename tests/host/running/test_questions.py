@@ -257,6 +257,13 @@ def test_a_run_that_leaves_no_record_says_why_nobody_can_answer(bench, sent):
     failed = bench.host.runner.run(approved(), {}, trace=False)
     assert (failed.exit_code, sent) == (1, [])
     assert "without --no-trace" in failed.error.suggestions[0]
+    runs = bench.host.paths.state / "runs"
+    runs.parent.mkdir(parents=True, exist_ok=True)
+    runs.write_bytes(b"")
+    failed = bench.run(approved())
+    assert (failed.exit_code, sent) == (1, [])
+    assert failed.error.suggestions[0].startswith("Run it on a terminal, or let it leave a record, which")
+    assert str(runs) in failed.error.suggestions[0]
 
 
 def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys, tmp_path):

@@ -1,5 +1,7 @@
 """A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
 
+import errno
+import os
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from pflow_mcp_plugin.host.running.run_record import RunRecord
 from pflow_mcp_plugin.storage import StoreError
 
 NO = ValueError("not now")
+FULL = sqlite3.OperationalError("database or disk is full")
 UNKNOWN = PflowError("the connection was lost", ran="unknown")
 
 
@@ -174,10 +177,36 @@ def test_a_large_result_is_kept_beside_the_record_and_goes_with_it(bench, sent, 
     assert not list(runs(bench).rglob("*.json"))
 
 
+@pytest.mark.parametrize("error", [FULL, OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))])
+def test_a_run_that_finds_a_full_disk_goes_on_up_to_the_first_step_that_may_do_harm(
+    bench, sent, unrecorded, error
+):
+    unrecorded(error)
+    outcome = bench.run(flow(step("a", "t-look", {"value": "a"}), step("b", "t-send", {"value": "b"})))
+    assert (sent, records(bench), outcome.error.ran) == (["a"], [], "not ran")
+    assert outcome.error.message.startswith("b was not begun, as the record of the run cannot")
+    assert outcome.error.suggestions == ("Free some disk space first",)
+
+
+def test_a_step_whose_record_does_not_reach_the_disk_is_known_not_to_have_happened(
+    bench, sent, resumed, monkeypatch
+):
+    def refuse(self):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "_sync", refuse)
+        error = bench.run(sending("a", "b")).error
+    assert (sent, error.ran, error.suggestions) == ([], "not ran", ())
+    assert resumed("--list").data[0]["open"] == []
+    assert resumed().error is None
+    assert sent == ["a", "b"]
+
+
 def test_a_step_that_cannot_be_recorded_is_not_begun(bench, sent, monkeypatch):
     def refuse(self, steps):
         if [step.place for step in steps] == ["s-b"]:
-            raise StoreError(self.path, "database or disk is full")
+            raise StoreError(self.path, str(FULL)) from FULL
         return usual(self, steps)
 
     usual = RunRecord.sent
@@ -191,7 +220,7 @@ def test_a_step_that_cannot_be_recorded_is_not_begun(bench, sent, monkeypatch):
 
 def test_a_run_that_leaves_no_record_does_not_offer_to_resume_it(bench, sent, monkeypatch):
     def refuse(self, *_, **options):
-        raise StoreError(self.path, "database or disk is full")
+        raise StoreError(self.path, str(FULL)) from FULL
 
     for name in ("sent", "ended"):
         monkeypatch.setattr(RunRecord, name, refuse)
@@ -209,11 +238,21 @@ def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, r
         raise resumed().error
 
 
-def test_a_run_whose_record_cannot_be_created_says_so_goes_on_and_leaves_no_file(bench, sent, monkeypatch):
-    def refuse(path, *, is_new):
-        raise sqlite3.OperationalError("database or disk is full")
+@pytest.fixture
+def unrecorded(monkeypatch):
+    """Let the creation of each record fail for a reason."""
 
-    monkeypatch.setattr(run_record, "_connected", refuse)
+    def fail(error):
+        def refuse(path, *, is_new):
+            raise error
+
+        monkeypatch.setattr(run_record, "_connected", refuse)
+
+    return fail
+
+
+def test_a_run_whose_record_cannot_be_created_says_so_goes_on_and_leaves_no_file(bench, sent, unrecorded):
+    unrecorded(sqlite3.OperationalError("attempt to write a readonly database"))
     assert bench.run(sending("a", "b")).success
     assert (sent, records(bench)) == (["a", "b"], [])
     (warning,) = bench.warnings
