@@ -20,6 +20,7 @@ from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, Seconds, clie
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report, RunOptions
+from pflow_mcp_plugin.storage import absolute
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
@@ -283,7 +284,7 @@ def _serve_stdio(
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
-    folder = Path(os.path.realpath(root or Path.cwd()))
+    folder = Path(os.path.realpath(absolute(root or Path())))
     if not folder.is_dir():
         raise PflowError(f"--root {root} is not a folder", kind="usage")
     with closing(Keeper()) as keeper:

@@ -214,7 +214,7 @@ class ProjectFile:
 
     def _root(self) -> Path:
         # It is approved by its real path.
-        return Path(os.path.realpath(self.path.parent))
+        return Path(os.path.realpath(storage.absolute(self.path.parent)))
 
     def _tool_folder(self) -> Path:
         from hashlib import sha256

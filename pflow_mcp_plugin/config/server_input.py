@@ -189,10 +189,7 @@ def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
     words = [str(table.get("command", "")), *cast(list[str], table.get("args", []))]
     here = [word for word in words if word in (".", "..") or word.startswith(("./", "../"))]
     if here and "cwd" not in table:
-        try:
-            table["cwd"] = os.getcwd()  # noqa: PTH109 - a string is what the config holds
-        except FileNotFoundError as error:
-            raise PflowError("The current folder was deleted", kind="usage") from error
+        table["cwd"] = str(storage.absolute(Path()))
         message = f"{here[0]} means a folder: the server is always started in {table['cwd']}"
         yield advice(f"{server_schema.server_path(name)}.cwd", message, "Another folder: --cwd FOLDER")
     found = shutil.which(words[0]) if words[0] in ("python", "python3") else None

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract import Host, PflowError
+from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
-from pflow_mcp_plugin.storage import default_paths
+from pflow_mcp_plugin.storage import absolute, default_paths
 from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
@@ -96,10 +96,7 @@ class EmbeddedHost(Host):
 
         Call this before any part of the host is used.
         """
-        try:
-            self.paths = attrs.evolve(self.paths, project=Path.cwd())
-        except FileNotFoundError as error:
-            raise PflowError("The current folder was deleted", kind="usage") from error
+        self.paths = attrs.evolve(self.paths, project=absolute(Path()))
 
     def report(self, problem: Problem) -> None:
         gathered: list[Problem] | None = getattr(self._gathering, "problems", None)

@@ -134,7 +134,8 @@ def write(stream: IO[str] | None, text: str, *, after: IO[str] | None = None) ->
 def is_of_output(error: OSError) -> bool:
     """Return whether an error is of the stream standard output, not of a file that the command works on."""
     stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps the stream when the reader is gone
-    if stream is None or error.errno == errno.EBADF:  # closed by the command itself
+    # A stream that the command itself has closed; the current folder, which was deleted.
+    if stream is None or error.errno in (errno.EBADF, errno.ENOENT):
         return False
     try:
         stream.flush()  # unwritten data is still in the buffer

@@ -55,7 +55,7 @@ class LazyToolSource(NodeSource):
             tool_folder(self._paths): "tools of synced servers",
             pin_folder(self._paths): "approved tools of servers",
         }
-        project = project_file(self._paths).absolute()
+        project = storage.absolute(project_file(self._paths))
         of_projects = {
             project: "servers of the project",
             approvals_file(self._paths): "approved projects",

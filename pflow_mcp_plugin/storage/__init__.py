@@ -31,7 +31,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
     write_regular,
 )
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
-from pflow_mcp_plugin.storage.folders import default_paths
+from pflow_mcp_plugin.storage.folders import absolute, default_paths
 from pflow_mcp_plugin.storage.json_text import JsonStore, decode_json, encode_json
 from pflow_mcp_plugin.storage.regular_files import (
     LIMIT,
@@ -53,6 +53,7 @@ __all__ = [
     "JsonStore",
     "NotRegular",
     "StoreError",
+    "absolute",
     "append_regular",
     "copy_regular",
     "decode_json",

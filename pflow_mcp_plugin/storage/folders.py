@@ -6,7 +6,18 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin.contract import Paths, PflowError
+
+
+def absolute(path: Path) -> Path:
+    """Return a path as an absolute one; if it is relative to a folder that was deleted, raise PflowError."""
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        step = "Change to a folder that exists"
+        raise PflowError(
+            "The current folder was deleted", suggestions=(step,), kind="usage", ran="not ran"
+        ) from error
 
 
 def default_paths() -> Paths:
@@ -16,11 +27,11 @@ def default_paths() -> Paths:
     """
     project = None
     if os.environ.get("PFLOW_PROJECT", "0") not in ("", "0"):
-        with suppress(FileNotFoundError):  # the current folder was deleted
-            project = Path.cwd()
+        with suppress(PflowError):  # the current folder was deleted
+            project = absolute(Path())
     home = os.environ.get("PFLOW_HOME")
     if home:
-        root = Path(home).expanduser().absolute()
+        root = absolute(Path(home).expanduser())
         folders = {name: root / name for name in ("config", "data", "state", "cache")}
         return Paths(**folders, project=project)
     from platformdirs import PlatformDirs

@@ -148,6 +148,12 @@ def test_row_33_on_a_terminal_every_command_is_shown_in_full_before_the_question
     assert notes.read_text() == ""
 
 
+def test_a_folder_that_was_deleted_is_no_project(desk, folder):
+    folder.rmdir()
+    with pytest.raises(PflowError, match="The current folder was deleted"):
+        desk.run(approve, "--project", "--yes")
+
+
 def test_what_is_approved_is_shown_in_full(desk, folder):
     write(folder, say=SAY)
     report = desk.run(approve, "--project", "--yes")

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, path_
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
+    absolute,
     append_regular,
     read_regular,
     read_special,
@@ -140,7 +141,7 @@ def refuse_own(doing: str, path: Path, run: Run | None, *, whole: bool = False) 
     # A workflow, which an agent may write, must not change the files that decide what pflow runs and
     # approves, nor what was decided and returned in other runs.
     paths = run.host.paths
-    place = Path(os.path.realpath(path))  # `Path.resolve` raises if links form a loop
+    place = Path(os.path.realpath(absolute(path)))  # `Path.resolve` raises if links form a loop
     if place.is_relative_to(os.path.realpath(paths.state / "artifacts")):
         return  # files that runs hand on
     for folder in (paths.config, paths.data, paths.state, paths.cache):

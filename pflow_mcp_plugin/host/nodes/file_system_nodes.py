@@ -23,6 +23,7 @@ from pflow_mcp_plugin.host.nodes.file_content_nodes import file_problem, refuse_
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument, path_from
 from pflow_mcp_plugin.storage import (
     NotRegular,
+    absolute,
     copy_regular,
     put_in_place,
     refuse_special,
@@ -279,7 +280,7 @@ def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
         refuse_own(doing, path.parent, run)
         return
     refuse_own(doing, path, run, whole=True)
-    for kept, name in ((Path.home(), "your home folder"), (Path.cwd(), "the current folder")):
+    for kept, name in ((Path.home(), "your home folder"), (absolute(Path()), "the current folder")):
         if _real(kept).is_relative_to(_real(path)):
             raise _refusal(doing, path, f"it is or holds {name}", "Name a file or a folder in it")
 

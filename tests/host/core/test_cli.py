@@ -1,3 +1,5 @@
+import errno
+import io
 import json
 import os
 import subprocess
@@ -13,7 +15,7 @@ from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.standard_streams import to_json
+from pflow_mcp_plugin.host.standard_streams import is_of_output, to_json
 
 
 @click.command()
@@ -173,8 +175,12 @@ def test_a_deleted_current_folder_is_no_project(pflow, shouting, tmp_path, monke
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    code, _, err = pflow("--project", "voice", "locate", plugins=[shouting])
-    assert (code, err) == (2, "Error: The current folder was deleted\n")
+    for relative in ("", "relative"):
+        monkeypatch.setenv("PFLOW_HOME", relative or str(tmp_path))
+        code, _, err = pflow(*([] if relative else ["--project"]), "voice", "locate", plugins=[shouting])
+        gone = "Error: The current folder was deleted\n  -> Change to a folder that exists\n"
+        assert (code, err) == (2, gone)
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
     monkeypatch.setenv("PFLOW_PROJECT", "1")
     assert envelope(pflow("voice", "locate", "--json", plugins=[shouting])[1])["data"] is None
 
@@ -555,6 +561,12 @@ def test_output_that_cannot_be_written_is_a_failure(full, words, unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     done = run_program(*words.split(), stdout=full, env=environment)
     assert (done.returncode, done.stderr) == NO_SPACE
+
+
+def test_a_folder_that_was_deleted_is_no_failure_of_the_output(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), write_through=True))
+    assert is_of_output(OSError(errno.ENOSPC, "no space"))
+    assert not is_of_output(FileNotFoundError(errno.ENOENT, "no folder"))
 
 
 @pytest.mark.parametrize("how", ["sys.stdout.close()", "sys.stdout = None"])

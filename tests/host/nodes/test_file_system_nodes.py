@@ -129,6 +129,11 @@ def test_a_deleted_folder_is_not_an_empty_one(refused, shelf, monkeypatch):
     monkeypatch.chdir(shelf / "gone")
     (shelf / "gone").rmdir()
     assert "no such file" in refused("list-files", pattern="*").message
+    error = refused("write-file", file_path="a", content="b")
+    assert (error.message, error.ran) == (
+        "Node n (write-file) failed: The current folder was deleted",
+        "not ran",
+    )
 
 
 def test_too_many_files_are_an_error(refused, shelf, monkeypatch):
