@@ -214,6 +214,13 @@ class StoredSettings(Settings):
     def set(self, key: str, value: str, *, keyring: bool = False, plain: bool = False) -> None:
         """Store a setting in the file, or in the keyring; `plain` marks one in the file as not secret."""
         _check_key(key)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            step = "Convert it, as iconv does"
+            raise PflowError(
+                f"The value of {key} is not UTF-8 text", suggestions=(step,), kind="usage"
+            ) from error
         if keyring:
             _ask("set_password", key, value)
             if keyring_secret(key) != value:  # a disabled keyring accepts everything silently

@@ -80,6 +80,13 @@ def test_a_value_can_be_piped_in_and_nothing_is_no_value(pflow):
     assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
 
 
+def test_a_value_that_is_not_utf_8_is_refused(pflow, pflow_home):
+    refused = pflow("settings", "set", "KEY", "k\udce4se")
+    assert refused.exit_code == 2
+    assert "The value of KEY is not UTF-8 text" in refused.stderr
+    assert not (pflow_home / "config" / "settings.json").exists()
+
+
 def test_a_key_that_is_not_set_is_not_found_and_the_closest_is_named(pflow):
     pflow("settings", "set", "TOKEN", "a")
     for command in ("get", "unset"):
