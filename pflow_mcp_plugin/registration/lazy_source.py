@@ -55,13 +55,12 @@ class LazyToolSource(NodeSource):
             tool_folder(self._paths): "tools of synced servers",
             pin_folder(self._paths): "approved tools of servers",
         }
-        project = storage.absolute(project_file(self._paths))
         of_projects = {
-            project: "servers of the project",
+            project_file(self._paths): "servers of the project",
             approvals_file(self._paths): "approved projects",
             self._paths.data / "projects": "tools of projects' servers",
         }
-        return found | {path: role for path, role in of_projects.items() if path.exists()}
+        return found | {path.absolute(): role for path, role in of_projects.items() if path.exists()}
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the lazy source without loading it, by stat alone unless in a project."""

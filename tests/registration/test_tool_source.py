@@ -355,7 +355,11 @@ def test_the_files_of_a_project_are_listed_where_there_is_one(project, tmp_path,
     source = LazyToolSource(project)
     assert source.files[Path.cwd() / ".mcp.json"] == "servers of the project"
     assert project.data / "approvals.json" not in source.files
-    monkeypatch.chdir(tmp_path)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    assert not {".mcp.json", "approvals.json", "projects"} & {path.name for path in source.files}
+    gone.rmdir()
     assert not {".mcp.json", "approvals.json", "projects"} & {path.name for path in source.files}
 
 
