@@ -25,6 +25,8 @@ import attrs
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_dual_era_loop, serve_loop
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_REQUEST,
@@ -34,6 +36,7 @@ from mcp_types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
 
@@ -180,15 +183,13 @@ class LineReader:
     """Reads the messages of a client from stdin, one a line, while its `with` block runs.
 
     `messages` is closed at the end of the input. The writer answers each line that is not a message, and
-    knows how many requests were answered.
+    notes which requests were answered.
     """
 
     def __init__(self, descriptor: int, messages: EraStreams, writer: LineWriter) -> None:
         self._descriptor = descriptor
         self._messages = messages
         self._writer = writer
-        self._requests = 0
-        self._cancelled = 0
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         self._ended = False
@@ -215,8 +216,7 @@ class LineReader:
             self._go_on()
 
     def _is_behind(self) -> bool:
-        unanswered = self._requests - self._writer.answers - self._cancelled
-        return self._writer.unread > MOST_UNREAD or unanswered > MOST_UNANSWERED
+        return self._writer.unread > MOST_UNREAD or len(self._writer.unanswered) > MOST_UNANSWERED
 
     def _go_on(self) -> None:
         # Once the client has read what it was sent, or has closed its end.
@@ -263,7 +263,7 @@ class LineReader:
 
     def _end(self, deadline: float) -> None:
         """End reading stdin; requests piped in before its end are still answered, if that is quick."""
-        if self._requests <= self._writer.answers or self._loop.time() >= deadline:
+        if not self._writer.unanswered or self._loop.time() >= deadline:
             self._messages.close()
         else:
             self._loop.call_later(_POLL, self._end, deadline)
@@ -275,13 +275,20 @@ class LineReader:
         except ValueError:
             self._writer.refuse(line)
             return
-        # What the SDK takes for a notification is a request with an invalid id, if it has an id.
-        is_notification = isinstance(message.message, JSONRPCNotification)
-        if is_notification and '"id"' in text and "id" in json.loads(text):
-            self._writer.refuse(line)
-            return
-        self._requests += isinstance(message.message, JSONRPCRequest)
-        self._cancelled += getattr(message.message, "method", "") == "notifications/cancelled"
+        it = message.message
+        if isinstance(it, JSONRPCRequest):
+            number = coerce_request_id(it.id)
+            if number in self._writer.unanswered:
+                self._writer.refuse(line)
+                return
+            self._writer.unanswered.add(number)
+        elif isinstance(it, JSONRPCNotification):
+            # What the SDK takes for a notification is a request with an invalid id, if it has an id.
+            if '"id"' in text and "id" in json.loads(text):
+                self._writer.refuse(line)
+                return
+            if it.method == "notifications/cancelled":
+                self._writer.note_end(cancelled_request_id_from_params(it.params))
         self._messages.send_nowait(message)
 
 
@@ -300,8 +307,8 @@ class LineWriter:
         self._count = 0
         self.unread = 0
         """Bytes that wait for the client to read."""
-        self.answers = 0
-        """The number of requests that were answered."""
+        self.unanswered: set[RequestId] = set()
+        """The ids of the requests that go on, as the SDK compares them: 7 and "7" are one."""
         self._thread: threading.Thread | None = None
         self._gone = False
 
@@ -326,7 +333,13 @@ class LineWriter:
         written = self._put(line)
         if written is not None:
             await written.wait()
-        self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self.note_end(item.message.id)
+
+    def note_end(self, number: RequestId | None) -> None:
+        """Note that the request with this id was answered, or cancelled by the client."""
+        if number is not None:
+            self.unanswered.discard(coerce_request_id(number))
 
     def refuse(self, line: bytes) -> None:
         """Answer a line from stdin that is not a message with the reason, so that no client waits for it."""
@@ -346,6 +359,8 @@ class LineWriter:
                 reason = "The params must be an object"
             elif "id" in fields and type(number) not in (int, str):
                 reason = "The id of a request must be a string or an integer"
+            elif number is not None and coerce_request_id(number) in self.unanswered:
+                reason = 'A request with this id is still open, and 7 and "7" count as one'
             else:
                 reason = "Not a request, a notification or an answer, or nested too deeply"
         number = number if type(number) in (int, str) else None

@@ -214,6 +214,21 @@ def test_a_line_that_is_no_message_is_answered_with_the_reason_and_the_next_one_
             assert client.ask("ping", 3)["result"] == {}
 
 
+@pytest.mark.parametrize("second", [7, "7"])
+def test_a_request_whose_id_the_sdk_takes_for_that_of_an_open_one_is_refused(speaker, second):
+    """Cancelling one of them would cancel the other."""
+    waits = {"nodes": [{"id": "a", "type": "shell", "params": {"command": "sleep 300"}}]}
+    with speaker() as client:
+        call = {"name": "workflow_execute", "arguments": {"workflow": waits}, "_meta": {"progressToken": 1}}
+        client.say(id=7, method="tools/call", params=call)
+        assert client.heard()["method"] == "notifications/progress"
+        refused = client.ask("ping", second)
+        assert refused["error"]["code"] == -32600
+        assert "still open" in refused["error"]["message"]
+        client.say(method="notifications/cancelled", params={"requestId": 7})
+        assert client.ask("ping", second)["result"] == {}
+
+
 BAD_IDS = (b"null", b"true", b"1e400", b"1.5", b'{"a": 1}')
 
 
