@@ -9,6 +9,7 @@
 - `workflow_argument`: a workflow that a client gives: a name, a path in one folder, JSON text or an object
 - `envelopes`: the form of every answer and its schema, and the secrets that no answer may contain
 - `client_notifications`: the progress of a call, and lists that have changed
+- `received_message`: a message of a client, checked, or refused with the reason
 - `stdio`: serving over standard input and output
 - `http`: serving over HTTP
 - `demo_server`: a small server to try pflow with

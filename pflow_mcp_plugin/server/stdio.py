@@ -29,18 +29,16 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
     PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
-    jsonrpc_message_adapter,
 )
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.received_message import parsed, refusal
 
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is disconnected."""
@@ -270,26 +268,19 @@ class LineReader:
 
     def _deliver(self, line: bytes) -> None:
         try:
-            text = line.decode("utf-8", "replace")
-            message = SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+            message = parsed(line.decode("utf-8", "replace"))
         except ValueError:
             self._writer.refuse(line)
             return
-        it = message.message
-        if isinstance(it, JSONRPCRequest):
-            number = coerce_request_id(it.id)
+        if isinstance(message, JSONRPCRequest):
+            number = coerce_request_id(message.id)
             if number in self._writer.unanswered:
-                self._writer.refuse(line)
+                self._writer.refuse(line, 'A request with this id is still open, and 7 and "7" count as one')
                 return
             self._writer.unanswered.add(number)
-        elif isinstance(it, JSONRPCNotification):
-            # What the SDK takes for a notification is a request with an invalid id, if it has an id.
-            if '"id"' in text and "id" in json.loads(text):
-                self._writer.refuse(line)
-                return
-            if it.method == "notifications/cancelled":
-                self._writer.note_end(cancelled_request_id_from_params(it.params))
-        self._messages.send_nowait(message)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._writer.note_end(cancelled_request_id_from_params(message.params))
+        self._messages.send_nowait(SessionMessage(message))
 
 
 class LineWriter:
@@ -341,32 +332,10 @@ class LineWriter:
         if number is not None:
             self.unanswered.discard(coerce_request_id(number))
 
-    def refuse(self, line: bytes) -> None:
-        """Answer a line from stdin that is not a message with the reason, so that no client waits for it."""
-        code, number = INVALID_REQUEST, None
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            code, reason = PARSE_ERROR, "Not a message: invalid JSON, or nested too deeply"
-        else:
-            fields = message if isinstance(message, dict) else {}
-            number = fields.get("id")
-            if not isinstance(message, dict):
-                reason = "A message must be a JSON object; batches are not supported"
-            elif fields.get("jsonrpc") != "2.0":
-                reason = 'jsonrpc must be "2.0"'
-            elif not isinstance(fields.get("params"), dict | None):
-                reason = "The params must be an object"
-            elif "id" in fields and type(number) not in (int, str):
-                reason = "The id of a request must be a string or an integer"
-            elif number is not None and coerce_request_id(number) in self.unanswered:
-                reason = 'A request with this id is still open, and 7 and "7" count as one'
-            else:
-                reason = "Not a request, a notification or an answer, or nested too deeply"
-        number = number if type(number) in (int, str) else None
-        answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
+    def refuse(self, line: bytes, *otherwise: str) -> None:
+        """Answer a line from stdin that is not a message with its `refusal`, so that no client waits."""
         if not self._gone:
-            self._put(json.dumps(answer).encode() + b"\n")
+            self._put(json.dumps(refusal(line, *otherwise)).encode() + b"\n")
 
     def _put(self, line: bytes) -> anyio.Event | None:
         if not self._count and len(line) <= select.PIPE_BUF and self._poll.poll(0):

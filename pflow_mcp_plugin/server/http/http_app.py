@@ -36,6 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pflow_mcp_plugin.contract import RunControl
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
 from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Refusal, TokenCheck
+from pflow_mcp_plugin.server.received_message import parsed, refusal
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
 """A host and perhaps a port; of `127.0.0.1:80.evil.example`, the SDK compares only the beginning."""
@@ -122,6 +123,8 @@ _Call = tuple[tuple[object, ...], str, int | str]
 """A call that its client may cancel by a message: its token, session and request id."""
 _CLOSING_SECONDS = 2.0
 """How long a client that cancelled a call may take to close its connection, before it gets a reply."""
+_BODY = "pflow.body"
+"""The key in the scope of an HTTP request that has its body."""
 _SUBSCRIPTION = "subscriptions/listen"
 _EVENTS = "text/event-stream"
 
@@ -189,7 +192,7 @@ class RequestLimits:
                         return messages.pop() if messages else await receive()
 
                     call = self._begin(scope, reply.read(body), limit)
-                    await self.app(scope, replay, reply)
+                    await self.app({**scope, _BODY: body}, replay, reply)
         finally:
             cancelled = call is not None and self._calls.pop(call, None) is None
         if not limit.cancelled_caught:
@@ -336,15 +339,20 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
     )
 
     # GET and DELETE serve sessions, which are not kept here.
-    async def post_only(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == ENDPOINT and scope["method"] != "POST":
+    async def messages_only(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != ENDPOINT:
+            return await sdk(scope, receive, send)
+        if scope["method"] != "POST":
             reason = "Requests to this server are POST"
-            await refuse(send, 405, "method_not_allowed", reason, {"allow": "POST"})
-        else:
-            await sdk(scope, receive, send)
+            return await refuse(send, 405, "method_not_allowed", reason, {"allow": "POST"})
+        try:
+            parsed(scope[_BODY])
+        except ValueError:
+            return await JSONResponse(refusal(scope[_BODY]), 400)(scope, receive, send)
+        return await sdk(scope, receive, send)
 
     limits = RequestLimits(
-        app=post_only,
+        app=messages_only,
         max_request_size=options.max_request_size,
         max_requests=options.max_requests,
         request_timeout=options.request_timeout,

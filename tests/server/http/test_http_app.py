@@ -134,6 +134,30 @@ def test_a_body_that_is_no_request_is_refused(served, client, era, body):
     assert 400 <= answer.status_code < 500
 
 
+CALL = request("tools/call", {"name": "planted-secret"})
+NO_MESSAGES = [
+    *(({**CALL, "id": number}, None, "The id of a request") for number in (None, 1.5, 1.0, True, [1])),
+    ([CALL], None, "batches are not supported"),
+    ({**CALL, "method": 5}, 1, "Not a request"),
+    ({**CALL, "params": ["planted-secret"]}, 1, "The params must be an object"),
+    ({**CALL, "jsonrpc": "1.0"}, 1, 'jsonrpc must be "2.0"'),
+    ({"jsonrpc": "2.0", "id": 1, "error": "planted-secret"}, 1, "Not a request"),
+]
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(("body", "number", "reason"), NO_MESSAGES)
+def test_what_is_no_message_is_refused_with_the_reason_and_not_repeated(
+    served, client, era, body, number, reason
+):
+    answer = client.post(served.url, json=body, headers={"mcp-protocol-version": era})
+    assert answer.status_code == 400
+    assert answer.json()["id"] == number
+    assert answer.json()["error"]["code"] == -32600
+    assert reason in answer.json()["error"]["message"]
+    assert "planted-secret" not in answer.text
+
+
 def test_a_crash_is_a_line_on_stderr_without_its_message_and_requests_leave_none(served, client, capfd):
     client.post(served.url, json=request("tools/list"), headers={"host": "evil.example"})
     served.raw(b"nonsense\r\n\r\n")
