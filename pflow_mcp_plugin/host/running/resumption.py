@@ -29,6 +29,7 @@ from pflow_mcp_plugin.host.running.run_record import (
     summary_of,
 )
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
+from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _STATES: Mapping[str, State] = {
@@ -227,16 +228,27 @@ class EarlierRun:
 
 
 def _found(folder: Path, run: str | None, owner: str | None) -> RunRecord:
+    while True:
+        path = _path(folder, run, owner)
+        try:
+            return RunRecord.open(path)  # raises if it is damaged or going on: an older run may not be meant
+        except StoreError:
+            if path.exists():
+                raise
+            # Otherwise another process has resumed it meanwhile, which moves the record, or removed it.
+
+
+def _path(folder: Path, run: str | None, owner: str | None) -> Path:
     found = records(folder)
     if run is not None:
         named = next((path for path in found if path.stem == run), None)
         if named is not None:
-            return RunRecord.open(named)
+            return named
         hint = did_you_mean(run, [path.stem for path in found], "See: pflow resume --list")
         raise _unknown(run, *([hint] if owner is None else []))
     for path in found:
         if _summary(path)["state"] != "ended":
-            return RunRecord.open(path)  # raises if it is damaged or going on: an older run may not be meant
+            return path
     step = "See: pflow resume --list" if found else "No run has left a record; see: pflow trace list"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
 

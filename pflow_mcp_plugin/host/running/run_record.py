@@ -472,7 +472,8 @@ def levels(place: str) -> Iterator[tuple[str, str, str]]:
 
 def records(folder: Path) -> list[Path]:
     """Return the files of the records in a folder, the newest run first."""
-    found = [path for name in ("open", "ended") for path in (folder / name).glob(f"*{_SUFFIX}")]
+    # In this order, a run that is resumed meanwhile is not missed.
+    found = [path for name in ("ended", "open") for path in (folder / name).glob(f"*{_SUFFIX}")]
     return sorted(found, key=lambda path: path.name, reverse=True)
 
 

@@ -92,7 +92,7 @@ def test_a_record_that_is_removed_while_it_is_opened_is_not_made_again(path, res
 
     usual = run_record._connected
     monkeypatch.setattr(run_record, "_connected", removed)
-    with pytest.raises(PflowError, match="unable to open"):
+    with pytest.raises(PflowError, match="its record was removed"):
         resumed(path.stem)
     assert not path.exists()
 

@@ -12,7 +12,7 @@ import pytest
 from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl
-from pflow_mcp_plugin.host.running import run_record
+from pflow_mcp_plugin.host.running import resumption, run_record
 from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import RunRecord
 from pflow_mcp_plugin.storage import StoreError
@@ -269,6 +269,18 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
                 resumed(*words)
         assert resumed("--list").data[0]["state"] == "going on"
     assert resumed("--list").data[0]["state"] == "failed"
+
+
+def test_a_run_that_another_process_resumes_at_the_same_time_is_going_on(bench, sent, resumed, monkeypatch):
+    run = bench.run_failing({"b": NO}, sending("a", "b")).run_id
+    found = [run_record.records(runs(bench))]  # before the other process moves it
+    with EarlierRun.opened(runs(bench), run) as holder:
+        holder.begin()
+        listed = lambda folder: found.pop() if found else run_record.records(folder)  # noqa: E731
+        monkeypatch.setattr(resumption, "records", listed)
+        with pytest.raises(PflowError, match="is going on"):
+            resumed(run)
+    assert found == []
 
 
 def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, sent):
