@@ -88,7 +88,6 @@ def _resumed(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             control=request.control,
         )
     except PflowError as error:
-        error.suggestions = error.suggestions or ("Pass the run_id in error.details of a run that failed",)
         raise _advised(error, request) from None
     return ended(outcome, request)
 

@@ -49,6 +49,17 @@ def unknown(served, failed):
     return failed
 
 
+def test_a_run_that_failed_with_nothing_done_has_no_record_and_is_to_be_run_again(served, log):
+    reads = flow(
+        step("a", "read-file", {"file_path": "absent"}), step("b", "shell", {"command": "echo b >> log"})
+    )
+    run = served.error("workflow_execute", workflow=reads)["details"]["run_id"]
+    error = served.error("workflow_execute", resume=run)
+    assert f"There is no run {run} to resume" in error["message"]
+    assert "had done nothing to keep" in error["message"]
+    assert error["suggestions"] == ["If it failed with nothing done, run its workflow again"]
+
+
 def test_a_question_is_answered_by_the_user_or_by_clients_where_they_may(served, log):
     asking = flow(
         step("sure", "ask", {"question": "Send it?", "choices": ["yes", "no"]}),

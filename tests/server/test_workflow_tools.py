@@ -82,7 +82,7 @@ UNKNOWN = {"nodes": [{"id": "a", "type": "ecko"}, {"id": "b", "type": "zzzz"}]}
     ("tool", "given", "steps"),
     [
         ("workflow_execute", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),
-        ("workflow_execute", {"resume": "20200101-000000-00000000"}, ["Pass the run_id in error.details"]),
+        ("workflow_execute", {"resume": "20200101-000000-00000000"}, ["If it failed with nothing done"]),
         ("workflow_execute", {"workflow": ""}, ["See workflow_list"]),
         ("workflow_execute", {"workflow": FAILING}, ["call workflow_execute with resume 2"]),
         ("workflow_validate", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),

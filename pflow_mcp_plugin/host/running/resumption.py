@@ -284,8 +284,11 @@ def _summary(path: Path) -> dict[str, Any]:
 
 def _unknown(run: str, *hints: str) -> PflowError:
     named = run or '""'
-    message = f"There is no run {named} to resume: it succeeded, its record was removed, or it never existed"
-    return PflowError(message, suggestions=hints, kind="not_found")
+    why = "it succeeded, had done nothing to keep when it failed, its record was removed, or it never existed"
+    again = "If it failed with nothing done, run its workflow again"
+    return PflowError(
+        f"There is no run {named} to resume: {why}", suggestions=(*hints, again), kind="not_found"
+    )
 
 
 def _outputs(step: RecordedStep, decision: Decision) -> dict[str, Any] | None:
