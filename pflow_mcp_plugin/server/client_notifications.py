@@ -14,6 +14,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from pflow_mcp_plugin.contract import Library, PflowError, Progress
@@ -27,32 +28,29 @@ _EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
 }
 
 
-class _Bus(InMemorySubscriptionBus):
-    """The SDK's bus for subscriptions, which also knows whether any client has subscribed."""
+class _Listening(ListenHandler):
+    """The SDK's subscriptions, to lists alone, which also know how many clients have subscribed."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.subscriptions: set[object] = set()
+    clients = 0
 
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        unsubscribe = super().subscribe(listener)
-        subscription = object()
-        self.subscriptions.add(subscription)
-
-        def leave() -> None:
-            unsubscribe()
-            self.subscriptions.discard(subscription)
-
-        return leave
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        lists = params.notifications.model_copy(update={"resource_subscriptions": None})
+        self.clients += 1
+        try:
+            return await super().__call__(ctx, params.model_copy(update={"notifications": lists}))
+        finally:
+            self.clients -= 1
 
 
 class ListChanges:
     """The clients to notify when lists change: open connections with a handshake, and subscribers."""
 
     def __init__(self) -> None:
-        self._bus = _Bus()
+        self._bus = InMemorySubscriptionBus()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self.listen = ListenHandler(self._bus)
+        self.listen = _Listening(self._bus)
         """Answers `subscriptions/listen`, the subscriptions of revision 2026-07-28."""
 
     def seen(self, context: ServerRequestContext[Any, Any]) -> None:
@@ -63,7 +61,7 @@ class ListChanges:
 
     @property
     def has_audience(self) -> bool:
-        return bool(self._connections or self._bus.subscriptions)
+        return bool(self._connections or self.listen.clients)
 
     async def announce(self, changed: Changed) -> None:
         """Notify every client that a list has changed; must be called in the server's event loop."""

@@ -190,7 +190,7 @@ class _Handlers:
             offered |= _prompt_handlers(self, options.prompts)
         if options.changes is not None:
             offered["on_subscriptions_listen"] = options.changes.listen
-        return Server(
+        return _Server(
             NAME,
             title="pflow",
             version=version("pflow-mcp"),
@@ -204,8 +204,7 @@ class _Handlers:
         )
 
     async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
-        if self._options.changes is not None:
-            self._options.changes.seen(context)
+        self.note_lister(context)
         redactor = self._secrets.redactor()
         return complete(tools=[declaration(tool, redactor) for tool in self._offered()])
 
@@ -242,6 +241,11 @@ class _Handlers:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
         except Exception as error:  # noqa: BLE001 - a door: plugins raise anything
             raise self._protocol_error(error, **facts) from None
+
+    def note_lister(self, context: Context) -> None:
+        """Note that a client has asked for a list, so that it is notified when lists change."""
+        if self._options.changes is not None:
+            self._options.changes.seen(context)
 
     def redacted(self, value: Any, schema: JSONObject) -> Any:
         return envelopes.redacted(value, schema, self._secrets.redactor())
@@ -293,6 +297,16 @@ class _Handlers:
         wrong = failure.kind in ("not_found", "validation", "usage")
         data = self.redacted({**failure.to_dict(), **facts}, envelopes.ERROR)
         return MCPError(types.INVALID_PARAMS if wrong else types.INTERNAL_ERROR, data["message"], data)
+
+
+class _Server(Server[Any]):
+    """A server of the SDK that does not offer subscriptions to single resources: `ListChanges` has none."""
+
+    def get_capabilities(self, *args: Any, **options: Any) -> types.ServerCapabilities:
+        found = super().get_capabilities(*args, **options)
+        if found.resources is not None:
+            found.resources.subscribe = False
+        return found
 
 
 def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
@@ -355,6 +369,7 @@ _PROMPT = object_of({"description": TEXT, "messages": list_of(_MESSAGE)})
 
 def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any]:
     async def listed(context: Context, _params: object) -> dict[str, Any]:
+        served.note_lister(context)
         found = await served.in_thread(context, resources.resources)
         return complete(resources=served.redacted(list(found), _RESOURCES))
 

@@ -41,17 +41,31 @@ def test_a_client_that_listens_is_told_of_a_saved_workflow(server, pflow_host):
     assert last == "greet"
 
 
-def test_a_client_of_the_handshake_is_notified(server, pflow_host):
-    told = anyio.Event()
+def test_nobody_is_promised_to_be_told_of_changes_of_one_resource(server):
+    async def conversation(client):
+        uris = ["pflow://workflows/greet"]
+        async with listen(client.session, tools_list_changed=True, resource_subscriptions=uris) as events:
+            honored = events.honored
+        return client.session.server_capabilities.resources.subscribe, honored
+
+    subscribe, honored = talk(server, conversation)
+    assert subscribe is False
+    assert (honored.tools_list_changed, honored.resource_subscriptions) == (True, None)
+
+
+@pytest.mark.parametrize("listing", ["list_tools", "list_resources"])
+def test_a_client_of_the_handshake_that_has_seen_a_list_is_notified(server, pflow_host, listing):
+    told = {"ToolListChangedNotification": anyio.Event(), "ResourceListChangedNotification": anyio.Event()}
 
     async def take(message):
-        if type(message).__name__ == "ToolListChangedNotification":
-            told.set()
+        if (name := type(message).__name__) in told:
+            told[name].set()
 
     async def conversation(client):
-        await client.list_tools()
+        await getattr(client, listing)()
         pflow_host.host.library.save("greet", GREET)
-        await told.wait()
+        for event in told.values():
+            await event.wait()
         return (await client.list_tools()).tools[-1].name
 
     assert talk(server, conversation, "legacy", message_handler=take) == "greet"
