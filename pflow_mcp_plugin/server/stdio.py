@@ -261,7 +261,8 @@ class LineReader:
 
     def _end(self, deadline: float) -> None:
         """End reading stdin; requests piped in before its end are still answered, if that is quick."""
-        if not self._writer.unanswered or self._loop.time() >= deadline:
+        is_done = not self._writer.unanswered and not self._writer.unread
+        if is_done or self._loop.time() >= deadline:
             self._messages.close()
         else:
             self._loop.call_later(_POLL, self._end, deadline)
@@ -321,11 +322,11 @@ class LineWriter:
         line = text.encode() + b"\n"
         if self._gone:
             raise anyio.BrokenResourceError
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self.note_end(item.message.id)  # first: the client may use the id again as soon as it has read it
         written = self._put(line)
         if written is not None:
             await written.wait()
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self.note_end(item.message.id)
 
     def note_end(self, number: RequestId | None) -> None:
         """Note that the request with this id was answered, or cancelled by the client."""
