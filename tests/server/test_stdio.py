@@ -17,6 +17,8 @@ from pathlib import Path
 import anyio
 import prepared_starts
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 from prepared_starts import PROGRAM
 from programs import importing, until
 
@@ -369,6 +371,26 @@ def test_lines_stay_whole_and_in_order_while_the_client_reads_slowly(waits):
     try:
         anyio.run(main)
         assert [json.loads(line)["id"] for line in read.splitlines()] == names
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_an_id_is_free_before_the_client_has_read_the_answer_so_that_it_may_use_it_again():
+    ours, theirs = os.pipe()
+    answer = JSONRPCResponse(jsonrpc="2.0", id=7, result={"text": "x" * 500_000})
+
+    async def main():
+        async with LineWriter(theirs) as writer, anyio.create_task_group() as group:
+            writer.unanswered.add(7)
+            group.start_soon(writer.send, SessionMessage(answer))
+            await anyio.wait_all_tasks_blocked()
+            assert (writer.unanswered, writer.unread > 500_000) == (set(), True)
+            while not (await anyio.to_thread.run_sync(os.read, ours, 1 << 20)).endswith(b"\n"):
+                pass
+
+    try:
+        anyio.run(main)
     finally:
         os.close(ours)
         os.close(theirs)
