@@ -109,11 +109,11 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
     run = error.details.get("run_id")
     begin = f"call workflow_execute with resume {run} and decisions"
     if not left:
-        if {"question", "preview"} <= error.details.keys():
+        if {"step", "question"} <= error.details.keys():
             asked = error.details["step"]
             given = f"With their answer, {begin} {json.dumps({asked: {'answer': 'TEXT'}})}"
             then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
-            error.suggestions = ("Show details.question and details.preview to the user", *then)
+            error.suggestions = ("Show the question and what comes next to the user", *then)
         return error
     step = left[0]["step"]
     if request.allow_decisions:

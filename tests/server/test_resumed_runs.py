@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.contract import RunOrigin
+from pflow_mcp_plugin.contract import Decision, RunOrigin
 
 
 @pytest.fixture
@@ -80,6 +80,23 @@ def test_a_question_is_answered_by_the_user_or_by_clients_where_they_may(served,
     assert not log.exists()
     assert served.call("workflow_execute", **answer)["success"]
     assert log.read_text() == "sent\n"
+
+
+def test_what_the_user_was_asked_stays_as_it_was_shown_when_the_client_resumes_the_run(served, log):
+    asking = flow(
+        step("sure", "ask", {"question": "Send it?"}),
+        step("send", "shell", {"command": "echo ${text} >> log"}),
+        inputs={"text": {"type": "str"}},
+        edges=[edge("sure", "send")],
+    )
+    shown = served.error("workflow_execute", workflow=asking, parameters={"text": "small"})
+    run = shown["details"]["run_id"]
+    error = served.error("workflow_execute", resume=run, parameters={"text": "million"})
+    assert error["message"] == f"The run waits for the user's answer: {shown['message']}"
+    assert any(it.endswith(f"pflow resume {run}") for it in error["suggestions"])
+    runner = served.pflow.host.runner
+    assert runner.resume(run, {}, decisions={"sure": Decision(choice="answer", result="yes")}).success
+    assert log.read_text() == "small\n"
 
 
 def of(owner: str) -> dict[str, Any]:

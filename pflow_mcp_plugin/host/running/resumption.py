@@ -164,6 +164,19 @@ class EarlierRun:
             ran="unknown",
         )
 
+    def question(self) -> PflowError | None:
+        """Return the question that waits for the user's answer, as it was asked; None if there is none."""
+        asked = next((step for step in self.steps if step.state == "asked"), None)
+        if asked is None:
+            return None
+        question = self.head.get("error") or f"{asked.place} asks"
+        return PflowError(
+            f"The run waits for the user's answer: {question}",
+            details={"run_id": self.run_id, "step": asked.place, "question": question},
+            suggestions=(f"Let the user answer: pflow resume {self.run_id}",),
+            ran="not ran",
+        )
+
     def inputs(self, workflow: JSONObject) -> dict[str, Any]:
         """Return those inputs of the earlier run that a workflow declares; secret ones were not kept."""
         declared = workflow.get("inputs")

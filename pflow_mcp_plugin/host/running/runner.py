@@ -183,6 +183,9 @@ class WorkflowRunner(Runner):
         owner = None if origin is None else origin.owner
         with EarlierRun.opened(runs_folder(self._host), run_id, owner) as earlier:
             earlier.require_folder()
+            # Asked again for a client, the question could be about something else when the user answers.
+            if origin is not None and not decisions and (question := earlier.question()) is not None:
+                raise question
             earlier.decide((decisions or {}).items())
             # A runner without options of its own takes those of the run, if the run is the user's.
             is_usual = origin is None and self._options == USUAL_OPTIONS
