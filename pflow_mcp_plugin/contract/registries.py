@@ -29,6 +29,10 @@ class Registry(ABC):
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield the entries in any host's registry by name, only those whose name contains `pattern`."""
 
+    def fingerprint(self) -> str:
+        """Return a text that changes with the entries of any host's registry; by default, it reads them."""
+        return repr([(entry.node, entry.fingerprint, entry.purity) for entry in self.entries()])
+
     def find(self, node_type: str) -> Entry | None:
         """Return the entry of a node type or alias from any host's registry, None if it does not exist."""
         try:

@@ -40,7 +40,7 @@ _SHOWN = 200
 
 
 class SavedWorkflowTools:
-    """The tools that serve the saved workflows of a library, and follow its changes.
+    """The tools that serve the saved workflows of a library, and follow its changes and those of nodes.
 
     Without patterns such as `daily-*` they are all served. `taken` are the names of other tools.
     """
@@ -58,7 +58,8 @@ class SavedWorkflowTools:
         if library is None:
             return ()
         with self._lock:
-            fingerprint = library.fingerprint()
+            # What a tool claims, such as to be read-only, is what the registry says of its nodes.
+            fingerprint = f"{library.fingerprint()}\n{self._host.registry.fingerprint()}"
             if fingerprint != self._fingerprint:
                 names = library.names()
                 self._tools = tuple(self._built(names))

@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Field, Interface
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import RUN_META_KEY, build_server
 from pflow_mcp_plugin.server.saved_workflow_tools import (
@@ -21,7 +23,7 @@ from pflow_mcp_plugin.server.saved_workflow_tools import (
     output_schema,
     type_words,
 )
-from pflow_mcp_plugin.types import Tool
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 GREET = {
     "description": "Greet someone",
@@ -255,6 +257,24 @@ def test_the_tools_follow_the_library(pflow_host, library):
     assert served()[0].description.startswith("Greet again")
     library.delete("greet")
     assert served() == ()
+
+
+@pytest.mark.parametrize("ends", ["trust", "claim"])
+def test_a_tool_is_read_only_no_longer_than_its_nodes_are(pflow_host, library, ends):
+    pflow_host.stub("shop", [{"name": "look", "annotations": {"readOnlyHint": True}}])
+    config = pflow_host.host.paths.config / "mcp-servers.toml"
+    before = config.read_text()
+    config.write_text(f"{before}trust_readonly = true\n")
+    library.save("work", {"nodes": [{"id": "look", "type": "mcp-shop-look"}]})
+    offer = Offer(pflow_host.host, workflows=["*"], read_only=True)
+    assert "work" in {tool.name for tool in offer.tools()}
+    if ends == "trust":
+        config.write_text(before)
+    else:
+        known = servers(pflow_host.host.paths)
+        listing = Listing(info=ServerInfo(name="shop"), tools=[Tool(name="look")])
+        known.catalog.save("shop", listing, known.store.fingerprint("shop"))
+    assert "work" not in {tool.name for tool in offer.tools()}
 
 
 def test_a_workflow_in_the_chain_is_refused_before_it_runs(call, library, pflow_host):

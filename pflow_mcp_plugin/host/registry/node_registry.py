@@ -73,6 +73,12 @@ class NodeRegistry(Registry):
             kind="not_found",
         )
 
+    def fingerprint(self) -> str:
+        return "\n".join(
+            f"{origin.name} {origin.plugin.name} {asked(origin.fingerprint, self._report)}"
+            for origin in self.sources
+        )
+
     def find(self, node_type: str) -> Entry | None:
         fitting = (origin for origin in self.sources if origin.fits(node_type))
         found = ((origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting)
@@ -248,10 +254,7 @@ class NodeRegistry(Registry):
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report which entries were left out of it
-        fingerprint = "\n".join(
-            f"{origin.name} {origin.plugin.name} {asked(origin.fingerprint, self._report)}"
-            for origin in self.sources
-        )
+        fingerprint = self.fingerprint()
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
