@@ -163,6 +163,10 @@ class ProjectFile:
         step = f"{reading.path} has it{changed}; run: {APPROVE}"
         return next(((name, step) for name in names if name in offered), None)
 
+    def approved_folders(self) -> list[Path]:
+        """Return the real paths of all projects whose file was approved, of this one or another."""
+        return [Path(root) for root in mapping(self._approvals.read().get("projects"))]
+
     def _read(self) -> ProjectReading:
         digest, names = self._approved()
         known = ProjectReading(path=self._root() / self.path.name, tool_folder=self._tool_folder())

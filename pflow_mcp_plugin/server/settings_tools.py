@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pflow_mcp_plugin.config.project_file import variables
+import attrs
+
+from pflow_mcp_plugin.config.project_file import ProjectFile, variables
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import mask
@@ -49,19 +51,22 @@ def _require_changeable(host: Host, key: str) -> None:
 def _started_with(host: Host, key: str) -> str:
     """Return the name of a server launched with a setting, which `settings_set` then refuses; else empty.
 
-    A server whose config has mistakes is read as it is written: it may be corrected later.
+    It may be one of any approved project. A server whose config has mistakes is read as it is written: it may
+    be corrected later.
     """
     from pflow_mcp_plugin.config.expansion import launch_names
     from pflow_mcp_plugin.discovery.servers import servers
 
-    store = servers(host.paths).store
-    for name in store.names():
-        try:
-            names = launch_names(store.get(name))
-        except PflowError:
-            names = set(variables(store.table(name)))
-        if key in names:
-            return name
+    projects = ProjectFile(host.paths).approved_folders()
+    for paths in (host.paths, *(attrs.evolve(host.paths, project=folder) for folder in projects)):
+        store = servers(paths).store
+        for name in store.names():
+            try:
+                names = launch_names(store.get(name))
+            except PflowError:
+                names = set(variables(store.table(name)))
+            if key in names:
+                return name
     return ""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+import attrs
 import planted_secrets
 import pytest
 
+from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
@@ -63,6 +65,16 @@ def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
         assert served.pflow.host.settings.get(key) is None
     for key in allowed:
         assert served.data("settings_set", key=key, value=TOKEN)["saved"]
+
+
+def test_row_55_an_agent_sets_nothing_that_decides_what_an_approved_project_starts(served, tmp_path):
+    table = {"command": "python", "args": ["${SCRIPT}"]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"local": table}}))
+    project = ProjectFile(attrs.evolve(served.pflow.host.paths, project=tmp_path))
+    project.approve(project.content(), ["local"])
+    error = served.error("settings_set", key="SCRIPT", value="evil")
+    assert "it decides what is started or reached for server local" in error["message"]
+    assert served.data("settings_set", key="OTHER", value="x")["saved"]
 
 
 def test_row_55_an_agent_sets_nothing_of_pflow_itself_and_nothing_kept_elsewhere(served):
