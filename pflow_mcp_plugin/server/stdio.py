@@ -269,7 +269,7 @@ class LineReader:
 
     def _deliver(self, line: bytes) -> None:
         try:
-            message = parsed(line.decode("utf-8", "replace"))
+            message = parsed(line)
         except ValueError:
             self._writer.refuse(line)
             return

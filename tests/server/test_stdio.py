@@ -190,20 +190,24 @@ def test_other_signals_end_it_likewise(speaker, number):
         assert client.ended_by(number) == 128 + number
 
 
-DEEP = b'{"jsonrpc": "2.0", "id": 9, "method": "x", "params": {"a": ' + b"[" * 400 + b"]" * 400 + b"}}"
+PING = b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"a": %s}}'
 
 
 def test_a_line_that_is_no_message_is_answered_with_the_reason_and_the_next_one_too(speaker):
     cases = [
-        (b"not json", None, -32700, "invalid JSON"),
-        (b'{"jsonrpc": "2.0"\xff', None, -32700, "invalid JSON"),
+        (b"not json", None, -32700, "cannot be read as JSON"),
+        (PING % b'"\xff"', None, -32700, "invalid unicode"),
+        (PING % b'"\\ud800"', 9, -32700, "hex escape"),
+        (PING % b"NaN", 9, -32700, "expected value"),
+        (PING % b"[-1e400]", 9, -32700, "Out of range"),
+        (PING % (b"9" * 5_000), 9, -32700, "number out of range"),
+        (PING % (b"[" * 400 + b"]" * 400), 9, -32700, "recursion limit"),
         (b'{"jsonrpc": "2.0", "id": 9, "method": 5}', 9, -32600, "request"),
         (b'[{"jsonrpc": "2.0", "id": 9, "method": "ping"}]', None, -32600, "batches"),
         (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": [1]}', 9, -32600, "params"),
         (b'{"jsonrpc": "1.0", "id": 9, "method": "ping"}', 9, -32600, 'jsonrpc must be "2.0"'),
         (b'{"id": 9, "method": "ping"}', 9, -32600, 'jsonrpc must be "2.0"'),
-        (b"[" * 200_000, None, -32700, "too deep"),
-        (DEEP, 9, -32600, "too deep"),
+        (b"[" * 200_000, None, -32700, "recursion limit"),
         *((b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % given, None, None, "") for given in BAD_IDS),
     ]
     with speaker() as client:

@@ -29,7 +29,7 @@ from starlette.authentication import AuthCredentials
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -348,7 +348,9 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         try:
             parsed(scope[_BODY])
         except ValueError:
-            return await JSONResponse(refusal(scope[_BODY]), 400)(scope, receive, send)
+            # Not `JSONResponse`, which fails on an id with a lone surrogate.
+            answer = Response(json.dumps(refusal(scope[_BODY])), 400, media_type="application/json")
+            return await answer(scope, receive, send)
         return await sdk(scope, receive, send)
 
     limits = RequestLimits(

@@ -135,6 +135,22 @@ def test_a_body_that_is_no_request_is_refused(served, client, era, body):
 
 
 CALL = request("tools/call", {"name": "planted-secret"})
+UNREADABLE = [
+    *((b'{"id": 1, "params": {"a": %s}}' % it, 1) for it in (b"[1e400]", b"NaN", b"9" * 5_000, b'"\\ud800"')),
+    (b'{"id": 1, "params": {"a": "\xff"}}', None),
+    (b'{"id": "\\ud800"}', "\ud800"),
+]
+
+
+@pytest.mark.parametrize(("body", "number"), UNREADABLE)
+def test_what_cannot_be_read_as_json_is_refused_under_its_id(served, client, body, number):
+    answer = client.post(served.url, content=body)
+    assert answer.status_code == 400
+    assert answer.json()["id"] == number
+    assert answer.json()["error"]["code"] == -32700
+    assert "cannot be read as JSON" in answer.json()["error"]["message"]
+
+
 NO_MESSAGES = [
     *(({**CALL, "id": number}, None, "The id of a request") for number in (None, 1.5, 1.0, True, [1])),
     ([CALL], None, "batches are not supported"),
