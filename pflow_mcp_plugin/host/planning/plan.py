@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
+from pflow_mcp_plugin.host.workflow.workflow_document import strings_in
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 
@@ -174,7 +175,7 @@ class Origin:
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
-        if not isinstance(item, dict) or not any(map(self.foreign, _strings(item.get(key)))):
+        if not isinstance(item, dict) or not any(map(self.foreign, strings_in(item.get(key)))):
             return item
         return {name: value for name, value in item.items() if name != key}
 
@@ -183,9 +184,9 @@ class Origin:
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():
-                what = next((found for text in _strings(value) if (found := self.foreign(text))), "")
+                what = next((found for text in strings_in(value) if (found := self.foreign(text))), "")
                 if not what and entry and entry.source == OWN and key in _FILES:
-                    what = next((text for text in _strings(value) if not self._is_in_task(text)), "")
+                    what = next((text for text in strings_in(value) if not self._is_in_task(text)), "")
                 if what:
                     problem = Problem(
                         message=f"{key} is not from the task: {cut(what)}",
@@ -206,15 +207,3 @@ def _places(text: str) -> set[str]:
 def _runs(text: str) -> Iterable[tuple[str, ...]]:
     words = _WORDS.findall(text)
     return (tuple(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
-
-
-def _strings(value: JSON | None) -> Iterator[str]:
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            left += [*item, *item.values()]
-        elif isinstance(item, list):
-            left += item

@@ -316,9 +316,8 @@ def broken_texts(bound: Mapping[str, object]) -> Iterator[Problem]:
     """
     for name, value in bound.items():
         try:
-            for text in _leaves([value]):
-                if isinstance(text, str):
-                    text.encode("utf-8", "surrogateescape")
+            for text in strings_in(value):
+                text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             half = ascii(error.object[error.start])
             message = f"Input {name} has {half}, half of a character, which UTF-8 cannot hold"
@@ -331,7 +330,12 @@ def texts_in(values: Iterable[object]) -> list[str]:
     return [str(it) for it in _leaves(values) if isinstance(it, kinds) and not isinstance(it, bool)]
 
 
-def _leaves(values: Iterable[object]) -> Iterator[object]:
+def strings_in(value: object) -> Iterator[str]:
+    """Yield each string in a value, and each key, however deeply nested."""
+    return (it for it in _leaves([value], keys=True) if isinstance(it, str))
+
+
+def _leaves(values: Iterable[object], *, keys: bool = False) -> Iterator[object]:
     left = list(values)
     seen = set[int]()  # a node's list may contain itself
     for value in left:
@@ -340,6 +344,7 @@ def _leaves(values: Iterable[object]) -> Iterator[object]:
         elif id(value) not in seen:
             seen.add(id(value))
             left += value.values() if isinstance(value, Mapping) else value
+            left += value if keys and isinstance(value, Mapping) else ()
 
 
 def _spelling(spec: InputSpec, text: str) -> str:

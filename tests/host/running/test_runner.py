@@ -157,7 +157,12 @@ def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value)
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("str", "half \ud83d"), ("any", ["ü", {"deep": "half \ud83d"}]), ("list", r'["half \ud83d"]')],
+    [
+        ("str", "half \ud83d"),
+        ("any", ["ü", {"deep": "half \ud83d"}]),
+        ("dict", {"half \ud83d": 1}),
+        ("list", r'["half \ud83d"]'),
+    ],
 )
 def test_an_input_with_half_of_a_character_is_refused_by_name(bench, kind, value):
     workflow = flow(step("a", "echo", {"message": "${x}"}), inputs={"x": {"type": kind}})
