@@ -115,9 +115,10 @@ class Script:
         from pflow_mcp_plugin.host.running.run_report import outcome_report
         from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 
-        with Streams() as streams:
-            words = list(sys.argv[1:] if arguments is None else arguments)
-            output = Output(streams, as_json=wants_json(words))
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        as_json = wants_json(words)
+        with Streams(reserve=as_json) as streams:
+            output = Output(streams, as_json=as_json)
             try:
                 typed = parse_inputs(self._typed(words))
                 inputs = complete_inputs(self._settings, typed, None, partial(self._check, start), _setting)

@@ -431,6 +431,19 @@ def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pf
     assert "Node mine failed: nothing to halve" in printed.err
 
 
+class PrintsToo(Halve):
+    def exec(self, prep_res):
+        print("halving")
+
+
+def test_what_a_node_prints_does_not_break_the_json_of_a_program(pflow_home, capsys):
+    script = Script("halve")
+    assert script.main(script.node("mine", "mine", PrintsToo, params={"text": "abc"}), ["--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["data"]["outputs"] == {"half": 1.5}
+    assert printed.err.startswith("halving")
+
+
 def test_no_text_of_a_workflow_breaks_its_program(exported, write):
     odd = {**workflow("a"), "description": 'a \x00 NUL, \x1b[31m, """ and \\\n a \ud800 half\\'}
     finished = exported(write(odd))()
