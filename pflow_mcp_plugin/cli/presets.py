@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
-from importlib.metadata import distributions
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -256,6 +255,8 @@ def new_preset(host: Host, name: str, folder: Path | None) -> Report:
 
 def _is_installed(name: str) -> bool:
     """Whether a package of this name would take the place of another, or of one that it needs itself."""
+    from importlib.metadata import distributions
+
     module = name.replace("-", "_")
     if module in sys.stdlib_module_names or name in ("pflow", "pytest", "hatchling"):
         return True
