@@ -15,8 +15,8 @@ The checks of runs pass for a host without a runner, those of the library for on
 """
 
 from pflow_mcp_plugin.contract.conformance import plugin_checks, run_checks
-from pflow_mcp_plugin.contract.conformance.trial import Check, Open, Subject, Trial
+from pflow_mcp_plugin.contract.conformance.trial import Check, Open, Subject, Trial, checks_in
 
-CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS, *plugin_checks.LIBRARY_CHECKS)
+CHECKS: tuple[Check, ...] = (*checks_in(plugin_checks), *checks_in(run_checks))
 
 __all__ = ["CHECKS", "Check", "Open", "Subject", "Trial"]

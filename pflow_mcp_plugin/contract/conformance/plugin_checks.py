@@ -214,25 +214,6 @@ def a_lock_is_checked_only_when_asked(trial: Trial) -> None:
     assert not asked
 
 
-CHECKS = (
-    a_plugin_is_configured_once_and_unconfigured_at_the_end,
-    a_plugin_that_fails_to_configure_is_named_and_left_out,
-    a_plugin_that_fails_to_register_nodes_is_named_and_the_others_stay,
-    an_object_that_is_not_a_node_source_is_named_and_left_out,
-    the_version_and_the_parts_are_those_of_the_contract,
-    a_node_is_looked_up_without_listing_every_entry,
-    an_alias_finds_its_entry,
-    a_missing_node_is_explained_by_its_source,
-    entries_are_listed_and_found_by_words,
-    several_nodes_are_described_and_every_unknown_one_is_named,
-    a_changed_source_is_seen_after_a_refresh,
-    a_command_gets_its_arguments_and_the_host,
-    an_announced_command_is_imported_only_when_it_runs,
-    config_is_checked_only_when_asked,
-    a_lock_is_checked_only_when_asked,
-)
-
-
 _NAME = "conformance-ballad"
 _PURPOSE = "Recite a ballad to the harbour master"
 
@@ -282,10 +263,3 @@ def a_workflow_with_mistakes_is_not_saved(trial: Trial) -> None:
         assert error.kind == "validation"
         assert error.problems
         assert _NAME not in library.names()
-
-
-LIBRARY_CHECKS = (
-    a_saved_workflow_is_listed_filtered_and_found,
-    the_fingerprint_of_a_library_changes_with_what_is_saved,
-    a_workflow_with_mistakes_is_not_saved,
-)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import wraps
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import (
-    Check,
     Trial,
-    WithoutRunner,
     assert_named,
     node,
     refusal,
@@ -265,35 +262,3 @@ def a_failure_shows_what_each_node_had_written(trial: Trial) -> None:
         assert isinstance(written, Mapping)
         assert str(written["said"]).endswith(" and a rose")
         assert SECRET not in str(outcome.checkpoint)
-
-
-def _unless_without_runner(check: Check) -> Check:
-
-    @wraps(check)
-    def checked(trial: Trial) -> None:
-        with suppress(WithoutRunner):
-            check(trial)
-
-    return checked
-
-
-_CHECKS = (
-    each_node_is_injected_once_and_knows_its_host,
-    a_parameter_that_is_not_special_is_refused,
-    two_plugins_that_inject_one_parameter_are_both_named,
-    a_plugin_that_fails_to_inject_stops_the_compilation,
-    a_withheld_node_is_refused_before_anything_runs,
-    a_use_that_its_source_rejects_is_refused_before_anything_runs,
-    values_keep_their_types_from_node_to_node,
-    contexts_are_entered_in_order_and_left_in_reverse,
-    a_failure_reaches_every_context_and_none_can_undo_it,
-    a_context_that_cannot_be_entered_fails_the_run,
-    a_context_that_fails_to_close_is_reported_and_changes_nothing,
-    a_failing_node_fails_the_run_with_its_own_fields,
-    a_node_runs_exactly_once,
-    secrets_of_a_run_are_redacted,
-    the_origin_of_a_run_reaches_nodes_and_plugins,
-    a_run_that_is_cancelled_begins_no_node_and_is_interrupted,
-    a_failure_shows_what_each_node_had_written,
-)
-CHECKS = tuple(map(_unless_without_runner, _CHECKS))
