@@ -16,16 +16,12 @@ from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
-_FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line", "source_code")
 _BRIEF = 200
 """Characters of a description where an entry is shown in brief."""
 _ALWAYS_SHOWN = ("class_name", "module", "file_path", "type", "source", "description", "interface", "purity")
 _SHOWN_WHEN_SET = (
     *("labels", "family", "local_name", "claimed_purity", "effects", "may_run_code", "fingerprint"),
     *("python_class", "idempotency_argument"),
-)
-_OWN_KEYS = frozenset(
-    {"node", "retryable", "cacheable", "lasting", "verify", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET}
 )
 
 Effect = Literal["untrusted_output", "destructive", "sends_data"]
@@ -99,7 +95,7 @@ class Field:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
         """Return the field of an entry from its JSON form; unknown keys are ignored."""
-        return cls(**{name: data[name] for name in _FIELD_KEYS if name in data})
+        return cls(**{each.name: data[each.name] for each in attrs.fields(cls) if each.name in data})
 
 
 @attrs.frozen(kw_only=True)
@@ -344,6 +340,9 @@ class Entry:
         known["withheld"] = Problem(**found) if (found := data.get("withheld")) else None
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
         return cls(extra=extra, **known)
+
+
+_OWN_KEYS = attrs.fields_dict(Entry).keys() - {"extra"}
 
 
 class Unknown(Enum):

@@ -23,12 +23,7 @@ FRIENDLY_NAMES: Mapping[str, str] = {
 """For each type of JSON Schema, the friendly name that the types of params and outputs use."""
 
 NAMES_OF_PYTHON: Mapping[type, str] = {
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "str",
-    list: "list",
-    dict: "dict",
+    **{kind: kind.__name__ for kind in (bool, int, float, str, list, dict)},
     type(None): "None",
 }
 """The friendly name of the type of a JSON value in Python; compare `type(value)`, as True is an int there."""

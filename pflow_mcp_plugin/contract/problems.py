@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import attrs
 
@@ -36,8 +37,6 @@ STATUS_ACTIONS: Mapping[object, str] = {
     504: "timeout",
 }
 """The action of a failure by its HTTP status; that of all others is `error`."""
-
-_RAN = ("ran", "not ran", "unknown")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -84,7 +83,7 @@ class PortableError(Exception):
     """
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _blank, (type(self), self.args), self.__dict__
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def described(error: BaseException) -> str:
@@ -118,10 +117,6 @@ def is_interruption(error: BaseException) -> bool:
         if isinstance(current, BaseExceptionGroup):
             pending += current.exceptions
     return False
-
-
-def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
-    return kind.__new__(kind, *args)
 
 
 class PflowError(PortableError):
@@ -161,8 +156,8 @@ class PflowError(PortableError):
     ) -> None:
         if kind not in EXIT_CODES:
             raise ValueError(f"PflowError.kind must be one of {', '.join(EXIT_CODES)}, got {kind!r}")
-        if ran is not None and ran not in _RAN:
-            raise ValueError(f"PflowError.ran must be one of {', '.join(_RAN)}, got {ran!r}")
+        if ran is not None and ran not in get_args(Ran):
+            raise ValueError(f"PflowError.ran must be one of {', '.join(get_args(Ran))}, got {ran!r}")
         super().__init__(message)
         self.message = message
         self.kind: Kind = kind

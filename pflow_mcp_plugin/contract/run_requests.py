@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -223,10 +224,6 @@ class Decision:
     result: Any = attrs.field(default=None, repr=False)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 @attrs.frozen(kw_only=True)
 class Outcome:
     """The outcome of a requested run, as any host returns it.
@@ -258,12 +255,9 @@ class Outcome:
     exit_code: int = 0
     checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
     warnings: tuple[Problem, ...] = attrs.field(default=(), converter=items, validator=each(Problem))
-    shown: Callable[[Any], Any] = attrs.field(default=_itself, repr=False, eq=False)
+    shown: Callable[[Any], Any] = attrs.field(default=lambda value: value, repr=False, eq=False)
 
-    def __reduce__(self) -> tuple[Callable[..., Outcome], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., Outcome], tuple[()]]:
         # `shown` needs the run, which a copy in another process does not have.
-        return _outcome, ({each.name: getattr(self, each.name) for each in attrs.fields(Outcome)[:-1]},)
-
-
-def _outcome(fields: dict[str, Any]) -> Outcome:
-    return Outcome(**fields)
+        known = {each.name: getattr(self, each.name) for each in attrs.fields(Outcome)[:-1]}
+        return partial(Outcome, **known), ()
