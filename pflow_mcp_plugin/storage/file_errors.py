@@ -40,9 +40,6 @@ class CorruptFile(PflowError):
             suggestions=(f"Correct {path}, or move it away to start afresh",),
         )
         self.path = path
-        self.reason = reason
-        self.line = line
-        self.column = column
 
 
 class StoreError(PflowError):

@@ -65,7 +65,7 @@ def test_a_corrupt_file_is_refused_with_line_and_column_and_not_written_over(sto
     for use in (store.names, lambda: store.add({"b": {"command": "b"}}), lambda: store.remove("a")):
         with pytest.raises(CorruptFile) as caught:
             use()
-        assert (caught.value.line, caught.value.column) == place
+        assert tuple(caught.value.details.get(key, 0) for key in ("line", "column")) == place
         assert str(path) in caught.value.message
     assert path.read_bytes() == before
     assert [problem.source for problem in store.check()] == [str(path)]

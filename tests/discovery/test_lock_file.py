@@ -179,7 +179,7 @@ def test_a_file_of_a_newer_version_is_refused(version):
 def test_what_is_not_toml_is_told_with_line_and_column():
     with pytest.raises(storage.CorruptFile) as refused:
         decode(PATH, b"schema_version = 1\n<<<<<<< HEAD\n")
-    assert (refused.value.line, refused.value.column) == (2, 1)
+    assert (refused.value.details["line"], refused.value.details["column"]) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,6 @@ def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(tmp_path,
         store.read()
     with pytest.raises(CorruptFile):
         store.update(dict.clear)
-    assert (caught.value.line, caught.value.column) == (line, column)
     place = {"line": line, "column": column} if line else {}
     assert caught.value.details == {"path": str(path), **place}
     assert str(path) in caught.value.message

@@ -48,7 +48,7 @@ def test_comments_trailing_commas_single_quotes_and_a_byte_order_mark_are_tolera
 def test_a_corrupt_text_is_named_with_its_line(tmp_path, name, text, line, words):
     with pytest.raises(CorruptFile) as caught:
         document_text.parse(tmp_path / name, text.encode())
-    assert caught.value.line == line
+    assert caught.value.details["line"] == line
     assert name in caught.value.message
     assert words in caught.value.message
     assert "b'" not in caught.value.message
