@@ -30,12 +30,11 @@ class Exchange:
     replies: int = 0  # those that matched no request of the connection
 
 
+@attrs.define(slots=False)
 class RequestFailed(Exception):
     """The exception of a failed request, with its exchange: it got no valid MCP answer."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange)
-        self.exchange = exchange
+    exchange: Exchange
 
     def __str__(self) -> str:
         known = self.exchange

@@ -100,10 +100,7 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
 
 
 def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
-    """Keep what a server's process wrote to stderr in a log file, and return that; None if that failed.
-
-    Errors show only a part of it.
-    """
+    """Keep what a server's process wrote to stderr in a log file, and return that; None if that failed."""
     content = text.encode("utf-8", "replace")
     # Named by content: a server that fails the same way in every run keeps one file.
     path = folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"

@@ -47,9 +47,8 @@ class KeyNotPinned(Exception):
 
 
 def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
-    """Return a TLS context that trusts the right certificates.
+    """Return a TLS context that trusts an endpoint's `ca_bundle`, else the environment's or system's CAs.
 
-    It trusts the certificates in the endpoint's `ca_bundle`, else the environment's or the system's.
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
     `CURL_CA_BUNDLE` of other common tools.
     """

@@ -154,7 +154,7 @@ GUARDS = (
     Guard(69, "SignInStore.read", never("issuer")),
     Guard(69, "metadata._chosen_issuer", never("fitting")),
     Guard(70, "SignInKey.digest", instead("_digest", code=ANY_URL)),
-    Guard(71, "require_pkce", never("S256")),
+    Guard(71, "_Attempt._by_code", never("S256")),
     Guard(72, "metadata._checked", never("same_issuer")),
     Guard(73, "metadata.require_url", never("fits", "secure")),
     Guard(74, "_Attempt.made", never("is_unknown", "stored", "is_ours"), "again_once"),

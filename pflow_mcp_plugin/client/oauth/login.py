@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.oauth.login_flows import (
     code_tokens,
     device_tokens,
 )
-from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce
+from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered
 from pflow_mcp_plugin.client.oauth.sign_in_state import Method, Registration, SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore, StoredSignIn, store_of
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
@@ -180,7 +180,11 @@ class _Attempt:
         if not known.authorization_endpoint:
             missing = f"its authorization server {place(known.issuer)} has no authorization_endpoint"
             raise NoAccessToken(missing, "operator")
-        require_pkce(known)
+        # PKCE: MCP 2025-11-25, "Authorization Code Protection".
+        if "S256" not in known.code_challenge_methods_supported:
+            missing = "its code_challenge_methods_supported does not name S256"
+            wrong = f"its authorization server {place(known.issuer)} is refused: {missing}"
+            raise NoAccessToken(wrong, "operator")
         async with self._redirects(stored) as redirects:
             client = await self._client(stored, redirects.redirect_uri)
             sign_in = self._begun(client)

@@ -83,18 +83,6 @@ def challenged_scopes(challenge: str) -> tuple[str, ...]:
     return _words(challenge_parameters(challenge).get("scope", "").split())
 
 
-def require_pkce(found: AuthorizationServer) -> None:
-    """Refuse an authorization server whose metadata does not name PKCE with S256, for codes.
-
-    MCP 2025-11-25, "Authorization Code Protection".
-    """
-    if "S256" not in found.code_challenge_methods_supported:
-        missing = "its code_challenge_methods_supported does not name S256"
-        raise NoAccessToken(
-            f"its authorization server {place(found.issuer)} is refused: {missing}", "operator"
-        )
-
-
 def resource_of(url: str) -> str:
     """Return what tokens for a server's URL are requested for, if its metadata names nothing (RFC 8707).
 

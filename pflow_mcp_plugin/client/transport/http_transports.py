@@ -290,10 +290,6 @@ def granted_pause(milliseconds: int) -> float:
     return max(100, min(milliseconds, _LONGEST_PAUSE)) / 1000
 
 
-_KEPT = 2000
-"""Characters of an invalid address in an SSE `endpoint` event that are kept."""
-
-
 class SseTransport(HttpTransport):
     """The SSE transport: an async context manager that yields the two streams of a session."""
 
@@ -409,7 +405,7 @@ def _endpoint(url: str, place: str) -> str:
         endpoint = str(httpx2.URL(urljoin(url, place)))
         if is_same_origin(url, endpoint):
             return endpoint
-        wrong: Exception = ForeignEndpoint(endpoint) if origin_of(endpoint) else BadEndpoint(place[:_KEPT])
+        is_valid = origin_of(endpoint) is not None
     except (ValueError, httpx2.InvalidURL):
-        wrong = BadEndpoint(place[:_KEPT])
-    raise RequestFailed(Exchange(error=wrong))
+        is_valid = False
+    raise RequestFailed(Exchange(error=ForeignEndpoint(endpoint) if is_valid else BadEndpoint(place[:2000])))

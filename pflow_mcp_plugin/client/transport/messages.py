@@ -27,7 +27,6 @@ _READ_AHEAD = 256
 """Messages that may wait in the queue before reading pauses."""
 _BRACKETS = (b"{", b"[")
 _IGNORED = "they are ignored (a server's log belongs on stderr)"
-_IGNORED = "they are ignored (a server's log belongs on stderr)"
 _NO_MESSAGES = "lines on stdout that are not messages"
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -140,17 +139,10 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and ("result" in value or "error" in value)
             self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
-        self._match(message)
+        if not hasattr(message, "method"):
+            self.seen.unmatched += message.id not in self._waiting
+            self._waiting -= {message.id}
         self.incoming.put(SessionMessage(message))
-
-    def _match(self, message: object) -> None:
-        if hasattr(message, "method"):
-            return
-        reply_to = getattr(message, "id", None)
-        if reply_to in self._waiting:
-            self._waiting.discard(reply_to)
-        else:
-            self.seen.unmatched += 1
 
     def _note_stray(self, what: str, line: str, fate: str = _IGNORED) -> None:
         self.seen.strays += 1
