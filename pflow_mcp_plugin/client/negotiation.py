@@ -6,6 +6,7 @@ import asyncio
 import re
 from http import HTTPStatus
 
+import attrs
 from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
@@ -142,13 +143,12 @@ async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSION
         raise
 
 
+@attrs.define(slots=False, kw_only=True)
 class VersionConflict(PortableError):
     """The negotiation failed: both sides have no protocol version in common."""
 
-    def __init__(self, *, wanted: str, offered: list[str]) -> None:
-        super().__init__(wanted, offered)
-        self.wanted = wanted
-        self.offered = offered  # the server's versions, empty if it names none
+    wanted: str
+    offered: list[str]  # the server's versions, empty if it names none
 
 
 def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:

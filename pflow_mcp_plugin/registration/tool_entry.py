@@ -83,11 +83,6 @@ def _recipe(record: ToolRecord, server: Server) -> Recipe | None:
     return Recipe(node=node, happened=table["happened"], params=params, result=table.get("result", ""))
 
 
-def is_listed(record: ToolRecord) -> bool:
-    """Whether a tool's registry entry is listed: not with a long, unapproved name, which may be a text."""
-    return record.is_approved or len(record.node) <= 64
-
-
 def tool_config(entry: Entry) -> Mapping[str, str]:
     """Return what the registry entry of a tool says about it: `server_id`, `tool_name` and more."""
     return cast("Mapping[str, str]", entry.extra["mcp_config"])  # strings, see `entry`

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, NodeUse, PflowError, Problem, Settings, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, is_listed, sketch
+from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
@@ -192,7 +192,9 @@ class ToolSource:
             config = configs[record.server]
             if server is None and record.server in self._store.lent:  # no list or index outlives its call
                 continue
-            if config is not None and is_listed(record) and config.tools.allows(record.found.name):
+            # A long name that nobody approved may be a text.
+            is_listed = record.is_approved or len(record.node) <= 64
+            if config is not None and is_listed and config.tools.allows(record.found.name):
                 yield record, config
 
     def _entry(self, record: ToolRecord | None) -> Entry | None:

@@ -77,14 +77,6 @@ class Validator:
         self._lock = threading.Lock()  # the compiled checks count references, which threads must not share
         self._checks: dict[tuple[bool, bool], Callable[[str], Iterator[Any]]] = {}
 
-    def check(self, arguments: JSONObject) -> JSONObject:
-        """Validate the arguments of one call, and return those to send; see `without_unset`."""
-        violations = self.violations(arguments)
-        if violations:
-            raise self.error(violations)
-        sent: JSONObject = self.without_unset(arguments)
-        return sent
-
     def violations(self, arguments: object) -> list[Violation]:
         """Return what is wrong with the arguments of a call, whatever `UNKNOWN` in them stands for."""
         text = _json(arguments)

@@ -140,8 +140,9 @@ class MessageStream:
             self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
         if not hasattr(message, "method"):
-            self.seen.unmatched += message.id not in self._waiting
-            self._waiting -= {message.id}
+            reply_to: Any = message.id
+            self.seen.unmatched += reply_to not in self._waiting
+            self._waiting.discard(reply_to)
         self.incoming.put(SessionMessage(message))
 
     def _note_stray(self, what: str, line: str, fate: str = _IGNORED) -> None:
