@@ -279,10 +279,10 @@ class PipeWriter(asyncio.BaseProtocol):
         return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
-        loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
+        await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
 
-    def take(self, transport: asyncio.WriteTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection take bytes
         self._transport = transport
 
     def pause_writing(self) -> None:
@@ -361,12 +361,9 @@ class _SocketProtocol(ChunkReader):
     ) -> None:
         super().__init__(on_data, on_end)
         self._writer = writer
+        self.connection_made = writer.connection_made  # type: ignore[method-assign]
         self.pause_writing = writer.pause_writing  # type: ignore[method-assign]
         self.resume_writing = writer.resume_writing  # type: ignore[method-assign]
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
-        self._writer.take(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writer.connection_lost(exc)
