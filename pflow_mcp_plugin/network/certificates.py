@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit
@@ -46,7 +46,7 @@ class KeyNotPinned(Exception):
         return f"the key of {self.host} has the pin {self.pin}, not one of its tls_pins"
 
 
-def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
+def tls_context(endpoint: Endpoint) -> ssl.SSLContext:
     """Return a TLS context that trusts an endpoint's `ca_bundle`, else the environment's or system's CAs.
 
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
@@ -55,12 +55,12 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
     file: str | None
     folder: str | None = None
     setting = "SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
-    if endpoint is not None and endpoint.ca_bundle:
+    if endpoint.ca_bundle:
         file = str(Path(endpoint.ca_bundle).expanduser())
         setting = f"ca_bundle of {endpoint.owner}"
     else:
-        file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
-        folder = environ.get("SSL_CERT_DIR") or None
+        file = next((os.environ[name] for name in _CA_FILES if os.environ.get(name)), None)
+        folder = os.environ.get("SSL_CERT_DIR") or None
     if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE and ca_bundle may name a folder
         file, folder = None, file
     if file is None and folder is None:
@@ -81,7 +81,7 @@ def client_context(endpoint: Endpoint, url: str) -> ssl.SSLContext:
     parts = urlsplit(url)
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
-    context = tls_context(os.environ, endpoint)
+    context = tls_context(endpoint)
     files = [str(Path(file).expanduser()) for file in endpoint.client_cert]
     if not files:
         return context

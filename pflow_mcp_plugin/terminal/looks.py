@@ -123,14 +123,14 @@ def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
     return "".join(shown).rstrip()
 
 
-def moves_cursor(environment: Mapping[str, str] = os.environ) -> bool:
+def moves_cursor() -> bool:
     """Whether the terminal can look as if lines change: not if `TERM` is `dumb` or missing."""
-    return os.name == "nt" or environment.get("TERM", "dumb") not in ("", "dumb")
+    return os.name == "nt" or os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-def wants_colours(environment: Mapping[str, str] = os.environ) -> bool:
+def wants_colours() -> bool:
     """Whether to use colours on a terminal: not if `NO_COLOR` is set, or `TERM` is `dumb`."""
-    return not environment.get("NO_COLOR") and moves_cursor(environment)
+    return not os.environ.get("NO_COLOR") and moves_cursor()
 
 
 def columns_of(stream: IO[str] | None) -> int:

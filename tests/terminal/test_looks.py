@@ -81,8 +81,12 @@ def test_a_line_is_cut_where_its_cells_are_used_up_and_colours_take_none():
         ({}, False, False),
     ],
 )
-def test_the_environment_says_what_a_terminal_can_do(environment, moves, colours):
-    assert (moves_cursor(environment), wants_colours(environment)) == (moves, colours)
+def test_the_environment_says_what_a_terminal_can_do(monkeypatch, environment, moves, colours):
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert (moves_cursor(), wants_colours()) == (moves, colours)
 
 
 def test_the_width_is_that_of_the_variable_or_eighty(monkeypatch):

@@ -7,7 +7,6 @@ asked of the server itself, on its own origin, has its configured headers. Redir
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from email.utils import parsedate_to_datetime
@@ -56,7 +55,7 @@ class AuthorizationRequests(AbstractAsyncContextManager["AuthorizationRequests"]
         self.server = server
         self._seconds = min(30.0, server.timeout)
         self._client = httpx2.AsyncClient(
-            timeout=self._seconds, transport=CheckedTransport(server, tls_context(os.environ, server))
+            timeout=self._seconds, transport=CheckedTransport(server, tls_context(server))
         )
 
     async def __aexit__(self, *_: object) -> None:
