@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import attrs
-
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog import tool_file
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, StoredFile, SyncedTool
@@ -57,7 +55,6 @@ class _Found(NamedTuple):
         )
 
 
-@attrs.frozen(eq=False, repr=False)
 class Catalog:
     """The catalog of every synced server's tools, one file for each server.
 
@@ -67,10 +64,16 @@ class Catalog:
     the same name in `folder` belongs to another server.
     """
 
-    folder: Path
-    renames: Callable[[str], Mapping[str, str]] = lambda _server: {}
-    apart: Callable[[], Mapping[str, Path]] = dict
-    _read: dict[str, tuple[tuple[int, ...], StoredFile]] = attrs.field(factory=dict, init=False)
+    def __init__(
+        self,
+        folder: Path,
+        renames: Callable[[str], Mapping[str, str]] = lambda _server: {},
+        apart: Callable[[], Mapping[str, Path]] = dict,
+    ) -> None:
+        self.folder = folder
+        self.renames = renames
+        self.apart = apart
+        self._read: dict[str, tuple[tuple[int, ...], StoredFile]] = {}
 
     def servers(self) -> tuple[str, ...]:
         apart = self.apart()

@@ -43,7 +43,6 @@ class Head(ByFields):
     config_fingerprint: str = ""
     info: ServerInfo = attrs.field(factory=ServerInfo)
     manifest_hash: str = ""
-    skipped: tuple[tuple[str, str], ...] = ()  # `(name, reason)` of malformed tools
     # Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
     gone: Mapping[str, str] = attrs.field(factory=dict)
     has_resources: bool = False  # it lists resources that can be read
@@ -107,7 +106,6 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         info=listing.info,
         tools=tools,
         manifest_hash=manifest_hash(tools),
-        skipped=listing.skipped,
         has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},
     )
@@ -129,7 +127,6 @@ def encode(content: ToolFile) -> bytes:
     head: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         **attrs.asdict(content, filter=lambda field, _: field.name not in ("tools", "approved")),
-        "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
         "new": sorted(content.new),
         "index": index,
         "size": len(body),
@@ -160,7 +157,6 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "config_fingerprint": as_string(data["config_fingerprint"]),
         "info": _info_from_json(data["info"]),
         "manifest_hash": as_string(data["manifest_hash"]),
-        "skipped": tuple((as_string(item["name"]), as_string(item["reason"])) for item in data["skipped"]),
         "gone": as_strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else as_table(launch),

@@ -33,9 +33,7 @@ def test_what_a_sync_found_is_there_for_another_process(catalog):
         annotations={"readOnlyHint": True},
         meta={"x/y": [1]},
     )
-    before, saved = catalog.save(
-        "github", Listing(info=INFO, tools=(tool,), skipped=(("bad", "no name"),)), "f1"
-    )
+    before, saved = catalog.save("github", Listing(info=INFO, tools=(tool,)), "f1")
     assert before is None
     assert [each.name for each in saved.tools] == ["create_issue"]
     other = Catalog(catalog.folder)
@@ -44,7 +42,6 @@ def test_what_a_sync_found_is_there_for_another_process(catalog):
     assert record.info == INFO
     assert record.tool.hash.startswith("sha256:")
     assert record.manifest_hash.startswith("sha256:")
-    assert other.file("github").skipped == (("bad", "no name"),)
     data = json.loads((catalog.folder / "github.json").read_text())
     assert (data["schema_version"], data["config_fingerprint"]) == (1, "f1")
 
@@ -199,9 +196,9 @@ def test_a_look_up_finds_each_tool_under_the_name_that_it_has_among_all(
         lambda line: line.replace(b'"index": ', b'"index": null, "was": '),
         lambda line: line.replace(b'"gone": {', b'"gone": [{}], "was": {'),
         lambda line: line.replace(b'"info": {', b'"info": ["x"], "was": {'),
-        lambda line: line.replace(b'"skipped": [', b'"skipped": ["x"'),
+        lambda line: line.replace(b'"new": [', b'"new": [1'),
     ],
-    ids=["cut", "not UTF-8", "deep", "no size", "no index", "a list", "info", "skipped"],
+    ids=["cut", "not UTF-8", "deep", "no size", "no index", "a list", "info", "new"],
 )
 @pytest.mark.parametrize(
     "look_up",
