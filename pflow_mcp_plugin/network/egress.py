@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-import attrs
-
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
@@ -78,11 +76,12 @@ class Refusal(NamedTuple):
     address: str = ""  # empty if the host itself is refused
 
 
-@attrs.define(slots=False)
 class HostRefused(Exception):
     """Egress to a host, or to every address found for it, is not allowed; nothing was sent."""
 
-    refusal: Refusal
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
 
     def __str__(self) -> str:
         return self.refusal.message

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import attrs
-
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, folded, line_of, styled, text_width, wrapped
 from pflow_mcp_plugin.terminal.printable_text import printable
 
@@ -35,17 +33,24 @@ class Column(NamedTuple):
     tree: bool = False  # its cells keep the spaces that they begin with
 
 
-@attrs.frozen(kw_only=True, eq=False)
 class Table:
     """A table for people in a report; every row is one line, and hidden characters are escaped.
 
     `below` has lines under a row, by its number from 0; `indent` is the number of spaces before each line.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    below: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
-    indent: int = 0
+    def __init__(
+        self,
+        *,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        below: Mapping[int, Sequence[str]] | None = None,
+        indent: int = 0,
+    ) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.below = below or {}
+        self.indent = indent
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
         cells = [
