@@ -68,7 +68,7 @@ def run_workflow(
 
 
 def resume(
-    run_id: str = "",
+    run_id: str | None = None,
     inputs: Mapping[str, object] | None = None,
     *,
     decisions: Mapping[str, Decision] | None = None,
@@ -78,7 +78,7 @@ def resume(
     """Resume from Python a run that failed or was killed, as `pflow resume` does; return its outcome.
 
     Args:
-        run_id: The run to resume; if it is empty, the last one that did not end well.
+        run_id: The run to resume; by default, the last one that did not end well.
         inputs: Values by input name, which replace those that the run had; secret ones are not kept.
         decisions: `done(RESULT)`, `NOT_DONE`, `SKIP`, `RERUN`, `FORGET` or `answer(VALUE)` by step, as
             `pflow resume --list` names it.

@@ -59,7 +59,7 @@ class Runner(ABC):
 
     def resume(
         self,
-        run_id: str,
+        run_id: str | None,
         inputs: Mapping[str, object],
         *,
         decisions: Mapping[str, Decision] | None = None,
@@ -69,7 +69,7 @@ class Runner(ABC):
         """Go on with a run in any host that failed or was killed; by default, no run can be resumed.
 
         Args:
-            run_id: The run.
+            run_id: The run; None is the last one that did not end well.
             inputs: Values by input name, besides those that the run had.
             decisions: What became of steps whose outcome is unknown, by the names of the steps.
             origin: Who asks, for a run that they started; None for the user, who may resume any.

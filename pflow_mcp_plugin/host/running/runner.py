@@ -169,7 +169,7 @@ class WorkflowRunner(Runner):
 
     def resume(
         self,
-        run_id: str,
+        run_id: str | None,
         inputs: Mapping[str, object],
         *,
         decisions: Mapping[str, Decision] | None = None,

@@ -275,7 +275,7 @@ def test_a_run_that_another_process_resumes_at_the_same_time_is_going_on(bench, 
     run = bench.run_failing({"b": NO}, sending("a", "b")).run_id
     found = [run_record.records(runs(bench))]  # before the other process moves it
     with EarlierRun.opened(runs(bench), run) as holder:
-        holder.begin()
+        holder.begin(())
         listed = lambda folder: found.pop() if found else run_record.records(folder)  # noqa: E731
         monkeypatch.setattr(resumption, "records", listed)
         with pytest.raises(PflowError, match="is going on"):
