@@ -54,7 +54,8 @@ def run_workflow(
         PflowError: The workflow or its inputs are invalid, and nothing has run; or the run failed. Then
             `details` has its `run_id` for `resume`, and under `undecided` the steps whose outcome is unknown.
     """
-    from pflow_mcp_plugin.host.cli.run_commands import find_workflow, locating, place_of
+    from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
+    from pflow_mcp_plugin.host.workflow.workflow_text import locating
 
     with open_host() as host:
         runner, name = host.runner.with_options(options), "workflow"

@@ -18,13 +18,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import taken_options, workflow_run_options, workflows
 from pflow_mcp_plugin.host.cli.output import table_report
-from pflow_mcp_plugin.host.cli.run_commands import (
-    find_workflow,
-    locating,
-    place_of,
-    run_report,
-    shown_detail,
-)
+from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of, run_report, shown_detail
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.earlier_steps import EarlierSteps
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
@@ -38,6 +32,7 @@ from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
+from pflow_mcp_plugin.host.workflow.workflow_text import locating
 from pflow_mcp_plugin.storage.json_text import strict_json
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table

@@ -34,12 +34,7 @@ from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
-from pflow_mcp_plugin.host.workflow.workflow_text import (
-    locate,
-    located,
-    read_workflow,
-    similar_files,
-)
+from pflow_mcp_plugin.host.workflow.workflow_text import located, locating, read_workflow, similar_files
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.storage import is_descriptor
@@ -257,16 +252,6 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
         )
         report = attrs.evolve(report, text=f"{report.render()}\n{none}")
     return report
-
-
-@contextmanager
-def locating(file: Path | None) -> Iterator[None]:
-    """Add line and column in the file to the problems with which `pflow run` or `pflow validate` ends."""
-    try:
-        yield
-    except PflowError as error:
-        locate(error, file)
-        raise
 
 
 def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from shlex import quote
 from typing import Any, NoReturn
@@ -237,14 +237,19 @@ def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
     return attrs.evolve(problem, line=line, column=column)
 
 
-def locate(error: PflowError, file: Path | None) -> None:
-    """Add line and column in the workflow's file to the problems of an error."""
-    problems = located(error.problems, file)
-    if len(problems) == 1:  # it is also part of the message
-        before, after = (str(attrs.evolve(it, suggestion="")) for it in (*error.problems, *problems))
-        error.message = error.message.replace(before, after)
-        error.args = (error.message,)
-    error.problems = problems
+@contextmanager
+def locating(file: Path | None) -> Iterator[None]:
+    """Add line and column in the workflow's file to the problems with which the block ends."""
+    try:
+        yield
+    except PflowError as error:
+        problems = located(error.problems, file)
+        if len(problems) == 1:  # it is also part of the message
+            before, after = (str(attrs.evolve(it, suggestion="")) for it in (*error.problems, *problems))
+            error.message = error.message.replace(before, after)
+            error.args = (error.message,)
+        error.problems = problems
+        raise
 
 
 def json_places(text: str) -> dict[str, Place]:

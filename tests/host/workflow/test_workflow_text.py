@@ -17,8 +17,8 @@ from pflow_mcp_plugin.host.workflow.workflow_text import (
     is_yaml,
     json_places,
     load_workflow,
-    locate,
     located,
+    locating,
     read_workflow,
     to_yaml,
 )
@@ -271,7 +271,8 @@ def test_a_file_that_is_gone_or_broken_has_no_places(tmp_path):
 def test_the_place_of_a_single_problem_is_in_the_arguments_of_its_error_too(tmp_path):
     (tmp_path / "wf.json").write_text('{\n "nodes": [{"id": "a"}]}')
     error = refusal("wf", [Problem(message="wrong", path="$.nodes[0].id")])
-    locate(error, tmp_path / "wf.json")
+    with pytest.raises(PflowError), locating(tmp_path / "wf.json"):
+        raise error
     assert error.args == (error.message,) == ("Workflow wf: $.nodes[0].id (line 2, column 13): wrong",)
 
 
