@@ -235,12 +235,6 @@ def _recipe(value: object, path: str, findings: Findings) -> Recipe | None:
     return Recipe(**table) if "node" in table and "happened" in table else None
 
 
-def _keep(value: object, path: str, findings: Findings) -> bool:
-    if value is not None and not isinstance(value, bool):
-        findings.error(path, f"Expected true or false, found {shown(value)}", "Write false")
-    return value is not False
-
-
 def is_cacheable(entry: Entry) -> bool:
     """Return whether a node may have the construct `cache`: its entry must allow that."""
     return entry.purity == "flow_safe" and entry.cacheable
@@ -271,8 +265,10 @@ class Constructs:
             retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
             cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
             verify=_recipe(node.get("verify"), f"{path}.verify", findings),
-            keep=_keep(node.get("keep"), f"{path}.keep", findings),
+            keep=node.get("keep") is not False,
         )
+        if not isinstance(keep := node.get("keep"), bool | None):
+            findings.error(f"{path}.keep", f"Expected true or false, found {shown(keep)}", "Write false")
         if made.batch and made.retry:
             message = "A batch is not retried as a whole"
             findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")

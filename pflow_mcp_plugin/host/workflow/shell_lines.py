@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, parse, resolve, text_of
+from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, inserted, lone, parse, resolve
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
@@ -130,7 +130,7 @@ def bind_line(text: str, lookup: Lookup) -> JSON | list[object]:
         else:
             marked.append(MARK)
             templates.append(part.text)
-            values.append(text_of(part, lookup))
+            values.append(inserted(lookup(part)))
             scanner.expand(f"PFLOW_{len(values)}", part.text)
     line = "".join(scanner.line)
     if not values:

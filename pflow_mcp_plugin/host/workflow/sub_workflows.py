@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     WorkflowDocument,
     normalise,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import own_type, param_expressions
+from pflow_mcp_plugin.host.workflow.workflow_reads import expressions_in, own_type
 from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
 from pflow_mcp_plugin.schemas.schema_document import table_of
 
@@ -283,14 +283,16 @@ class _SubWorkflows:
         actions = ("default", "error", *sorted(failures - {"error"}))
         is_pure = all(entry.purity == "flow_safe" for entry in parts)
         claims = all("flow_safe" in (entry.purity, entry.claimed_purity) for entry in parts)
+        # Results of a workflow that calls `now()` must not be kept.
+        texts = (place.text for place in expressions_in(checked.document, checked.entries))
+        asks_the_time = any("now(" in "".join(text.split()) for text in texts)
         entry = own and attrs.evolve(
             own,
             interface=attrs.evolve(workflow_interface(checked, workflow), actions=actions),
             description=about if isinstance(about, str) and about else own.description,
             purity="flow_safe" if is_pure else "impure",
             claimed_purity="flow_safe" if claims and not is_pure else "",
-            cacheable=all(it.cacheable or own_type(it) in _COMPUTED for it in parts)
-            and not _asks_the_time(checked),
+            cacheable=not asks_the_time and all(it.cacheable or own_type(it) in _COMPUTED for it in parts),
             retryable=any(entry.retryable for entry in parts),
         )
         return CalledWorkflow(
@@ -323,14 +325,6 @@ class _SubWorkflows:
         if len(self._chain) + depth > DEEPEST:
             message = f"Workflows are nested more than {DEEPEST} deep: {' -> '.join(names)}"
             raise PflowError(message, suggestions=("Flatten them",), kind="validation")
-
-
-def _asks_the_time(checked: Checked) -> bool:
-    # Results of a workflow that calls `now()` must not be kept.
-    places = [place for edge in checked.document.edges for place in edge.conditions]
-    for node in checked.document.nodes:
-        places += [*node.constructs.conditions, *param_expressions(node, checked.entries[node.entry_key])]
-    return any("now(" in "".join(place.text.split()) for place in places)
 
 
 def _require_passable(called: CalledWorkflow) -> None:

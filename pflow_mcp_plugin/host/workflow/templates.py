@@ -194,7 +194,7 @@ def resolve(value: object, lookup: Lookup) -> Any:
         values = [_value_of(part, lookup) for part in parts]
         if len(parts) == 1 and isinstance(parts[0], TemplateReference):
             return None if isinstance(values[0], Absent) else values[0]
-        return "".join(map(_inserted, values))
+        return "".join(map(inserted, values))
 
     return with_strings(value, filled)
 
@@ -213,12 +213,8 @@ def with_strings(value: object, change: Callable[[str], Any]) -> Any:
     return [with_strings(item, change) for item in value] if isinstance(value, list) else value
 
 
-def text_of(reference: TemplateReference, lookup: Lookup) -> str:
-    """Return the text that replaces a template within other text."""
-    return _inserted(lookup(reference))
-
-
-def _inserted(value: object) -> str:
+def inserted(value: object) -> str:
+    """Return the text that replaces a template with this value within other text."""
     if isinstance(value, Absent):
         raise value.error
     return as_text(value)

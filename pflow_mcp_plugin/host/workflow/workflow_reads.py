@@ -76,6 +76,17 @@ def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[Expressio
                 yield ExpressionPlace(text=text, path=where, param=OUTPUTS, output=name, on_data=on_data)
 
 
+def expressions_in(
+    document: WorkflowDocument, entries: Mapping[str, Entry | None]
+) -> Iterator[ExpressionPlace]:
+    """Yield every expression that a workflow reads values by: on its edges and in its nodes."""
+    for edge in document.edges:
+        yield from edge.conditions
+    for node in document.nodes:
+        yield from node.constructs.conditions
+        yield from param_expressions(node, entries.get(node.entry_key))
+
+
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
     """Return the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
@@ -196,12 +207,10 @@ class WorkflowReads:
         ids = {node.id for node in document.nodes}
         writers: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         everything = (*document.inputs, *ids)
-        places = [place for edge in document.edges for place in edge.conditions]
         values: list[object] = [output.source for output in document.outputs.values()]
         for node in document.nodes:
             values += (*node.params.values(), *(place.value for place in node.constructs.templates))
-            places += [*node.constructs.conditions, *param_expressions(node, entries.get(node.entry_key))]
-        expressions = expression_reads(places, everything)
+        expressions = expression_reads(expressions_in(document, entries), everything)
         by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
         sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
         by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
