@@ -100,7 +100,10 @@ class Script:
             PflowError: The workflow or its inputs are invalid; nothing has run.
         """
         with open_host() as host:
-            return self._runner(host).run_compiled(self._compile(host, start, inputs), inputs)
+            return self._run(host, start, inputs)
+
+    def _run(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, object]) -> Outcome:
+        return self._runner(host).run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
         """Run the workflow written in Python: inputs as `--name value` or `name=value`, JSON on stdout.
@@ -121,8 +124,10 @@ class Script:
             output = Output(streams, as_json=as_json)
             try:
                 typed = parse_inputs(self._typed(words))
-                inputs = complete_inputs(self._settings, typed, None, partial(self._check, start), _setting)
-                outcome = self.run(start, **inputs)
+                with open_host() as host:
+                    check = partial(self._compile, host, start)
+                    inputs = complete_inputs(self._settings, typed, None, check, host.setting)
+                    outcome = self._run(host, start, inputs)
             except PflowError as error:
                 return output.fail(error)
             except KeyboardInterrupt:
@@ -154,10 +159,6 @@ class Script:
         self.options = attrs.evolve(self.options, **asked)
         flags = ((name, found.get(f"--{name}")) for name in declared)
         return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]
-
-    def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
-        with open_host() as host:
-            self._compile(host, start, inputs)
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, object]) -> Compiled:
         compiled = self._runner(host).compile(self.workflow(start), self.name, inputs)
@@ -207,8 +208,3 @@ class _Parser(argparse.ArgumentParser):
 
 def _help(text: object) -> str:
     return one_line(str(text)).replace("%", "%%")
-
-
-def _setting(key: str) -> str | None:
-    with open_host() as host:
-        return host.settings.get(key)
