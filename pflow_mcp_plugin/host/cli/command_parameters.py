@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -54,8 +54,7 @@ class WithLoneCache(click.Command):
     """A command with the shared option `--cache`, which stands alone or has a time after `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        for word, following in pairwise(args[:end]):
+        for word, following in pairwise(takewhile(lambda word: word != "--", args)):
             if word == "--cache" and re.fullmatch(DURATION, following):
                 step = f"Write --cache={following}"
                 raise PflowError("--cache takes a time only after =", suggestions=(step,), kind="usage")

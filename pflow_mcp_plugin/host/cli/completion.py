@@ -19,9 +19,8 @@ from pflow_mcp_plugin.contract import Report, Suggestion
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
 from pflow_mcp_plugin.host.completion.installation import SHELLS, installation, script
 from pflow_mcp_plugin.host.completion.shell_reply import TypedLine, read_request, reply
+from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-
-_INTERRUPTED = 130
 
 
 def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
@@ -38,7 +37,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
             with open_host(manager, show=lambda _: None) as host:
                 lines = "\n".join(reply(arguments[0], line, suggestions(host, line)))
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return EXIT_CODE
     except Exception:  # noqa: BLE001 - a message would appear in the middle of the line being typed
         return 0
     if lines and out is not None:

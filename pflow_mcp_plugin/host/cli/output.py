@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,7 @@ _PLACES = 5
 
 def wants_json(arguments: list[str]) -> bool:
     """Return whether to print the output as JSON: `--json` is among the arguments, before any `--`."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    return "--json" in arguments[:end]
+    return "--json" in takewhile(lambda word: word != "--", arguments)
 
 
 class Output:

@@ -184,7 +184,23 @@ class CopyFile(OutputsNode):
         return {"file_path": str(target), "size": size}
 
     def transfer(self, source: Path, target: Path, *, overwrite: bool) -> int:
-        return _copy(source, target, overwrite=overwrite)
+        """Copy a file, a link or a folder; return the bytes of its files."""
+        sweep(target.parent, target.name)
+        if not (source.is_symlink() or source.is_dir()):
+            return copy_regular(source, target, overwrite=overwrite)
+        made = temporary_name(target)
+        try:
+            if source.is_symlink():
+                made.symlink_to(source.readlink())
+            else:
+                copy = lambda one, other: copy_regular(one, Path(other), durable=False)  # noqa: E731
+                shutil.copytree(source, made, symlinks=True, copy_function=copy)
+            put_in_place(made, target, overwrite=overwrite)
+        except BaseException:  # on Ctrl-C too
+            with suppress(OSError):
+                _remove(made)
+            raise
+        return _size(target)
 
 
 class MoveFile(CopyFile):
@@ -203,7 +219,7 @@ class MoveFile(CopyFile):
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            _copy(source, target, overwrite=overwrite)
+            super().transfer(source, target, overwrite=overwrite)
             try:
                 _remove(source)
             except OSError as left:
@@ -283,26 +299,6 @@ def _refuse_removal(doing: str, path: Path, run: Run | None) -> None:
     for kept, name in ((Path.home(), "your home folder"), (absolute(Path()), "the current folder")):
         if _real(kept).is_relative_to(_real(path)):
             raise _refusal(doing, path, f"it is or holds {name}", "Name a file or a folder in it")
-
-
-def _copy(source: Path, target: Path, *, overwrite: bool) -> int:
-    """Copy a file, a link or a folder for `copy-file` or `move-file`; return the bytes of its files."""
-    sweep(target.parent, target.name)
-    if not (source.is_symlink() or source.is_dir()):
-        return copy_regular(source, target, overwrite=overwrite)
-    made = temporary_name(target)
-    try:
-        if source.is_symlink():
-            made.symlink_to(source.readlink())
-        else:
-            copy = lambda one, other: copy_regular(one, Path(other), durable=False)  # noqa: E731
-            shutil.copytree(source, made, symlinks=True, copy_function=copy)
-        put_in_place(made, target, overwrite=overwrite)
-    except BaseException:  # on Ctrl-C too
-        with suppress(OSError):
-            _remove(made)
-        raise
-    return _size(target)
 
 
 def _remove(path: Path) -> None:

@@ -134,11 +134,7 @@ class HttpAnswer:
 def texts(value: Any, key: str) -> str | list[str]:
     """Return a field of an HTTP request's query or form as text; a list gives it several values."""
     if isinstance(value, list):
-        return [_text(item, key) for item in value]
-    return _text(value, key)
-
-
-def _text(value: Any, key: str) -> str:
+        return [utf8(as_text(item), key).decode() for item in value]
     return utf8(as_text(value), key).decode()
 
 
