@@ -136,8 +136,7 @@ class EmbeddedHost(Host):
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
         from pflow_mcp_plugin.host.direct.direct_run import DirectRun
 
-        run = DirectRun(self, self.registry, self.runner, prog_name, self.showing_inside)
-        return run.report(words)
+        return DirectRun(self, self.registry, self.runner, prog_name, self.showing_inside).report(words)
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
         from pflow_mcp_plugin.host.direct.chain_completion import chain_suggestions

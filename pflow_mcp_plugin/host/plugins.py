@@ -112,7 +112,11 @@ def _distributions() -> Iterator[Distribution]:
                 yield Distribution("", found.read_text("entry_points.txt") or "", headers)
         return
     for place in sys.path:
-        for name in _listed(place or "."):
+        try:
+            names = sorted(os.listdir(place or "."))  # the order of a folder differs between machines
+        except OSError:  # sys.path may name missing folders
+            continue
+        for name in names:
             match = _METADATA_FOLDER.fullmatch(name)
             # Normalised as in the packaging specification: `My_Pkg` and `my-pkg` are the same.
             project = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
@@ -130,13 +134,6 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
         elif inside and "=" in line and not line.startswith(("#", ";")):
             name, _, value = line.partition("=")
             yield name.strip(), value.strip()
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))  # the order of a folder differs between machines
-    except OSError:  # sys.path may name missing folders
-        return []
 
 
 def _read(path: str) -> str:

@@ -152,12 +152,8 @@ def reply(shell: str, line: TypedLine, suggestions: Iterable[Suggestion]) -> Ite
         return
     for each in shown:
         given = line.current.removeprefix(each.value) if each.type in {"file", "dir"} else each.help
-        yield f"{_KINDS[each.type]}\t{each.value}\t{_one_line(given)}"
-
-
-def _one_line(text: str) -> str:
-    words = "".join(char if char.isprintable() else " " for char in text[: 4 * _WIDTH]).split()
-    return abbreviated(" ".join(words), _WIDTH)
+        words = "".join(char if char.isprintable() else " " for char in given[: 4 * _WIDTH]).split()
+        yield f"{_KINDS[each.type]}\t{each.value}\t{abbreviated(' '.join(words), _WIDTH)}"
 
 
 def _for_bash(line: TypedLine, suggestions: Sequence[Suggestion]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,12 +21,11 @@ from pflow_mcp_plugin.host.language_model import (
     unknown_model,
 )
 from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, UNSEEN, visible, with_schema
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
+from pflow_mcp_plugin.host.workflow.coercion import READER, TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
-from pflow_mcp_plugin.storage.json_text import finite_number
 
 _LONGEST = 400_000
 """The number of characters of an answer that are read."""
@@ -60,13 +58,12 @@ def json_object(text: str, key: str) -> JSONObject:
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """Yield the JSON objects in a planning model's answer, outer ones before those inside them."""
-    decoder = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
     start = text.find("{")
     for _ in range(200):  # braces that may begin an object
         if start < 0:
             return
         with suppress(ValueError, RecursionError):
-            yield decoder.raw_decode(text, start)[0]
+            yield READER.raw_decode(text, start)[0]
         start = text.find("{", start + 1)
 
 

@@ -121,7 +121,6 @@ class Planner:
         )
 
     def _model(self, options: PlanOptions) -> tuple[PlanModel | None, tuple[str, ...]]:
-        """Return the model that is to plan, if any, and notes on why none is."""
         name = options.model or os.environ.get(SETTING) or self.setting(SETTING) or ""
         if options.offline:
             return None, ()

@@ -16,13 +16,7 @@ from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
-from pflow_mcp_plugin.host.registry.node_sources import (
-    Memory,
-    Origin,
-    SavedEntries,
-    asked,
-    collect_sources,
-)
+from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, SavedEntries, asked, collect_sources
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 

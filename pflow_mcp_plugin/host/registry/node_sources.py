@@ -14,14 +14,7 @@ from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, PflowError, Pr
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
-from pflow_mcp_plugin.storage import (
-    CorruptFile,
-    JsonStore,
-    StoreError,
-    encode_json,
-    file_stamp,
-    write_atomic,
-)
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, file_stamp, write_atomic
 from pflow_mcp_plugin.terminal.human_units import names_text
 
 T = TypeVar("T")
@@ -82,7 +75,7 @@ class Origin:
                 problem = self.source.missing(node_type)
             except PflowError as error:
                 return problem_of(error, source=self.name)
-            return _expected(problem, isinstance(problem, Problem))
+            return _expected(problem, Problem)
 
     def lacking(self, text: str) -> list[Problem]:
         with self._asking("say what it lacks"):
@@ -103,14 +96,14 @@ class Origin:
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         with self._asking("upgrade a node"):
             rewritten = self.source.upgrade(node)
-            return _expected(rewritten, isinstance(rewritten, Mapping))
+            return _expected(rewritten, Mapping)
 
     def files(self) -> dict[Path, str]:
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
-        _expected(entry, isinstance(entry, Entry))
+        _expected(entry, Entry)
         return entry if entry.source else attrs.evolve(entry, source=self.name)
 
     def _asking(
@@ -160,12 +153,12 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
 def _problems(answer: Iterable[Problem]) -> list[Problem]:
     found = list(answer)
     for problem in found:
-        _expected(problem, isinstance(problem, Problem))
+        _expected(problem, Problem)
     return found
 
 
-def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
-    if answer is not None and not fits:
+def _expected(answer: T | None, kind: type) -> T | None:
+    if answer is not None and not isinstance(answer, kind):
         raise TypeError(f"it returned a {type(answer).__name__}")
     return answer
 

@@ -39,7 +39,7 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
-        value = strict_json(stripped, exact=True) if exact else _READER.decode(stripped)
+        value = strict_json(stripped, exact=True) if exact else READER.decode(stripped)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None
@@ -66,7 +66,7 @@ def loss(text: str) -> str:
 
 
 # Python's decoder accepts NaN and Infinity, which are not JSON.
-_READER = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
+READER = json.JSONDecoder(parse_float=finite_number, parse_constant=finite_number)
 
 
 class TypeMismatch(PortableError, ValueError):

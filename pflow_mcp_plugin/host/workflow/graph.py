@@ -267,9 +267,9 @@ class RouteCheck:
             # A node may end the flow with an action that no edge takes. In a loop, the default action has an
             # edge in a loop, and a failure that no edge takes fails the run.
             may_end = any(
-                entry is None
+                (entry := self.entries[node_id]) is None
                 or set(entry.interface.actions) - {"default"} - FAILURES - self.graph.actions(node_id)
-                for node_id, entry in ((node_id, self.entries[node_id]) for node_id in loop)
+                for node_id in loop
             )
             self.findings.add(
                 self.nodes[loop[0]].path,

@@ -10,6 +10,7 @@ expression.
 - `shapes`: what is known before a run: which values an expression reads, and what type it has.
 """
 
-from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Secrets, is_true, parsed
+from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, is_true, parsed
+from pflow_mcp_plugin.host.workflow.expressions.functions import Secrets
 
 __all__ = ["Expression", "Secrets", "is_true", "parsed"]

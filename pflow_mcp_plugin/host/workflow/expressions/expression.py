@@ -49,8 +49,6 @@ from pflow_mcp_plugin.storage.json_text import is_same, strict_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
-__all__ = ["Expression", "Secrets", "is_true", "parsed"]
-
 LONGEST = 4_000
 """The most characters of an expression."""
 _PROJECTIONS = frozenset({"projection", "filter_projection", "value_projection", "flatten"})

@@ -13,13 +13,12 @@ import attrs
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON
 from pflow_mcp_plugin.host.workflow.coercion import type_names, type_of
+from pflow_mcp_plugin.host.workflow.constructs import Path
 from pflow_mcp_plugin.host.workflow.expressions.arithmetic import steps
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
 from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS
 
-Path = tuple[str | int, ...]
-"""Steps from the values in scope to a value inside them."""
 Declared = Callable[[Path], Field | None]
 """Returns the declaration of the value at a path, None if it is unknown."""
 
