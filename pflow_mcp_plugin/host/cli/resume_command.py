@@ -23,11 +23,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.earlier_steps import EarlierSteps
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
 from pflow_mcp_plugin.host.running.resumption import EarlierRun, abandoned, listed_runs
-from pflow_mcp_plugin.host.running.run_record import (
-    UNDECIDED,
-    RecordedStep,
-    records,
-)
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, records
 from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal

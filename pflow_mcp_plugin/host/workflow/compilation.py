@@ -21,11 +21,7 @@ from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
 from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
-from pflow_mcp_plugin.host.workflow.workflow_document import (
-    NodeMapping,
-    WorkflowDocument,
-    split_route,
-)
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 
 _DOING = "could not compare the workflow with its lock file"

@@ -227,9 +227,9 @@ class _Check:
     types: NodeTypes
     given: frozenset[str] | None
     findings: Findings
-    missing: Mapping[str, Problem] = attrs.field(factory=dict)
-    inputs: Mapping[str, object] | None = None
-    uses: dict[str, NodeUse] = attrs.field(factory=dict)
+    missing: Mapping[str, Problem]
+    inputs: Mapping[str, object] | None
+    uses: dict[str, NodeUse]
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
     scopes: Scopes = attrs.field(init=False)
     routes: RouteCheck = attrs.field(init=False)
