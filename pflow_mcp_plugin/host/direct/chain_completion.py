@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.direct.link_words import (
     OPTIONS,
     PARAM,
@@ -20,6 +21,7 @@ from pflow_mcp_plugin.host.direct.link_words import (
     read_chain,
 )
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, list_of
 
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")
@@ -114,17 +116,12 @@ def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
         yield Suggestion(value="", type="dir" if last in _FOLDER_WORDS else "file")
 
 
-def _allowed(schema: object) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        return
-    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
-    for value in values if isinstance(values, list) else ():
-        if value is not None:
-            yield value if isinstance(value, str) else json.dumps(value)
-    for key in ("anyOf", "oneOf", "items"):
-        parts = schema.get(key)
-        for part in parts if isinstance(parts, list) else (parts,):
-            yield from _allowed(part)
+def _allowed(schema: JSON) -> Iterator[str]:
+    document = SchemaDocument(schema)
+    for part in (*document.composed(schema), *document.composed(document.items(schema))):
+        for value in list_of(part.get("enum")) or ([part["const"]] if "const" in part else []):
+            if value is not None:
+                yield value if isinstance(value, str) else json.dumps(value)
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:

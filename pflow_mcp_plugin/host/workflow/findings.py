@@ -64,6 +64,17 @@ def at(path: str, key: str) -> str:
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
+def parts_in(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Yield a JSON value and all parts of it, each with the JSON path at which a finding names it."""
+    yield path, value
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from parts_in(item, at(path, str(key)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from parts_in(item, f"{path}[{index}]")
+
+
 def shown(value: object) -> str:
     """Return the words for the type of a value in a finding, such as `a string` or `a list`."""
     kind = NAMES_OF_PYTHON.get(type(value))

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.coercion import json_in, type_names, type_of
-from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
+from pflow_mcp_plugin.host.workflow.findings import cut, listing, parts_in, shown
 from pflow_mcp_plugin.schemas.schema_document import resolved_value
 
 # Each "${" extends at most to the next brace, so the scan is linear in the text.
@@ -160,16 +160,9 @@ def named(value: object) -> Iterator[TemplateReference]:
     yield from (part for _, part in references(value) if isinstance(part, TemplateReference))
 
 
-def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
+def strings(value: object, path: str) -> Iterator[tuple[str, str]]:
     """Yield each string that may hold a template such as `${name}`, with its JSON path; keys may not."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from strings(item, at(path, str(key)))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from strings(item, f"{path}[{index}]")
+    return ((where, part) for where, part in parts_in(value, path) if isinstance(part, str))
 
 
 def or_text(lookup: Lookup) -> Lookup:

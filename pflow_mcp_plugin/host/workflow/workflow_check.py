@@ -33,7 +33,6 @@ from pflow_mcp_plugin.host.workflow.reference_check import (
     check_cases,
     check_outputs,
     check_shell_line,
-    effective_entry,
 )
 from pflow_mcp_plugin.host.workflow.shell_lines import is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import (
@@ -566,7 +565,7 @@ class _Check:
                 continue
             node = self.nodes[node_id]
             self.check_input_mappings(node, f"{path}.input_mappings")
-            entry = effective_entry(node, self.entries)
+            entry = self.scopes.entries[node_id]
             checker = self.reference_check(self.scope(node_id), f"node {node_id}")
             for key, target in self.document.mapping(node_id).outputs.items():
                 where = at(f"{path}.output_mappings", key)

@@ -22,7 +22,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, parts_in, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_named
 from pflow_mcp_plugin.storage.file_errors import json_hint
@@ -175,22 +175,12 @@ def _read_json(text: str) -> tuple[JSON, Findings]:
     )
     findings = Findings()
     # By identity, as the decoder does not tell where in the text an object is.
-    places = {id(item): path for path, item in _objects(value, "$")} if repeated else {}
+    places = {id(part): path for path, part in parts_in(value, "$")} if repeated else {}
     for members, keys in repeated:
         path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
         for key in keys if path else ():
             findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
     return value, findings
-
-
-def _objects(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
-    if isinstance(value, dict):
-        yield path, value
-        for key, item in value.items():
-            yield from _objects(item, at(path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _objects(item, f"{path}[{index}]")
 
 
 def _whole(text: str) -> int:
