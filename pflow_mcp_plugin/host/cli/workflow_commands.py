@@ -17,13 +17,11 @@ from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
-from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, listing, refusal
+from pflow_mcp_plugin.host.workflow.findings import refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import placed, read_text, to_yaml
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 FIRST_WORKFLOW = """\
@@ -227,17 +225,7 @@ def graph(host: EmbeddedHost, workflow: str, *, html: Path | None, opened: bool)
     from pflow_mcp_plugin.host.rendering.mermaid import mermaid
     from pflow_mcp_plugin.host.rendering.svg_drawing import graph_page
 
-    # Well-formed, with a valid start; node types may be unknown.
-    findings = Findings()
-    document = read_document(normalise(find_workflow(host, workflow), host.registry.upgrade), findings)
-    ids = [node.id for node in document.nodes]
-    if document.start and document.start not in ids:
-        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
-        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
-    errors = errors_in(findings.problems)
-    if errors:
-        raise refusal(workflow, errors)
-    drawn = DrawnWorkflow.of(document, host.registry.upgrade)
+    drawn = DrawnWorkflow.read(find_workflow(host, workflow), workflow, host.registry.upgrade)
     text = mermaid(drawn)
     if html is None and not opened:
         return Report(data={"mermaid": text}, text=text, is_data=True)

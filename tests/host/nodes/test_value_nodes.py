@@ -157,11 +157,12 @@ def test_a_trace_shows_the_case_and_no_failure(bench):
 def test_a_branch_is_drawn_as_one_with_edges_unlike_failures_and_exported_as_it_is_written(bench):
     compiled = bench.host.runner.compile(workflow())
     assert compiled.workflow.certain == {"size", "decide"}
-    drawn = svg(DrawnWorkflow.of(compiled.document))
+    whole = DrawnWorkflow.read(compiled.source, "w", lambda _: None)
+    drawn = svg(whole)
     assert drawn.count("<polygon") == 1
     assert 'class="action"' in drawn
     assert " way" not in drawn
-    assert 'n1{"decide<br>branch"}' in mermaid(DrawnWorkflow.of(compiled.document))
+    assert 'n1{"decide<br>branch"}' in mermaid(whole)
     program = python_script(compiled, workflow())
     assert "size.result > $.limit" in program
     assert "decide - 'large' >> large" in program

@@ -14,7 +14,7 @@ def echo(node_id, message="${n}", **more):
 
 
 def assert_drawn(compiled, in_mermaid, in_svg):
-    drawn = DrawnWorkflow.of(compiled.document)
+    drawn = DrawnWorkflow.read(compiled.source, "w", lambda _: None)
     assert in_mermaid in mermaid(drawn)
     assert in_svg in svg(drawn)
 

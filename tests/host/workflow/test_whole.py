@@ -25,8 +25,6 @@ from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, normalise
 from pflow_mcp_plugin.host.workflow.data_flows import find_flows
-from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings
 
 pytestmark = pytest.mark.slow
 
@@ -246,7 +244,7 @@ def edges_of(drawn):
 @pytest.mark.parametrize(("columns", "along"), [(0, 1), (3, 0)])
 def test_edges_run_downwards_or_across(columns, along):
     workflow = flow(step("a", "open"), step("b", "open"), edges=[edge("a", "b")])
-    whole = DrawnWorkflow.of(read_document(normalise(workflow, Types().upgrade), Findings()))
+    whole = DrawnWorkflow.read(workflow, "w", Types().upgrade)
     ((begin, end),) = edges_of(ET.fromstring(svg(whole, columns)))
     assert begin[along] < end[along]
     assert begin[1 - along] == end[1 - along]
@@ -257,11 +255,13 @@ def test_edges_run_downwards_or_across(columns, along):
 @example(UNKNOWN_START)
 @example(TWINS)
 def test_whatever_can_be_read_can_be_drawn(workflow):
-    findings = Findings()
-    document = read_document(normalise(workflow, Types().upgrade), findings)
-    if errors_in(findings.problems) or any(node.type == "branch" for node in document.nodes):  # no box
+    try:
+        whole = DrawnWorkflow.read(workflow, "w", Types().upgrade)
+    except PflowError:
         return
-    whole = DrawnWorkflow.of(document)
+    document = whole.document
+    if any(node.type == "branch" for node in document.nodes):  # no box
+        return
     for columns in (0, 3, 6):
         drawn = ET.fromstring(svg(whole, columns))  # it is well-formed
         sides = ("x", "y", "width", "height")
