@@ -100,9 +100,8 @@ class WorkflowLibrary(Library):
         ranking = ModelRanking("saved workflows", self.setting)
         candidates = list(matches)[: ranking.candidates(limit)]
         described = {name: matches[name].item.description for name in candidates}
-        order = ranking.rank(task, described, limit)
-        found = [matches[name] for name in order.names]
-        return Discovery(matches=found, ranked_by=order.ranked_by, note=order.note)
+        names, ranked_by, note = ranking.rank(task, described, limit)
+        return Discovery(matches=[matches[name] for name in names], ranked_by=ranked_by, note=note)
 
     def fingerprint(self) -> str:
         """Return a hash of the names, sizes and times of the library's files; none is opened."""

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.language_model import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
@@ -30,19 +28,6 @@ Answer with the names of the {things} that the task needs, most needed first, on
 _SHOWN = 200
 
 
-@attrs.frozen(kw_only=True)
-class Ranking:
-    """The names of the candidates for a task, best first, and what ranked them.
-
-    `ranked_by` is `words`, with or without embeddings, or the name of the model. `note` says why the chosen
-    model did not rank them.
-    """
-
-    names: list[str]
-    ranked_by: str = "words"
-    note: str = ""
-
-
 class ModelRanking:
     """The model that the user has chosen to rank candidates for a task, if any.
 
@@ -58,20 +43,22 @@ class ModelRanking:
     def candidates(self, limit: int) -> int:
         return 3 * limit if self._model else limit
 
-    def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
-        """Rank candidates by the model: those that it names first, in its order, then the others.
+    def rank(
+        self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words"
+    ) -> tuple[list[str], str, str]:
+        """Return names ranked by the model, its name, and a note: those it names first, then the others.
 
         `candidates` has the description of each by name, best first. Without a model, or when it cannot be
-        asked, they keep their order, and the ranking says where that comes from.
+        asked, they keep the order that they are `ranked_by`; the note says why it could not.
         """
         by_words = list(candidates)[:limit]
         if not self._model or not candidates:
-            return Ranking(names=by_words, ranked_by=ranked_by)
+            return by_words, ranked_by, ""
         try:
             named = self._named(task, candidates)
         except PflowError as error:
-            return Ranking(names=by_words, ranked_by=ranked_by, note=error.message)
-        return Ranking(names=list(dict.fromkeys([*named, *candidates]))[:limit], ranked_by=self._model)
+            return by_words, ranked_by, error.message
+        return list(dict.fromkeys([*named, *candidates]))[:limit], self._model, ""
 
     def _named(self, task: str, candidates: Mapping[str, str]) -> list[str]:
         listed = (f"- {name}: {' '.join(text.split())[:_SHOWN]}" for name, text in candidates.items())

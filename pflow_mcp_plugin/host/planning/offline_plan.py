@@ -283,12 +283,12 @@ class _Reading:
         self.steps: list[Step] = []
         self.missing: list[str] = []
         clauses = registry.discovered_by_clause(task, _CLAUSES, _LOOKED_AT)
-        matches = sorted((it for clause in clauses for it in clause.matches), key=lambda it: it.confidence)
+        matches = sorted((it for _, found in clauses for it in found), key=lambda it: it.confidence)
         self.considered = list({it.item.entry.node: it for it in matches}.values())[::-1]
-        found = [word for it in clauses for word in self._read(it.text, it.matches)]
+        asked = [word for text, found in clauses for word in self._read(text, found)]
         if unread := len(clause_texts(task)) - len(clauses):
             self.missing.append(f"{unread} further parts of the task, which were not read")
-        alone = [it for it in dict.fromkeys(found) if not any(_covers(step.entry, it) for step in self.steps)]
+        alone = [it for it in dict.fromkeys(asked) if not any(_covers(step.entry, it) for step in self.steps)]
         if alone and self.steps:
             self.missing.append(f"no node accounts for {_quoted(alone)}")
 

@@ -44,14 +44,6 @@ class FoundNode:
 
 
 @attrs.frozen(kw_only=True)
-class ClauseNodes:
-    """What discovery finds for one clause of a task: its text, and nodes with confidences for it alone."""
-
-    text: str
-    matches: Sequence[Match[FoundNode]]
-
-
-@attrs.frozen(kw_only=True)
 class Found:
     """What discovery found for a task, before a language model reorders it: rows of the index, best first.
 
@@ -197,22 +189,23 @@ class NodeDiscovery:
             first = self.semantic(self.index, task, most)
         rows = {row.node: row for row in first.rows}
         offered = {name: row.description for name, row in islice(rows.items(), candidates)}
-        order = ranking.rank(task, offered, limit, first.ranked_by)
+        names, ranked_by, note = ranking.rank(task, offered, limit, first.ranked_by)
         # Each node is compared with the best by words.
         best = first.rows if first.by_words is None else first.by_words
         rivals = (self.find(row.node) for row in islice(best, RIVALS))
         fit = TaskFit(task, self.index.size(), self.index.frequency)
         confidence = NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])
         matches = []
-        for name in order.names:
+        for name in names:
             if (entry := self.find(name)) is not None:
                 sure, reason = confidence.judge(described(entry))
                 found = FoundNode(row=rows[name], entry=entry)
                 matches.append(Match(item=found, confidence=sure, reason=reason or first.wordless))
-        note = "; ".join(filter(None, (first.note, order.note)))
-        return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
+        notes = "; ".join(filter(None, (first.note, note)))
+        return Discovery(matches=matches, ranked_by=ranked_by, note=notes)
 
-    def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
+    def by_clause(self, task: str, most: int, limit: int) -> list[tuple[str, list[Match[FoundNode]]]]:
+        """Return what discovery finds for each clause: its text, and nodes with confidences for it alone."""
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
         needs = _needs(self.index, [words(text) for text in texts], _SYNONYM_ALONE, _FAMILY_ALONE)
@@ -226,5 +219,5 @@ class NodeDiscovery:
                     one = fit.clause(number, described(entry))
                     item = FoundNode(row=rows[node]._replace(score=score), entry=entry)
                     matches.append(Match(item=item, confidence=one.degree, reason=one.reason))
-            found.append(ClauseNodes(text=texts[number], matches=matches))
+            found.append((texts[number], matches))
         return found

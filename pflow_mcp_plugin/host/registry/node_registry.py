@@ -21,8 +21,8 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery
-    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
+    from pflow_mcp_plugin.contract import Discovery, Match
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 
@@ -133,7 +133,9 @@ class NodeRegistry(Registry):
         self._tell_lacking(task)
         return self._discovery().whole(task, limit)
 
-    def discovered_by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
+    def discovered_by_clause(
+        self, task: str, most: int, limit: int
+    ) -> list[tuple[str, list[Match[FoundNode]]]]:
         self._tell_lacking(task)
         return self._discovery().by_clause(task, most, limit)
 

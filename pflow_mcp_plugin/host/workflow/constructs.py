@@ -31,6 +31,7 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.schemas.schema_document import placed_at
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_ITEMS = 1_000
@@ -383,7 +384,7 @@ class Constructs:
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:
-            return [*words, f"for each of {count:,} item{'' if count == 1 else 's'}"]
+            return [*words, f"for each of {count_text(count, 'item')}"]
         return [*words, "for each item"] if self.batch else words
 
     def described(self, known: Known) -> dict[str, JSON]:
