@@ -71,8 +71,7 @@ def command_words(command: str) -> list[str]:
 class CommandAnswers:
     """The saved values that commands print; each command runs once, whether it succeeds or fails."""
 
-    def __init__(self, deadline: float = DEADLINE) -> None:
-        self._deadline = deadline
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answers: dict[tuple[str, ...], str | PflowError] = {}
 
@@ -85,7 +84,7 @@ class CommandAnswers:
         with self._lock:  # a second thread waits for the answer to the first
             if asked not in self._answers:
                 try:
-                    self._answers[asked] = _output(command, self._deadline)
+                    self._answers[asked] = _output(command)
                 except PflowError as error:
                     program = os.path.basename(command[0])  # noqa: PTH119 - on a word
                     message = f"The command for {key} failed: {program} {error.message}"
@@ -98,7 +97,7 @@ class CommandAnswers:
         return answer
 
 
-def _output(command: Sequence[str], deadline: float) -> str:
+def _output(command: Sequence[str]) -> str:
     """Run the command of a setting; when the time is up, it is ended with everything that it started."""
     import subprocess
 
@@ -122,17 +121,17 @@ def _output(command: Sequence[str], deadline: float) -> str:
 
     # On a thread of its own: what the command left running may keep the pipe open.
     reader = threading.Thread(target=read, args=(process.stdout,), name="secret-command", daemon=True)
-    end = time.monotonic() + deadline
+    end = time.monotonic() + DEADLINE
     try:
         reader.start()
-        reader.join(deadline)
+        reader.join(DEADLINE)
         if reader.is_alive():
-            raise PflowError(f"took longer than {deadline:g} seconds")
+            raise PflowError(f"took longer than {DEADLINE:g} seconds")
         if len(content) > LARGEST:
             raise PflowError(f"printed more than {LARGEST // 1024} KiB")
         code = process.wait(max(end - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired as error:
-        raise PflowError(f"took longer than {deadline:g} seconds") from error
+        raise PflowError(f"took longer than {DEADLINE:g} seconds") from error
     finally:
         if not signal_group(process.pid, signal.SIGKILL):
             process.kill()

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
     from pflow_mcp_plugin.host.registry.node_index import NodeRow
-    from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
 
 _PATHS = 100
@@ -168,36 +167,28 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if sum(map(bool, (nodes, source, every))) > 1:
         raise PflowError("Give only one of node types, --source and --all", kind="usage")
+    registry = host.registry
     with host.gathering() as reported:
-        count, found = check_nodes(host, host.registry, nodes, source)
-    problems = [*as_errors(reported), *found]
-    return findings_report(
-        "The registry", problems, f"{count_text(count, 'node type')} checked, no problems found"
-    )
-
-
-def check_nodes(
-    host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
-) -> tuple[int, list[Problem]]:
-    """For `pflow registry validate`: check nodes, all or those of `source`; return how many, and problems."""
-    found = {name: registry.find(name) for name in names}
-    missing = [registry.missing(name) for name, entry in found.items() if entry is None]
-    entries = [entry for entry in found.values() if entry]
-    if not found:
-        everything = list(registry.entries())
-        entries = [entry for entry in everything if source in ("", entry.source)]
-        if not entries:
-            known = ", ".join(sorted({entry.source for entry in everything}))
-            message = f"No node type is of the source {source}"
-            raise PflowError(message, suggestions=(f"Sources: {known}",), kind="not_found")
-    return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
+        found = {name: registry.find(name) for name in nodes}
+        problems = [registry.missing(name) for name, entry in found.items() if entry is None]
+        entries = [entry for entry in found.values() if entry]
+        if not nodes:
+            everything = list(registry.entries())
+            entries = [entry for entry in everything if source in ("", entry.source)]
+            if not entries:
+                known = ", ".join(sorted({entry.source for entry in everything}))
+                message = f"No node type is of the source {source}"
+                raise PflowError(message, suggestions=(f"Sources: {known}",), kind="not_found")
+        problems += [problem for entry in entries for problem in _problems(entry, host)]
+    sound = f"{count_text(len(entries), 'node type')} checked, no problems found"
+    return findings_report("The registry", [*as_errors(reported), *problems], sound)
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the registry's reports for `pflow registry validate`: as errors where it left out a node type.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
-    installed is found by `check_nodes`.
+    installed is found when it is loaded.
     """
     from pflow_mcp_plugin.host.registry.node_registry import Overwritten
     from pflow_mcp_plugin.host.registry.node_sources import Uninstalled

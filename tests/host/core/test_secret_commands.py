@@ -9,6 +9,7 @@ from ended_processes import gone
 from system_limits import ordinary_user
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host import stored_settings
 from pflow_mcp_plugin.host.stored_settings import CommandAnswers, StoredSettings, command_words
 from pflow_mcp_plugin.storage import CorruptFile
 
@@ -89,13 +90,14 @@ def test_a_program_that_is_not_there_is_named(program):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the check reads /proc")
-def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_settings, "DEADLINE", 2)
     marks = tmp_path / "pid"
     # It ends at once; what it started keeps its output open.
     code = f"import subprocess; child = subprocess.Popen({SLEEPING!r})\n"
     code += f"open({str(marks)!r}, 'w').write(str(child.pid))"
     with pytest.raises(PflowError, match="took longer than 2 seconds"):
-        CommandAnswers(deadline=2).ask("KEY", python(code))
+        CommandAnswers().ask("KEY", python(code))
     assert gone(int(marks.read_text()))
 
 

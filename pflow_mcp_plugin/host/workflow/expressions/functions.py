@@ -231,6 +231,8 @@ class ExpressionFunctions(functions.Functions):
     _func_trim = functions.signature(_TEXT)(lambda _, text: text.strip())
     _func_remove_prefix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removeprefix(part))
     _func_remove_suffix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removesuffix(part))
+    _func_now = functions.signature()(lambda self: self._limits.now)
+    _func_add_days = functions.signature(_TEXT, {"types": ["number"]})(lambda _, *given: days_later(*given))
     _func_to_json = functions.signature(_ANY)(lambda _, value: _json(value))
     _func_items = functions.signature({"types": ["object"]})(lambda _, value: list(map(list, value.items())))
 
@@ -361,10 +363,6 @@ class ExpressionFunctions(functions.Functions):
         in_order: list[Any] = super()._func_sort_by(items[::step], key)[::step]
         return in_order
 
-    @functions.signature()
-    def _func_now(self) -> str:
-        return self._limits.now
-
     @functions.signature(_TEXT, _OPTIONAL_TEXT)
     def _func_parse_date(self, text: str, form: str | None = None) -> str:
         return (read_date("parse_date", text) if form is None else parsed_date(text, form)).isoformat()
@@ -373,10 +371,6 @@ class ExpressionFunctions(functions.Functions):
     def _func_format_date(self, text: str, form: str) -> str:
         self._limits.require_length(5 * len(form))
         return formatted_date(text, form)
-
-    @functions.signature(_TEXT, {"types": ["number"]})
-    def _func_add_days(self, text: str, days: float) -> str:
-        return days_later(text, days)
 
     @functions.signature(_LIST, _EXPRESSION)
     def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
