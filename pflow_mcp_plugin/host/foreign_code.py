@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 from pflow_mcp_plugin.contract import PflowError
@@ -110,9 +110,7 @@ class EndingSignals:
             signal.signal(number, self._end)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in self._taken:
             signal.signal(number, signal.SIG_DFL)
 

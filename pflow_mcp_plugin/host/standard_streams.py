@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from io import UnsupportedOperation
-from types import TracebackType
 from typing import IO, Any, Self
 
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
@@ -53,9 +52,7 @@ class Streams:
             self._shared.flush()
         os.dup2(stream.fileno(), 1)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lend.close()
         self._end.close()
 
