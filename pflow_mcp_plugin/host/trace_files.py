@@ -175,12 +175,12 @@ class TracedStep:
     @property
     def steps(self) -> list[TracedStep]:
         lost: StepState = "handled" if self.content.get("error") is None else self.state
-        return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
+        return _traced(objects_in(self.content.get("steps")), lost, self.depth + 1, self.items)
 
     def steps_for(self, item: JSONObject) -> list[TracedStep]:
         lost: StepState = "handled" if item.get("error") is None else "failed"
         items = (*self.items, item.get("index"))
-        return _traced(_objects(item.get("steps")), lost, self.depth + 1, items)
+        return _traced(objects_in(item.get("steps")), lost, self.depth + 1, items)
 
     @property
     def batch(self) -> JSONObject:
@@ -218,13 +218,13 @@ class TracedStep:
 
     def _written(self, index: JSON) -> JSONObject:
         listed = table_of(self.content.get("outputs")).get("items")
-        entries = (*_objects(listed), *_objects(self.batch.get("errors")))
+        entries = (*objects_in(listed), *objects_in(self.batch.get("errors")))
         return next((it for it in entries if it.get("index") == index), {})
 
     @property
     def batch_items(self) -> list[JSONObject]:
         # The trace has only the times of other items.
-        return _objects(self.content.get("items"))
+        return objects_in(self.content.get("items"))
 
     def with_inner(self) -> Iterator[TracedStep]:
         yield self
@@ -250,7 +250,8 @@ def _traced(
     return traced
 
 
-def _objects(value: JSON) -> list[JSONObject]:
+def objects_in(value: JSON) -> list[JSONObject]:
+    """Return the objects in a list of a trace file; empty if it is none."""
     return [each for each in list_of(value) if isinstance(each, dict)]
 
 

@@ -22,12 +22,13 @@ from pflow_mcp_plugin.host.trace_files import (
     StepState,
     TracedStep,
     action_words,
+    objects_in,
     run_state,
     shown_type,
     step_words,
     traced_steps,
 )
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Look
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
@@ -363,7 +364,7 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
     yield "  ".join(filter(None, (f"{step.name} ({content.get('type')})", _own_time(content), told)))
     if content.get("error"):
         yield from _member("error", content["error"])
-    errors = [it for it in list_of(step.batch.get("errors")) if isinstance(it, dict)]
+    errors = objects_in(step.batch.get("errors"))
     # If there is a single item's error, the error of the step says the same.
     for error in errors if content.get("error") is None or len(errors) > 1 else ():
         yield from _member(f"{step.name}[{error.get('index')}]", error.get("error"))

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
 SHELLS = ("bash", "zsh", "fish")
 _OURS = b"written by `pflow completion "
 _BEGIN, _END = "# >>> completion of pflow >>>", "# <<< completion of pflow <<<"
-_BLOCK = re.compile(rb"\n?# >>> completion of pflow >>>\n.*?# <<< completion of pflow <<<\n", re.DOTALL)
+_BLOCK = re.compile(f"\n?{_BEGIN}\n.*?{_END}\n".encode(), re.DOTALL)
 _START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }"
 
 

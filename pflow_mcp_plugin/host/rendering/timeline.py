@@ -13,6 +13,7 @@ from pflow_mcp_plugin.host.trace_files import (
     MARKS,
     StepState,
     TracedStep,
+    objects_in,
     run_state,
     shown_type,
     step_words,
@@ -107,7 +108,7 @@ pre { white-space: pre-wrap; }
 def trace_page(trace: Mapping[str, Any]) -> str:
     """Return a trace as an HTML timeline; a click on a node opens it. It works without scripts."""
     steps = traced_steps(trace)
-    starts = [it for it in list_of(trace.get("preparations")) if isinstance(it, Mapping)]
+    starts = objects_in(trace.get("preparations"))
     spans = [*starts, *(it.content for step in steps for it in step.with_inner())]
     ends = (_number(span.get("offset")) + _took(span) for span in spans)
     length = max([_number(trace.get("milliseconds")), *ends, 0.001])
@@ -296,7 +297,7 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
     """Yield the timeline of a batch's items; those that the trace has separately open on a click."""
     batch, count = step.batch, step.batch.get("count")
     inner = {_number(item.get("index")): item for item in step.batch_items}
-    errors = {_number(it.get("index")): it for it in list_of(batch.get("errors")) if isinstance(it, Mapping)}
+    errors = {_number(it.get("index")): it for it in objects_in(batch.get("errors"))}
     own = as_html(step.name.rpartition("/")[2])
     # First come the failed ones, and those that open.
     chosen = sorted(sorted(times, key=lambda it: (it[3], it[0] not in inner, it[0]))[:250])

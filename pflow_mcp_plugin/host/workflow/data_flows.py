@@ -400,8 +400,7 @@ class FlowSearch:
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
     limit on the flows found, this keeps the search proportional to the size of the workflow. `denied` has,
     for the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
-    same for flows from untrusted outputs to harmful nodes that no rule is about. `steps` counts the nodes
-    looked at.
+    same for flows from untrusted outputs to harmful nodes that no rule is about.
     """
 
     def __init__(self, movement: DataMovement, policy: FlowPolicy) -> None:
@@ -416,7 +415,6 @@ class FlowSearch:
             place: harmful & ~denied.get(place, 0) & ~allowed.get(place, 0)
             for place in places_in(self._matching("untrusted_output"))
         }
-        self.steps = 0
 
     def _matching(self, word: str) -> int:
         nodes = self._movement.nodes
@@ -455,7 +453,6 @@ class FlowSearch:
         while layer:
             following = []
             for current in layer:
-                self.steps += 1
                 fresh = self._movement.readers(current) & ~seen
                 seen |= fresh
                 following += (found := list(places_in(fresh)))
