@@ -28,13 +28,10 @@ def _field(key: str, kind: str, description: str, **more: Any) -> Field:
     return Field(key=key, type=kind, description=description, **more)
 
 
-_SHAPE = frozenset(attribute.name for attribute in attrs.fields(Interface))
-
-
 def _own(node: str, module: str, description: str, **more: Any) -> Entry:
     """Return the entry of a host's own node; `more` are its fields. Most classes have the node's name."""
     more.setdefault("class_name", node.title().replace("-", ""))
-    shape = {key: more.pop(key) for key in _SHAPE & more.keys()}
+    shape = {key: more.pop(key) for key in attrs.fields_dict(Interface).keys() & more.keys()}
     return Entry(
         node=node,
         module=f"pflow_mcp_plugin.host.{module}",

@@ -265,11 +265,9 @@ class NodeRegistry(Registry):
                 entries = ask(origin)
             except PflowError as error:
                 lacking.append(origin)
-                if isinstance(error, PluginFailed):
-                    self._report(error.as_warning())
-                    continue
                 message = f"The nodes of {origin.name} are left out: {error}"
-                self._report(problem_of(error, message=message, severity="warning", source=origin.name))
+                told = problem_of(error, message=message, severity="warning", source=origin.name)
+                self._report(error.as_warning() if isinstance(error, PluginFailed) else told)
                 continue
             for entry in entries:
                 if not origin.fits(entry.node):

@@ -279,11 +279,10 @@ class _TreeReader:
             if wanted and given and given.isdisjoint(wanted):
                 message = f"argument {number + 1} of {name}() is {_words(given)}"
                 self.mistake(message, f"It takes {signature.usage}")
-        lists = [
-            shape for shape, child in zip(arguments, node["children"], strict=True) if not _is_ref(child)
-        ]
+        children = node["children"]
+        lists = [shape for shape, child in zip(arguments, children, strict=True) if child["type"] != "expref"]
         item = self.item(lists[0]) if lists else Shape()
-        for child in filter(_is_ref, node["children"]):
+        for child in (child for child in children if child["type"] == "expref"):
             inner = self.used(child["children"][0], item)
             if name == "map":
                 return Shape(types=frozenset({"list"}), item=inner)
@@ -292,10 +291,6 @@ class _TreeReader:
 
     def mistake(self, message: str, step: str) -> None:
         self.reading.mistakes.append((message, step))
-
-
-def _is_ref(node: Node) -> bool:
-    return bool(node["type"] == "expref")
 
 
 def _loose(types: frozenset[str]) -> frozenset[str]:
