@@ -36,20 +36,18 @@ _EFFECTS = {
     "delete-file": "deletes files",
 }
 
-SelectionType = Literal["found_existing", "new_composition", "offline"]
-"""Where a plan's workflow comes from: the library, a language model, or words alone."""
-
 
 @attrs.frozen(kw_only=True)
 class Selection:
     """Which nodes a plan uses, in the order in which they run, and why.
 
+    `selection_type` is where its workflow comes from: the library, a language model, or words alone.
     `flow_structure` shows the steps at a glance, such as `search → summarize → notify`; `confidence`, from 0
     to 1, is how well the selection fits the task; `existing` is the name of the saved workflow, if the plan
     is one.
     """
 
-    selection_type: SelectionType
+    selection_type: Literal["found_existing", "new_composition", "offline"]
     reasoning: str = ""
     chosen_nodes: Sequence[str] = ()
     flow_structure: str = ""

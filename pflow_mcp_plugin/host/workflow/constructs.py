@@ -486,11 +486,7 @@ BATCH: Mapping[str, Rule] = {
     "max_retries": _RETRIES,
     "retry_wait": _SECONDS,
 }
-RETRY: Mapping[str, Rule] = {
-    "max": _RETRIES,
-    "wait": _SECONDS,
-    "backoff": _between(1, 10, "a number"),
-}
+RETRY: Mapping[str, Rule] = {"max": _RETRIES, "wait": _SECONDS, "backoff": _between(1, 10, "a number")}
 CASE: Mapping[str, Rule] = {"when": Rule(_is_text, "an expression"), "action": Rule(_is_text, "a name")}
 """The rules for a case of a node `branch`."""
 CACHE: Mapping[str, Rule] = {"ttl": _between(0, LONGEST_TTL, "seconds")}

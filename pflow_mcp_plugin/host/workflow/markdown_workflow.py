@@ -70,9 +70,7 @@ _TYPES = {
     "workflow": _NodeType(name=WORKFLOW_NODE, params={"workflow_ref": WORKFLOW_NODE}),
 }
 """The node types that differ; all others have the same name here and there."""
-_MISSING = {
-    "claude-code": "Ask a model with llm, or run the program with shell: command: claude -p ...",
-}
+_MISSING = {"claude-code": "Ask a model with llm, or run the program with shell: command: claude -p ..."}
 """The node types without an equivalent, each with what to do instead."""
 
 
