@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError
+from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Prepare, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import IF_NOT_RUN, LONGEST_WAIT, Retry
@@ -183,9 +183,27 @@ class Attempts:
                         raise node_skipped(reference.text, user, reference.root) from None
         return params
 
-    def identity(self, planned: PlannedNode, store: NodeAwareSharedStore) -> str:
+    def store(self, planned: PlannedNode, **options: Any) -> NodeAwareSharedStore:
+        """Return the shared store as a node sees it during an attempt, with what it reads in declared types.
+
+        A value that does not fit is returned unchanged; the node decides what to do with it. `options` are
+        those of the store.
+        """
+        fields, values = planned.ref.entry.interface.fields, self.values
+
+        def fit(key: str, value: object) -> object:
+            try:
+                return passed_on(value, fields[key]) if key in fields else value
+            except TypeMismatch:
+                return value
+
+        inputs = planned.mapping.inputs
+        return NodeAwareSharedStore(values.root, inputs, lookup=values.find, fit=fit, **options)
+
+    def identity(self, planned: PlannedNode) -> str:
         """Return the identity of the step that an attempt of the node would be now; empty if not known."""
-        if (record := self.run.record) is None:
+        record, store = self.run.record, self.store(planned)
+        if record is None:
             return ""
         try:
             params = self.params(planned, store)
@@ -248,22 +266,6 @@ def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
         cause = PflowError(earlier.error, action=earlier.action, ran="ran")
         return Result(earlier.action, node_failure(planned.ref, cause))
     return Result(earlier.action or "default", skipped=earlier.state == "skipped")
-
-
-def argument_types(entry: Entry) -> Fit:
-    """Return the function that converts what a node reads during an attempt to its declared types.
-
-    A value that does not fit is returned unchanged; the node decides what to do with it.
-    """
-    fields = entry.interface.fields
-
-    def fit(key: str, value: object) -> object:
-        try:
-            return passed_on(value, fields[key]) if key in fields else value
-        except TypeMismatch:
-            return value
-
-    return fit
 
 
 def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:

@@ -23,11 +23,11 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import is_interruption
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Result, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.result_key import item_key
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Prepare, Values
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Prepare
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -67,9 +67,8 @@ def run_batch(
                 raise PflowError(f"batch.items must be a list, got {described(given)}") from None
     except PflowError as failure:
         return failed(planned, failure, store)
-    fit = argument_types(planned.ref.entry)
-    _announce_items(attempts, planned, batch, fit, items)
-    one = partial(_run_item, attempts, planned, batch, prepare, fit)
+    _announce_items(attempts, planned, batch, items)
+    one = partial(_run_item, attempts, planned, batch, prepare)
     entry = planned.ref.entry
     is_safe = entry.purity == "flow_safe" or bool(entry.idempotency_argument)
     # Keys outside the node's own name are read by nodes themselves, not only by templates.
@@ -99,15 +98,16 @@ def run_batch(
 
 
 def _run_item(
-    attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, fit: Fit, numbered: _Item
+    attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, numbered: _Item
 ) -> _Done:
     index, item = numbered
-    values, store = _of_item(attempts, planned, batch, fit, item)
     run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
     if planned.sub and run.record:
         run.items = (*run.items, item_key(item))
-    values.root["__run__"] = run
-    mine = attrs.evolve(attempts, run=run, values=values, item=index)
+    mine = attrs.evolve(_for_item(attempts, batch, item), run=run, item=index)
+    mine.values.root["__run__"] = run
+    # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
+    store = mine.store(planned, namespaced=True)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
     step.error = result.reason
     written = {key: value for key, value in store.written.items() if key != "error"}
@@ -116,20 +116,12 @@ def _run_item(
     return _Done(index=index, item=item, store=store, result=result, step=step)
 
 
-def _of_item(
-    attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, item: object
-) -> tuple[Values, NodeAwareSharedStore]:
+def _for_item(attempts: Attempts, batch: Batch, item: object) -> Attempts:
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
-    # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
-    store = NodeAwareSharedStore(
-        values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
-    )
-    return values, store
+    return attrs.evolve(attempts, values=values)
 
 
-def _announce_items(
-    attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
-) -> None:
+def _announce_items(attempts: Attempts, planned: PlannedNode, batch: Batch, items: Sequence[object]) -> None:
     # A resumed run must know the items before they run, or one could be mistaken for an earlier item that is
     # gone.
     record = attempts.run.record
@@ -139,11 +131,7 @@ def _announce_items(
     if planned.sub:
         record.earlier.expect_items(place, [item_key(item) for item in items])
         return
-    identities = []
-    for item in items:
-        values, store = _of_item(attempts, planned, batch, fit, item)
-        identities.append(attrs.evolve(attempts, values=values).identity(planned, store))
-    record.earlier.expect(place, identities)
+    record.earlier.expect(place, [_for_item(attempts, batch, item).identity(planned) for item in items])
 
 
 def _performed(

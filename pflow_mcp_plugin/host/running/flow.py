@@ -17,7 +17,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Result, failed
 from pflow_mcp_plugin.host.running.run_report import endless, node_failure
 from pflow_mcp_plugin.host.running.shared_store import BatchOutputs, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.trace_recorder import Step
@@ -79,14 +79,11 @@ class StepNode(pocketflow.BaseNode):
         run.check()
         step = run.recorder.begin(planned.ref)
         run.progress.begin(planned.ref.id)
-        store = NodeAwareSharedStore(
-            values.root,
-            planned.mapping.inputs,
-            planned.mapping.outputs,
+        store = attempts.store(
+            planned,
+            output_mappings=planned.mapping.outputs,
             namespaced=values.document.namespaced,
             before=values.written.get(planned.id, {}),
-            lookup=values.find,
-            fit=argument_types(planned.ref.entry),
         )
         step.params = planned.ref.params  # as written, in case a template cannot be resolved
         reuse = attempts.reuse.of(planned) if attempts.reuse and planned.ttl is not None else None
@@ -252,7 +249,7 @@ def build_flow(compiled: Compiled, attempts: Attempts, around: StepNode | None =
 
 def _announce(compiled: Compiled, attempts: Attempts) -> None:
     # A resumed run must know what the nodes are to do, or one could be given the result of another.
-    record, values, document = attempts.run.record, attempts.values, compiled.document
+    record, document = attempts.run.record, compiled.document
     writes = not document.namespaced or any(node.mapping.outputs for node in compiled.nodes)
     if record is None or not record.earlier.known or document.permissive or writes:
         return
@@ -261,11 +258,7 @@ def _announce(compiled: Compiled, attempts: Attempts) -> None:
         # A question depends on the steps that follow, and what a mapping reads may still change.
         if planned.sub or is_batch or planned.mapping.inputs or own_type(entry) == "ask":
             continue
-        store = NodeAwareSharedStore(
-            values.root, namespaced=True, lookup=values.find, fit=argument_types(entry)
-        )
-        place = f"{attempts.run.above}{planned.id}"
-        record.earlier.announce(place, attempts.identity(planned, store))
+        record.earlier.announce(f"{attempts.run.above}{planned.id}", attempts.identity(planned))
 
 
 @attrs.define(eq=False, repr=False)

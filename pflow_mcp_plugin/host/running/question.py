@@ -15,9 +15,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, argument_types
+from pflow_mcp_plugin.host.running.attempts import Attempts
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING, expression_reads, param_expressions
@@ -60,10 +59,7 @@ def _written(node: PlannedNode) -> dict[str, Any]:
 
 def _arguments(node: PlannedNode, before: set[str], attempts: Attempts) -> dict[str, Any]:
     values, written = attempts.values, _written(node)
-    later = {*before, *node.constructs.names}
-    store = NodeAwareSharedStore(
-        values.root, node.mapping.inputs, lookup=values.find, fit=argument_types(node.ref.entry)
-    )
+    later, store = {*before, *node.constructs.names}, attempts.store(node)
     if not node.constructs.repeats and not any(part.root in later for part in named(written)):
         try:
             params = attempts.params(node, store)

@@ -23,13 +23,7 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps, failed_items
 from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, exact_pieces, identity_of
-from pflow_mcp_plugin.host.running.run_record import (
-    UNDECIDED,
-    RecordedStep,
-    RunRecord,
-    TraceEntry,
-    surrogates_replaced,
-)
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, surrogates_replaced
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
@@ -69,11 +63,11 @@ class RecordedRun:
         limits: Mapping[str, Mapping[str, int]],
         kept: bool,
     ) -> None:
-        self.run_id = recorder.run_id
+        self.run_id = run.run_id
         self._compiled = compiled
         self._run = run
         self._recorder = recorder
-        self._redactor = recorder.redactor
+        self.redactor = recorder.redactor
         self._head = head
         self._record = record
         self._lock = threading.Lock()
@@ -149,7 +143,7 @@ class RecordedRun:
         if recipe := planned.constructs.verify or planned.ref.entry.verify:
             from pflow_mcp_plugin.host.running.verification import recorded_recipe
 
-            recorded.recipe = recorded_recipe(recipe, step.given, self._redactor.value)
+            recorded.recipe = recorded_recipe(recipe, step.given, self.redactor.value)
         if planned.sub is None:
             step.earlier, step.replaced = self.earlier.take(recorded)
             if step.earlier is None:
@@ -228,20 +222,19 @@ class RecordedRun:
         record = self.record()
         if record is None:
             return None
-        known = self._redactor.known
-        entry = TraceEntry(number=number, parent=parent, item=item, content=self._redactor.value(content))
+        known = self.redactor.known
         try:
-            number = record.put_entry(entry)
+            number = record.put_entry(self.redactor.value(content), number, parent, item)
         except PflowError as error:
             self.warn(f"The trace of the run is not recorded: {error.message}")
-        if self._redactor.known is not known:
+        if self.redactor.known is not known:
             self.redact_again()
         return number
 
     def redact_again(self) -> None:
         if self._record is not None:
             try:
-                self._record.redact(self._redactor.value, self._redactor.text)
+                self._record.redact(self.redactor.value, self.redactor.text)
             except PflowError as error:
                 self.warn(f"The record of the run may contain a secret: {error.message}")
 
@@ -257,9 +250,6 @@ class RecordedRun:
             text = json.dumps(f"{text[:most]}...")
         return surrogates_replaced(text)
 
-    def redacted(self, text: str) -> str:
-        return self._redactor.text(text)
-
     def end(self, error: PflowError | None) -> list[RecordedStep]:
         """End the recorded run and its record; return the steps that the user has to decide about."""
         record = self._record
@@ -269,7 +259,7 @@ class RecordedRun:
             if not error:
                 record.change(self.earlier.never_came(), "failed")
             again = bool(failed_items(record.steps("state = 'failed' AND routed"), self._compiled))
-            undecided = record.end(self.redacted(error.message) if error else "", keep=again)
+            undecided = record.end(self.redactor.text(error.message) if error else "", keep=again)
         except PflowError as failure:
             record.close()
             self.warn(f"The record of the run could not be completed: {failure.message}")
@@ -417,7 +407,7 @@ class StepOfRun(RunStep):
             recorded.recipe = recipe
             recorded.routed = self.goes_on or action in self.planned.routed
             # A reason may name a file whose name is not UTF-8.
-            recorded.error = surrogates_replaced(self.run.redacted(reason or ""))
+            recorded.error = surrogates_replaced(self.run.redactor.text(reason or ""))
         self.run.has_done |= recorded.state != "failed"
         # A step that failed before it began is run again, unless the run goes on; its calls count.
         is_counted = recorded.attempts and self.run.limits.are_set

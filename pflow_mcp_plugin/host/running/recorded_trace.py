@@ -69,14 +69,13 @@ def _steps(record: RunRecord) -> tuple[list[dict[str, Any]], float]:
     top: list[dict[str, Any]] = []
     by_number: dict[int | None, dict[str, Any]] = {}
     end = 0.0
-    for entry in record.entries():
-        content = dict(entry.content)
+    for content, number, around, index in record.entries():
         end = max(end, content["offset"] + content.get("milliseconds", 0.0))
-        parent = by_number.get(entry.parent)
-        if entry.item is not None and parent is not None:
+        parent = by_number.get(around)
+        if index is not None and parent is not None:
             parent.setdefault("items", []).append(content)
             continue
-        by_number[entry.number] = content
+        by_number[number] = content
         (top if parent is None else parent.setdefault("steps", [])).append(content)
     begun = [content for content in by_number.values() if "milliseconds" not in content]
     steps = record.steps()

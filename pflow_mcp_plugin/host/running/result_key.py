@@ -49,7 +49,10 @@ def exact_json(value: object, what: str) -> bytes:
 
 
 def exact_pieces(value: object, what: str) -> Iterator[bytes]:
-    """Yield the exact JSON of what a step gets or returns, piece by piece, as it may be large."""
+    """Yield the exact JSON of what a step gets or returns, piece by piece, as it may be large.
+
+    `json.loads` reads it, lone surrogates included.
+    """
     # In one piece, a long text would be in memory several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
@@ -57,11 +60,6 @@ def exact_pieces(value: object, what: str) -> Iterator[bytes]:
             yield piece.encode("utf-8", "surrogatepass")
     except ValueError as error:  # too many digits
         raise NotKept(f"{what} cannot be written as JSON") from error
-
-
-def from_pieces(data: bytes) -> Any:
-    """Return the result of a step from its exact JSON."""
-    return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def identity_of(

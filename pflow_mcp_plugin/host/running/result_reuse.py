@@ -132,7 +132,7 @@ class NodeReuse:
         own = {name: value for name, value in params.items() if name not in OWN_PARAMS}
         given = own, {name: store[name] for name in sorted(self._reads) if name in store}
         try:
-            key = self._key(given)
+            key = result_key(self._code, self._place, *given)
         except (NotKept, PflowError) as reason:
             self._note(not_kept=1, why=str(reason))
             return prepare(params)(store)
@@ -151,16 +151,13 @@ class NodeReuse:
     def _keep(self, key: str, given: _Given, action: str, watched: WatchedStore) -> None:
         reason = watched.reason if self._is_kept else "its node has keep: false"
         try:
-            if not reason and self._key(given) != key:
+            if not reason and result_key(self._code, self._place, *given) != key:
                 reason = "it changed its inputs"
             if not reason:
                 self._reuse.keep(key, action, watched.store.written, [*given])
         except NotKept as error:
             reason = str(error)
         self._note(**{"not_kept" if reason else "kept": 1}, why=reason)
-
-    def _key(self, given: _Given) -> str:
-        return result_key(self._code, self._place, *given)
 
     def _note(self, *, why: str = "", age: float | None = None, **counts: int) -> None:
         with self._lock:

@@ -26,7 +26,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
+from pflow_mcp_plugin.host.running.result_key import exact_pieces
 from pflow_mcp_plugin.storage import StoreError, make_folder, open_regular, read_regular
 
 State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten", "asked"]
@@ -63,12 +63,12 @@ class RecordedStep:
     node: str  # the id of the node, with those of the nodes around it
     type: str  # the node type: what is done
     identity: str  # distinguishes it from steps that do something else; empty if nothing can
-    safe: bool  # whether it may be run again without harm
+    safe: bool = attrs.field(converter=bool)  # whether it may be run again without harm
     shown: str  # its params, shortened and redacted, for people
     number: int | None = None  # None while it is not in the record
     state: State = "sent"
     action: str = ""
-    routed: bool = False  # whether the run went on after its failure
+    routed: bool = attrs.field(default=False, converter=bool)  # whether the run went on after its failure
     error: str = ""
     key: str = ""  # its idempotency key: work sent again with it is done once; empty if it takes none
     reruns: int = 0  # how often the user asked for it to be done again, with another key
@@ -87,16 +87,6 @@ class RecordedStep:
         shown = {"step": self.place, "type": self.type, "state": self.state}
         error = {"error": self.error} if self.error else {}
         return {**shown, "params": json.loads(self.shown or "null"), **error}
-
-
-@attrs.frozen(kw_only=True)
-class TraceEntry:
-    """An entry of a run's record: what the trace shows of one step, secrets redacted."""
-
-    number: int | None
-    parent: int | None  # the number of the step inside which it ran
-    item: int | None  # the index of an item of the parent's batch
-    content: dict[str, Any]  # in the form of a trace file; a step that has not ended has no `milliseconds`
 
 
 _ITEM_AND_PASS = re.compile(r"(\[\d+\])?(#\d+)?(~\d+)?$")
@@ -194,9 +184,7 @@ class RunRecord:
         found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
         if not all(map(_is_step, found)):
             raise damaged(self.path, "it has a step that pflow did not write")
-        return [
-            RecordedStep(**{**it, "safe": bool(it["safe"]), "routed": bool(it["routed"])}) for it in found
-        ]
+        return [RecordedStep(**it) for it in found]
 
     def sent(self, steps: Iterable[RecordedStep]) -> None:
         """Write durably to the file that harmful steps are about to happen; they must not if that fails."""
@@ -253,7 +241,7 @@ class RunRecord:
             if data is None:
                 with open(self._file(step), "rb", opener=open_regular) as file:
                     data = file.read()
-            outputs: dict[str, Any] = {**from_pieces(data)}
+            outputs: dict[str, Any] = {**json.loads(data)}
         except (OSError, TypeError, ValueError, RecursionError) as error:
             resume = f"pflow resume {self.path.stem}"
             raise PflowError(
@@ -283,17 +271,21 @@ class RunRecord:
                 step.state, step.routed = state, False
                 execute("UPDATE step SET state = ?, routed = 0 WHERE number = ?", (state, step.number))
 
-    def put_entry(self, entry: TraceEntry) -> int:
-        """Write a step's row in the record, with what the trace shows of it; return the row's number."""
-        text = surrogates_replaced(json.dumps(entry.content, ensure_ascii=False))
-        row = (entry.number, entry.parent, entry.item, text)
+    def put_entry(self, content: JSONObject, number: int | None, parent: int | None, item: int | None) -> int:
+        """Write what the trace shows of a step in a row of the record; return the row's number.
+
+        `parent` is the number of the step inside which it ran, `item` the index in that step's batch. Of a
+        step that has not ended, the content has no `milliseconds`.
+        """
+        row = (number, parent, item, surrogates_replaced(json.dumps(content, ensure_ascii=False)))
         with self._transaction() as execute:
             return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
 
-    def entries(self) -> list[TraceEntry]:
+    def entries(self) -> list[tuple[dict[str, Any], int, int | None, int | None]]:
+        """Return what `put_entry` wrote in the record: content, number, parent and item of each row."""
         with self._transaction() as execute:
-            rows = execute("SELECT number, parent, item, content FROM entry ORDER BY number").fetchall()
-        return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]
+            rows = execute("SELECT content, number, parent, item FROM entry ORDER BY number").fetchall()
+        return [(json.loads(content), *place) for content, *place in rows]
 
     def begin_again(self, head: JSONObject) -> None:
         """Record that a run is resumed: it has not failed yet, and its trace starts over."""

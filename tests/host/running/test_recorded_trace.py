@@ -12,7 +12,7 @@ import pytest
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.host.running.recorded_trace import complete_traces, trace_of
-from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, TraceEntry
+from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord
 from pflow_mcp_plugin.host.trace_files import TraceFiles, run_state, traced_steps
 from pflow_mcp_plugin.redaction import REDACTED
 
@@ -168,7 +168,7 @@ def test_an_open_step_is_shown_wherever_it_stands(tmp_path, place):
     head = {"name": "w", "trace": {"run_id": "run-1", "inputs": {}}}
     record = RunRecord.create(tmp_path, "run-1", head)
     begun = step("a", "t", offset=1.0)
-    record.put_entry(TraceEntry(number=None, parent=None, item=None, content=begun))
+    record.put_entry(begun, None, None, None)
     record.sent([RecordedStep(place=place, node="a", type="t", identity="", safe=False, shown='{"x": 1}')])
     trace = trace_of(record)
     record.close()
