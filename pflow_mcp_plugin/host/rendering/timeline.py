@@ -30,7 +30,6 @@ _BINS = 80
 """The number of parts of the row that shows how many items of a batch ran at a time."""
 
 _MARKS = {state: "" if state == "ok" else f"{mark} " for state, (mark, _) in MARKS.items()}
-_STATE_WORDS: Mapping[StepState, str] = {"handled": "handled", "interrupted": "interrupted"}
 _STYLE = """
 :root { --warn: #8f5b00; --good: #1f7a33; --start: #8a8a8a; }
 @media (prefers-color-scheme: dark) { :root { --warn: #e5a93c; --good: #7ac68a; --bar: #6f9fdc; } }
@@ -203,7 +202,8 @@ def _row(step: TracedStep, length: float) -> str:
             begin = min(max(_number(it[1]), offset + waited), end)
             times.append((int(_number(it[0])), begin, end - begin, it[3] is not False))
     bars += _density(times, length) if len(times) > 1 else _span("bar", offset + waited, took, length)
-    words = ", ".join(filter(None, (_STATE_WORDS.get(state), step_words(content))))
+    told = state if state in ("handled", "interrupted") else ""
+    words = ", ".join(filter(None, (told, step_words(content))))
     notes = f' <span class="type note">{as_html(words)}</span>' if words else ""
     items = ""
     if step.batch:

@@ -22,6 +22,5 @@
 """
 
 from pflow_mcp_plugin.host.running.runner import WorkflowRunner
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 
-__all__ = ["NodeAwareSharedStore", "WorkflowRunner"]
+__all__ = ["WorkflowRunner"]

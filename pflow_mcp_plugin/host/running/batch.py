@@ -51,11 +51,7 @@ class _Done:
 
 
 def run_batch(
-    attempts: Attempts,
-    planned: PlannedNode,
-    batch: Batch,
-    prepare: Prepare,
-    store: NodeAwareSharedStore,
+    attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, store: NodeAwareSharedStore
 ) -> Result:
     """Run a node for each item of its batch and write `results`, `errors` and counts."""
     try:
@@ -85,8 +81,9 @@ def run_batch(
                 run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
             run.watcher.items_ended(planned.ref.id, tally.counts)
             run.check()
-            message = f"{tally.ended} of {len(items)} items"
-            run.progress.within(tally.ended, len(items), f"node {planned.ref.id}: {message}")
+            ended = len(tally.items)
+            message = f"node {planned.ref.id}: {ended} of {len(items)} items"
+            run.progress.within(ended, len(items), message)
     except BaseException as error:
         if is_interruption(error):
             run.cancel()  # at once: an item that asks, in its thread, keeps the terminal until then
@@ -222,10 +219,8 @@ class _Tally:
 
     count: int
     stores: bool
-    results: dict[int, object] = attrs.field(factory=dict)
-    items: dict[int, object] = attrs.field(factory=dict)
+    items: dict[int, dict[str, object]] = attrs.field(factory=dict)
     errors: list[dict[str, object]] = attrs.field(factory=list)
-    succeeded: int = 0
     retries: int = 0
     first: _Done | None = None
     unknown: _Done | None = None
@@ -238,11 +233,10 @@ class _Tally:
         entry: dict[str, object] = {"index": done.index, "item": done.item, "result": None, "error": None}
         self.items[done.index] = entry
         if done.result.failure is None:
-            self.succeeded += 1
             written = done.store.written
             succeeded = {key: it for key, it in written.items() if key != "error" or it is not None}
             stored = done.store.stored if self.stores else None
-            self.results[done.index] = entry["result"] = stored or succeeded
+            entry["result"] = stored or succeeded
             return
         entry["error"] = done.result.reason
         error = {"index": done.index, "item": done.item, "error": entry["error"]}
@@ -253,12 +247,9 @@ class _Tally:
             self.unknown = self.unknown or done
 
     @property
-    def ended(self) -> int:
-        return self.succeeded + len(self.errors)
-
-    @property
     def counts(self) -> dict[str, int]:
-        return {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+        failed = len(self.errors)
+        return {"count": self.count, "succeeded": len(self.items) - failed, "failed": failed}
 
     def noted(self) -> dict[str, Any]:
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
@@ -268,7 +259,8 @@ class _Tally:
         self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore, run: CurrentRun
     ) -> Result:
         # None stands for an item that failed or did not run.
-        results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
+        items = [self.items.get(index) for index in range(self.count)]
+        results = [it and it["result"] for it in items]
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})
         first = self.first
         if batch.goes_on:  # not past an item that may have happened: later steps would lack its result

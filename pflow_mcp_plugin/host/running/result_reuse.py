@@ -33,9 +33,6 @@ from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError
 
-_HANDLES = frozenset({"__run__"})
-"""Reserved keys of the shared store that every node may read."""
-
 _Given = tuple[dict[str, object], dict[str, object]]
 """A node's params, and what it can read from the shared store."""
 
@@ -189,7 +186,7 @@ class WatchedStore(MutableMapping[str, Any]):
     reason: str = ""
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self.reads and key not in self.store.written and key not in _HANDLES:
+        if key not in self.reads and key not in self.store.written and key != "__run__":
             self.reason = f"it reads {key!r}, which its interface does not declare as an input"
         return self.store[key]
 

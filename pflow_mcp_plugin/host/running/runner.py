@@ -131,10 +131,7 @@ class WorkflowRunner(Runner):
         return workflow_interface(self._checked(workflow), workflow)
 
     def compile(
-        self,
-        workflow: JSONObject,
-        name: str = "",
-        inputs: Mapping[str, object] | None = None,
+        self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
     ) -> Compiled:
         """Check and compile a workflow with the runner's options, for a run if it has inputs.
 
@@ -336,7 +333,7 @@ class WorkflowRunner(Runner):
         error: PflowError | None,
         *,
         trace: bool,
-        left: Sequence[RecordedStep] = (),
+        left: Sequence[RecordedStep],
     ) -> Outcome:
         recorder, settings = run.recorder, self._host.settings
         if left and error is not None:
@@ -357,13 +354,13 @@ class WorkflowRunner(Runner):
             try:
                 trace_path = recorder.write(self._host.paths.state / "traces", error)
             except StoreError as failure:
-                message = f"The trace was not written: {failure.message}"
-                run.warn(advice("", message))
+                run.warn(advice("", f"The trace was not written: {failure.message}"))
         is_told = error is not None or run.watcher.shows_handled
         handled = () if is_told else handled_failures(recorder.steps)
         for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
             run.warn(warning)
         known = settings.get if settings else lambda _: None
+        is_open = bool(left or (run.record and run.record.question))
         remove_outdated(self._host.paths, known, self._host.report)
         self._host.run_ended()
         return Outcome(
@@ -373,9 +370,7 @@ class WorkflowRunner(Runner):
             trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
-            exit_code=exit_code_of(
-                error, recorder.steps, is_open=bool(left or (run.record and run.record.question))
-            ),
+            exit_code=exit_code_of(error, recorder.steps, is_open=is_open),
             checkpoint={} if error is None else recorder.checkpoint(),
             warnings=run.warnings,
             shown=recorder.shown,

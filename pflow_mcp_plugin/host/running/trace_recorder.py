@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,7 @@ class Recorder:
         self._room = iter(range(MOST_STEPS))
         self.is_item = False
         self._around: Step | None = None
-        self._started = time.time()
+        self._started = datetime.now(UTC)
         self._began = time.perf_counter()
 
     def item(self, node: NodeRef) -> tuple[Recorder, Step]:
@@ -453,12 +454,11 @@ class Recorder:
 
     def head(self) -> dict[str, Any]:
         # It comes first, so that `trace_files` finds the owner without reading the rest.
-        started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
             "run_id": self.run_id,
             **({"owner": self._owner} if self._owner else {}),
             "workflow": self.redactor.text(self._workflow),
-            "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
+            "started": self._started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }
 
 

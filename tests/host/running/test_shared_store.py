@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 
 
 def test_a_mapped_name_without_a_value_is_not_there():
