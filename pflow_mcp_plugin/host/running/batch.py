@@ -25,7 +25,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Result, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.result_key import item_key
+from pflow_mcp_plugin.host.running.result_key import value_key
 from pflow_mcp_plugin.host.running.run_report import again, node_failure
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Prepare
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
@@ -100,7 +100,7 @@ def _run_item(
     index, item = numbered
     run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
     if planned.sub and run.record:
-        run.items = (*run.items, item_key(item))
+        run.items = (*run.items, value_key(item))
     mine = attrs.evolve(_for_item(attempts, batch, item), run=run, item=index)
     mine.values.root["__run__"] = run
     # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
@@ -126,7 +126,7 @@ def _announce_items(attempts: Attempts, planned: PlannedNode, batch: Batch, item
         return
     place = f"{attempts.run.above}{planned.id}"
     if planned.sub:
-        record.earlier.expect_items(place, [item_key(item) for item in items])
+        record.earlier.expect_items(place, [value_key(item) for item in items])
         return
     record.earlier.expect(place, [_for_item(attempts, batch, item).identity(planned) for item in items])
 

@@ -218,11 +218,11 @@ class CurrentRun(Run):
             if taken:
                 self._threads.release(taken)
 
-    def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the run's handle for what runs inside one of its nodes, and is recorded under that node."""
+    def inside(self, node_id: str, expected: int) -> CurrentRun:
+        """Return the run's handle for what runs inside one of its nodes; silent if 0 nodes are `expected`."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
-        inner.progress = self.progress.inside(0 if silent else expected)
+        inner.progress = self.progress.inside(expected)
         if (step := self.current_step()) is not None:
             inner.above = f"{step.place}/"
         return inner

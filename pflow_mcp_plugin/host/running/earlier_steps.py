@@ -82,11 +82,9 @@ class EarlierSteps:
             self._visited |= {step.place, _without_pass(step.place)}
             if self._expected[step.identity] > 0:
                 self._expected[step.identity] -= 1
-            if not step.identity:
-                return None, None
             # A forgotten step is not done again if it comes after all.
             known = [it[step.identity] for it in (self._waiting, self._again, self._forgotten)]
-            found = self._counterpart(step, list(itertools.chain(*known)))
+            found = self._counterpart(step, list(itertools.chain(*known))) if step.identity else None
             if found is None:
                 return None, None
             of_state = next(steps for steps in known if found in steps)

@@ -275,7 +275,8 @@ class SubRun:
         around = self._step
         if around is None or (planned := around.planned).sub is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
-        run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
+        expected = 0 if planned.constructs.repeats else planned.sub.size
+        run = store["__run__"].inside(planned.ref.id, expected)
         given = {key: value for key, value in self._params.items() if not is_reserved(key)}
         for name in planned.sub.document.inputs:
             if name not in given and name in store:

@@ -111,7 +111,6 @@ def _answered(
 
 
 def _lines(when: str, step: dict[str, Any]) -> Iterator[str]:
-    """Yield a line about a step that follows, and about each node of the workflow that it runs."""
     texts = {name: json.dumps(it, ensure_ascii=False, default=str) for name, it in step["params"].items()}
     params = ", ".join(f"{name}={_shortened(text)}" for name, text in texts.items())
     yield one_line(f"{when}: {step['step']} ({step['type']}) {params}".rstrip())

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.run_limits import RunLimits, is_call, reached
 from pflow_mcp_plugin.host.running.earlier_steps import ASK, EarlierSteps, failed_items
-from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, exact_pieces, identity_of
+from pflow_mcp_plugin.host.running.result_key import OWN_PARAMS, NotKept, identity_of, value_key
 from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord, surrogates_replaced
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
@@ -72,7 +72,7 @@ class RecordedRun:
         self._record = record
         self._lock = threading.Lock()
         self._passes: Counter[str] = Counter()
-        self._is_recordable = kept and _is_json(head)
+        self._is_recordable = kept and value_key(head) != ""
         self.failure: PflowError | None = None  # why its record could not be created
         self.kept = kept
         # The command that continues the run.
@@ -469,12 +469,3 @@ def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep])
 
 def _result(record: RunRecord, step: RecordedStep) -> dict[str, Any]:
     return {key: it for key, it in record.outputs(step).items() if key != "error" or it is not None}
-
-
-def _is_json(head: JSONObject) -> bool:
-    try:
-        for _ in exact_pieces(head, "the run"):
-            pass
-    except NotKept:
-        return False
-    return True

@@ -78,9 +78,9 @@ def identity_of(
     return digest.hexdigest()
 
 
-def item_key(item: object) -> str:
-    """Return the key of a batch's item, a hash of its exact JSON; it is empty if there is none."""
-    return identity_of("", {}, {"item": item})
+def value_key(value: object) -> str:
+    """Return the key of a value, such as a batch's item: a hash of its exact JSON, empty if there is none."""
+    return identity_of("", {}, {"item": value})
 
 
 def _pieces(value: Any) -> Iterator[str]:

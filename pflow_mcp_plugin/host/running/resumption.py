@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import attrs
 
-from pflow_mcp_plugin.contract import Decision, PflowError, RunOptions, RunOrigin
+from pflow_mcp_plugin.contract import Decision, PflowError, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.earlier_steps import ASK
 from pflow_mcp_plugin.host.running.recorded_run import decisions, named_steps
@@ -105,11 +105,6 @@ class EarlierRun:
     @property
     def options(self) -> RunOptions:
         return RunOptions(**self.head["options"])
-
-    @property
-    def origin(self) -> RunOrigin:
-        """Who started the run: it stays the run of its owner, whoever resumes it."""
-        return RunOrigin(owner=self.head["owner"])
 
     def begin(self, kept: Container[str]) -> RunRecord:
         """Record what was decided; return the record: from now on, the run counts as going on.

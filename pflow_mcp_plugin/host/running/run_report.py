@@ -238,7 +238,9 @@ def interrupted(run: CurrentRun) -> PflowError:
     details: dict[str, Any] = {"steps": len(steps)}
     where = " before its first node"
     if steps:
-        last = steps[-1].innermost
+        last = steps[-1]
+        while last.steps:
+            last = last.steps[-1]
         where = f" at node {last.node.id}"
         if batch := last.details.get("batch"):
             details |= {key: batch[key] for key in ("count", "succeeded", "failed")}

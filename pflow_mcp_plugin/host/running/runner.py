@@ -265,10 +265,12 @@ class WorkflowRunner(Runner):
         lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
         if lacking:
             raise refusal(compiled.name, lacking, "config")
+        if origin is None:  # a resumed run stays that of its owner
+            origin = RunOrigin(owner=resumed.head["owner"]) if resumed else THE_USER
         run = CurrentRun(
             self._host,
             compiled.workflow,
-            origin or (resumed.origin if resumed else THE_USER),
+            origin,
             control,
             expected=compiled.size,
             watcher=watcher,

@@ -85,13 +85,7 @@ class Step:
     around: Step | None = None
 
     @property
-    def innermost(self) -> Step:
-        """The step of the trace that the run has reached: this one, or the last inside it."""
-        return self.steps[-1].innermost if self.steps else self
-
-    @property
     def waited_inside(self) -> float:
-        """The milliseconds for which the steps inside this one waited for preparations."""
         steps = sum(step.waited for step in self.steps)
         return max((steps, *(item.waited for item in self.items.values())))
 
@@ -300,7 +294,6 @@ class Recorder:
         return tuple(reversed(distinct.values()))
 
     def inside(self, node_id: str) -> Recorder:
-        """Return a trace recorder for what runs inside the latest step of a node."""
         inner = copy.copy(self)
         inner.steps = []
         if step := self._latest(node_id):
