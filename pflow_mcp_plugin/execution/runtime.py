@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -17,7 +16,7 @@ from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, VariableLookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host, Problem, Run, RunStep
+from pflow_mcp_plugin.contract import Problem, Run, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
@@ -33,7 +32,7 @@ from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.client import Pool
-    from pflow_mcp_plugin.client.kept_servers import KeptServers, Share
+    from pflow_mcp_plugin.client.kept_servers import Share
     from pflow_mcp_plugin.client.supervisor import OnStart
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
@@ -95,47 +94,25 @@ class Target:
         return {**arguments, name: key or f"pflow-{uuid4().hex}"}
 
 
-@attrs.frozen(kw_only=True)
-class Notices:
-    """The callbacks of a runtime: for warnings, new secrets and the progress of calls."""
-
-    warn: Callable[[str], None] = lambda _: None  # once per line
-    add_secrets: Callable[[Iterable[str]], None] = lambda _: None  # values that must be redacted
-    progress: OnProgress = lambda *_: None
-
-
+@attrs.define(kw_only=True, eq=False)
 class Runtime:
-    """The runtime of a run: resolves servers and tools once, and calls the tools from any thread.
+    """The runtime of a run: resolves servers and tools once, and calls the tools from any thread."""
 
-    `chain` returns the chain of workflows that leads to the calls, see `workflow_chain`. With `locked`, a
-    server must report the version of its last sync.
-    """
-
-    def __init__(  # noqa: PLR0913 - the last by keyword
-        self,
-        store: ServerStore,
-        catalog: Catalog,
-        lookup: Lookup,
-        pool: Pool | Share,
-        hook: pluggy.HookRelay | None = None,
-        notices: Notices | None = None,
-        *,
-        chain: Callable[[], Sequence[str]] = tuple,
-        locked: bool = False,
-    ) -> None:
-        self._store = store
-        self._catalog = catalog
-        self._lookup = lookup
-        self._pool = pool
-        self._hooks = CallHooks(hook)
-        self._notices = notices or Notices()
-        self._chain = chain
-        self._locked = locked
-        self._lock = threading.RLock()  # reentrant: resolving a tool resolves its server
-        self._launches: dict[str, Launch] = {}
-        self._targets: dict[tuple[str, str], Target] = {}
-        self._warned: set[str] = set()
-        self._cancelled = False
+    _store: ServerStore
+    _catalog: Catalog
+    _lookup: Lookup
+    _pool: Pool | Share
+    _hooks: CallHooks
+    _warn: Callable[[str], None]  # once per line
+    _add_secrets: Callable[[Iterable[str]], None]  # values that must be redacted
+    _progress: OnProgress
+    _chain: Callable[[], Sequence[str]] = tuple  # of workflows that lead to the calls, see `workflow_chain`
+    _locked: bool = False  # whether a server must report the version of its last sync
+    _lock: Any = attrs.field(init=False, factory=threading.RLock)  # resolving a tool resolves its server
+    _launches: dict[str, Launch] = attrs.field(init=False, factory=dict)
+    _targets: dict[tuple[str, str], Target] = attrs.field(init=False, factory=dict)
+    _warned: set[str] = attrs.field(init=False, factory=set)
+    _cancelled: bool = attrs.field(init=False, default=False)
 
     def prepare(self, server: str) -> None:
         self._pool.prepare(self._launch(server))
@@ -214,7 +191,7 @@ class Runtime:
         send = partial(
             self._pool.call,
             target.launch,
-            on_progress=partial(self._notices.progress, call),
+            on_progress=partial(self._progress, call),
             safe_to_repeat=target.safe_to_repeat(call.arguments),
             chain=self._chain,
             step=step,
@@ -238,7 +215,7 @@ class Runtime:
             if line in self._warned:
                 return
             self._warned.add(line)
-        self._notices.warn(line)
+        self._warn(line)
 
     def warn_of_changed_lists(self) -> None:
         """Warn at the end of a run about servers whose tools changed meanwhile.
@@ -283,8 +260,8 @@ class Runtime:
                 self._catalog.mark(
                     server, lambda it: attrs.evolve(it, launch=completed(it.launch or {}, (now,)))
                 )
-        ready = attrs.evolve(ready, report=self._notices.add_secrets)
-        self._notices.add_secrets(ready.secrets)
+        ready = attrs.evolve(ready, report=self._add_secrets)
+        self._add_secrets(ready.secrets)
         for variable in ready.unset:
             self.warn(
                 f"Server {server}: variable {variable} is not set and is passed as an empty string "
@@ -362,34 +339,15 @@ def open_runtime(
     def warn(line: str) -> None:
         report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
 
-    notices = Notices(warn=warn, progress=progress, add_secrets=run.add_secrets if run else lambda _: None)
-    chain = cache(partial(workflow_chain.below, run)) if run else tuple
-    with _pool(host, run, notices, starting, known.kept) as pool:
-        runtime = Runtime(
-            known.store,
-            known.catalog,
-            VariableLookup(host.settings),
-            pool,
-            host.hook,
-            notices,
-            chain=chain,
-            locked=run is not None and run.locked,
-        )
-        if run:
-            run.on_cancel(runtime.cancel)
-        yield runtime
-
-
-def _pool(
-    host: Host, run: Run | None, notices: Notices, starting: OnStart, kept: KeptServers | None
-) -> AbstractContextManager[Pool | Share]:
     from pflow_mcp_plugin.client import Pool
 
+    add_secrets = run.add_secrets if run else lambda _: None
+    lookup, kept = VariableLookup(host.settings), known.kept
     opened = partial(
         Pool,
         stderr_folder=stderr_folder(host.paths),
         sign_in_folder=sign_in_folder(host.paths),
-        starts_at_once=starts_at_once(VariableLookup(host.settings)),
+        starts_at_once=starts_at_once(lookup),
     )
     if run is not None and run.origin.keeper is not None:
         from pflow_mcp_plugin.client.kept_servers import KeptServers
@@ -397,6 +355,19 @@ def _pool(
         kept = run.origin.keeper.get(
             "mcp", lambda: KeptServers(lambda warn, on_start: opened(warn, on_start=on_start))
         )
-    if kept is None:
-        return opened(notices.warn, on_start=starting)
-    return kept.share(notices.warn, starting, notices.add_secrets)
+    with kept.share(warn, starting, add_secrets) if kept else opened(warn, on_start=starting) as pool:
+        runtime = Runtime(
+            store=known.store,
+            catalog=known.catalog,
+            lookup=lookup,
+            pool=pool,
+            hooks=CallHooks(host.hook),
+            warn=warn,
+            add_secrets=add_secrets,
+            progress=progress,
+            chain=cache(partial(workflow_chain.below, run)) if run else tuple,
+            locked=run is not None and run.locked,
+        )
+        if run:
+            run.on_cancel(runtime.cancel)
+        yield runtime

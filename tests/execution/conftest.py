@@ -11,7 +11,8 @@ from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.exchange import CallResult, Listing
-from pflow_mcp_plugin.execution.runtime import Notices, Runtime
+from pflow_mcp_plugin.execution.call_hooks import CallHooks
+from pflow_mcp_plugin.execution.runtime import Runtime
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 ADD = Tool(
@@ -43,9 +44,15 @@ class Bench:
         self.runtime = self.new_runtime()
 
     def new_runtime(self, hook=None):
-        notices = Notices(warn=self.warnings.append, add_secrets=self.secrets.extend)
         self.runtime = Runtime(
-            self.store, self.catalog, {"TOKEN": "s3cret!", "BLANK": ""}.get, self, hook, notices
+            store=self.store,
+            catalog=self.catalog,
+            lookup={"TOKEN": "s3cret!", "BLANK": ""}.get,
+            pool=self,
+            hooks=CallHooks(hook),
+            warn=self.warnings.append,
+            add_secrets=self.secrets.extend,
+            progress=lambda *_: None,
         )
         self.run.resources["mcp"] = self.runtime
         return self.runtime

@@ -28,7 +28,8 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
-from pflow_mcp_plugin.execution.runtime import Notices, Runtime
+from pflow_mcp_plugin.execution.call_hooks import CallHooks
+from pflow_mcp_plugin.execution.runtime import Runtime
 from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).with_name("stdio_server.py")
@@ -98,8 +99,16 @@ class Bench:
 
     def runtime(self) -> Runtime:
         """Return what the nodes of a run share."""
-        notices = Notices(warn=self.warnings.append)
-        return Runtime(self.store, self.catalog, os.environ.get, self.pool, notices=notices)
+        return Runtime(
+            store=self.store,
+            catalog=self.catalog,
+            lookup=os.environ.get,
+            pool=self.pool,
+            hooks=CallHooks(),
+            warn=self.warnings.append,
+            add_secrets=lambda _: None,
+            progress=lambda *_: None,
+        )
 
 
 @pytest.fixture
