@@ -19,28 +19,6 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
 
 
-@attrs.frozen(kw_only=True)
-class Blanks:
-    """The variables without a value in an exchange, which the server receives as empty strings.
-
-    Attributes:
-        unset: Those that are not set.
-        empty: Those that are set to the empty string.
-    """
-
-    unset: tuple[str, ...] = ()
-    empty: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
-        return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
-
-
 def setting(variable: str) -> str:
     """Return the command that sets a variable that an exchange lacks, without its value in shell history."""
     return f"pflow settings set {variable} -"
@@ -95,8 +73,13 @@ class Launch:
         self.report(values)
 
     @property
-    def blanks(self) -> Blanks:
-        return Blanks(unset=self.unset, empty=self.empty)
+    def blank_notes(self) -> tuple[str, ...]:
+        said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
+        return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
+
+    @property
+    def blank_steps(self) -> tuple[str, ...]:
+        return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
     @cached_property
     def key(self) -> str:

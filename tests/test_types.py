@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError, Where
-from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch
+from pflow_mcp_plugin.exchange import CallResult, Launch
 from pflow_mcp_plugin.types import Server, Tool, ToolFilter, ToolRecord
 
 SERVER = Server(name="a")
@@ -54,10 +54,9 @@ def test_a_launch_redacts_its_secrets_and_reports_those_that_it_learns():
     launch.learn(["s3cret-2", ""])
     assert launch.redactor.text("s3cret-1 s3cret-2") == "*** ***"
     assert told == ["s3cret-2"]
-    assert launch.blanks == Blanks(unset=("A",), empty=("B",))
-    assert launch.blanks.notes == ("Not set and passed as empty: A", "Set to the empty string: B")
-    assert launch.blanks.steps[1] == "if it needs B: pflow settings set B -"
-    assert Blanks().notes == ()
+    assert launch.blank_notes == ("Not set and passed as empty: A", "Set to the empty string: B")
+    assert launch.blank_steps[1] == "if it needs B: pflow settings set B -"
+    assert Launch(server=SERVER).blank_notes == ()
     assert launch.key == Launch(server=SERVER).key != Launch(server=Server(name="a", command="x")).key
 
 

@@ -23,9 +23,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.storage.json_text import is_same, strict_json
-from pflow_mcp_plugin.types import Server
 
-_UNKNOWN = ResultForm()
 _SCALARS = (str, int, float, type(None))
 _LONGEST_MESSAGE = 4000
 _PLAIN_BASE64 = bytes.maketrans(b"-_", b"+/")
@@ -70,8 +68,8 @@ def read(
     where: Where,
     artifacts: Path,
     inline_limit: int | None,
-    launch: Launch | None = None,
-    form: ResultForm = _UNKNOWN,
+    launch: Launch,
+    form: ResultForm,
 ) -> ToolResult:
     """Return the values of a tool's result for the shared store.
 
@@ -80,9 +78,9 @@ def read(
     hide its secrets. Raises `CallFailed` if the tool reports a failure, or if the result has a number that is
     not JSON or cannot be written.
     """
-    reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
+    reader = _ContentReader(where, artifacts, launch.redactor)
     if result.is_error:
-        raise _failure(result, where, reader, launch or Launch(server=Server(name=where.server)))
+        raise _failure(result, where, reader, launch)
     if not result.has_structured:
         found = ToolResult(value=reader.content(result.content), warnings=reader.malformed)
     else:
@@ -130,7 +128,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
     after = "" if wait is None else f"{wait:g}"
     step = advice(action, launch.server, launch.config_file, after=after, tool=where.info_command)
     error = CallFailed(
-        "\n".join([message, *launch.blanks.notes]),
+        "\n".join([message, *launch.blank_notes]),
         where=where._replace(phase="result"),
         action=action,
         ran="ran",
@@ -139,7 +137,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
         structured_content=redactor.value(result.structured),
         content_blocks=redactor.value(reader.failed(result.content)),
     )
-    error.suggestions = (*launch.blanks.steps, *error.suggestions)
+    error.suggestions = (*launch.blank_steps, *error.suggestions)
     return error
 
 

@@ -46,9 +46,9 @@ def test_a_variable_of_env_that_is_unset_or_set_to_nothing_becomes_empty_and_is_
     assert launch.unset == ("GONE",)
     launch = expand(stdio(env={"A": "${BLANK}", "B": "${BLANK:-}"}), {"BLANK": ""}.get)
     assert (launch.unset, launch.empty) == ((), ("BLANK",))
-    assert launch.blanks.notes == ("Set to the empty string: BLANK",)
-    assert launch.blanks.steps == ("if it needs BLANK: pflow settings set BLANK -",)
-    assert expand(stdio(env={"B": "${BLANK:-}"}), {"BLANK": ""}.get).blanks.notes == ()
+    assert launch.blank_notes == ("Set to the empty string: BLANK",)
+    assert launch.blank_steps == ("if it needs BLANK: pflow settings set BLANK -",)
+    assert expand(stdio(env={"B": "${BLANK:-}"}), {"BLANK": ""}.get).blank_notes == ()
 
 
 @pytest.mark.parametrize(

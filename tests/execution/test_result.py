@@ -13,10 +13,11 @@ import pytest
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch
 from pflow_mcp_plugin.execution.result import read, write_artifact
-from pflow_mcp_plugin.schemas.schema_document import result_form
+from pflow_mcp_plugin.schemas.schema_document import ResultForm, result_form
 from pflow_mcp_plugin.types import Server
 
 WHERE = Where(server="s", tool="get_x")
+LAUNCH = Launch(server=Server(name="s"))
 PNG = b"\x89PNG not really"
 
 
@@ -36,7 +37,7 @@ def reference(content, mime_type, path):
 def read_(tmp_path):
     def run(*blocks, limit=1024, schema=None, **others):
         result = CallResult(content=blocks, **others)
-        return read(result, WHERE, tmp_path / "files", limit, form=result_form(schema))
+        return read(result, WHERE, tmp_path / "files", limit, LAUNCH, result_form(schema))
 
     return run
 
@@ -91,7 +92,7 @@ def test_a_reported_failure_has_the_next_step_of_its_action(tmp_path, words, con
     launch = Launch(server=Server(name="s", **config), config_file=Path("servers.toml"))
     answer = CallResult(content=(text(words),), is_error=True)
     with pytest.raises(CallFailed) as caught:
-        read(answer, WHERE, tmp_path, 1024, launch)
+        read(answer, WHERE, tmp_path, 1024, launch, ResultForm())
     assert caught.value.suggestions == (step,)
     assert caught.value.retry_after == (120 if "minutes" in words else None)
 
@@ -369,7 +370,7 @@ def test_a_full_disk_does_not_hide_why_a_tool_failed(tmp_path):
     (tmp_path / "files").write_text("in the way")
     answer = CallResult(content=(text("no such slide"), image()), is_error=True)
     with pytest.raises(CallFailed, match="no such slide") as caught:
-        read(answer, WHERE, tmp_path / "files", None)
+        read(answer, WHERE, tmp_path / "files", None, LAUNCH, ResultForm())
     assert "could not be written" in caught.value.details["content_blocks"][0]
 
 
@@ -390,7 +391,9 @@ def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
 def test_the_limit_counts_bytes_whatever_the_characters(tmp_path):
     words = "aä語𝄞" * 75
     result, size = CallResult(content=(text(words),)), len(words.encode())
-    within, beyond = (read(result, WHERE, tmp_path, limit) for limit in (size, size - 1))
+    within, beyond = (
+        read(result, WHERE, tmp_path, limit, LAUNCH, ResultForm()) for limit in (size, size - 1)
+    )
     assert within.value == beyond.value == words
     assert within.files == ()
     assert [file["size"] for _, file in beyond.files] == [size]
@@ -401,11 +404,11 @@ def test_without_room_on_the_disk_a_text_is_still_the_result_and_a_picture_fails
 ):
     in_the_way = tmp_path / "files"
     in_the_way.write_text("a file where the folder should be")
-    result = read(CallResult(content=(text("y" * 2000),)), WHERE, in_the_way, 1024)
+    result = read(CallResult(content=(text("y" * 2000),)), WHERE, in_the_way, 1024, LAUNCH, ResultForm())
     assert (result.value, result.files) == ("y" * 2000, ())
     answer = CallResult(content=(image(),))
     with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
-        read(answer, WHERE, in_the_way, 10)
+        read(answer, WHERE, in_the_way, 10, LAUNCH, ResultForm())
     error = caught.value
     assert (error.ran, error.retryable, error.where.phase) == ("unknown", False, "result")
     assert error.details["path"].startswith(str(in_the_way))

@@ -16,7 +16,6 @@ from pflow_mcp_plugin.client.transport.messages import Observations
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
-from pflow_mcp_plugin.exchange import Blanks
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
@@ -58,7 +57,8 @@ class Evidence:
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
-    blanks: Blanks = attrs.field(factory=Blanks)
+    blank_notes: tuple[str, ...] = ()  # about variables without a value
+    blank_steps: tuple[str, ...] = ()
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = 4000) -> str:
@@ -110,13 +110,13 @@ def failure(
         heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
         said = [heading, *(f"  {line}" for line in shown)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
-    notes = [message, *evidence.blanks.notes, *said]
+    notes = [message, *evidence.blank_notes, *said]
     if evidence.seen is not None and evidence.seen.first_stray and not evidence.calling:
         notes.insert(1, evidence.words(evidence.seen.first_stray))
     error = kind(
         "\n".join(notes), where=evidence.where, ran=ran, retryable=retryable, next_step=next_step, **facts
     )
-    error.suggestions += evidence.blanks.steps
+    error.suggestions += evidence.blank_steps
     return error
 
 

@@ -113,7 +113,8 @@ class Explainer:
             seen=self.lines.seen if self.lines is not None else None,
             exchange=exchange,
             closed=closed,
-            blanks=self._launch.blanks,
+            blank_notes=self._launch.blank_notes,
+            blank_steps=self._launch.blank_steps,
             redactor=redactor,
         )
         return explain(error, evidence)
@@ -194,7 +195,8 @@ def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) ->
             server=launch.server,
             phase="connect",
             exchange=Exchange(error=error, unsent=True),
-            blanks=launch.blanks,
+            blank_notes=launch.blank_notes,
+            blank_steps=launch.blank_steps,
             redactor=launch.redactor,
         )
         raise explain(error, evidence) from error
