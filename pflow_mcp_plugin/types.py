@@ -176,7 +176,7 @@ class Tool(ByFields):
 
 
 def plain_version(version: str) -> str:
-    """Return the version of a `ServerInfo` as any room may show it; empty if it may be more than a number."""
+    """Return the version of a `ServerInfo` if it looks like one, else empty: models read it unapproved."""
     return version if re.fullmatch(_VERSION, version) else ""
 
 
@@ -199,11 +199,6 @@ class ServerInfo(ByFields):
     era: Literal["modern", "handshake"] = "handshake"
     instructions: str = ""
     capabilities: JSONObject = attrs.field(factory=dict)
-
-    @property
-    def plain_version(self) -> str:
-        """The version in this `ServerInfo` if it looks like one, else empty: models read it unapproved."""
-        return plain_version(self.version)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

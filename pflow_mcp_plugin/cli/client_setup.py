@@ -85,7 +85,7 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     defaults = store.raw().get(server_schema.DEFAULTS, {})
     tables: dict[str, dict[str, Any]] = {}
     for name in chosen:
-        remote = store.get(name).transport in ("http", "sse")  # raises the error about one with mistakes
+        remote = store.get(name).is_remote  # raises the error about one with mistakes
         used = {key: value for key, value in defaults.items() if remote or key not in server_schema.HTTP}
         tables[name] = {**used, **server_schema.mapping(server_schema.clean(store.table(name)))}
     return tables

@@ -132,7 +132,7 @@ def _require_login(host: Host, ready: Launch) -> bool:
     store = server_store(host)
     kind = auth.kind(server.auth)
     step = ""
-    if server.transport not in ("http", "sse"):
+    if not server.is_remote:
         wrong = f"it is reached over {server.transport}, without a login"
     elif kind and kind != "oauth":
         wrong = f"its auth is of type {kind}"

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.execution.failure_actions import ERROR
 from pflow_mcp_plugin.execution.result import ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, open_runtime
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
-from pflow_mcp_plugin.types import ServerInfo
+from pflow_mcp_plugin.types import ServerInfo, plain_version
 
 RESOURCE = "mcp"
 """Key under which the MCP node finds the `Runtime` of its run: `run.resources["mcp"]`."""
@@ -192,7 +192,7 @@ def _annotate(
     details: JSONObject = {
         "server": target.launch.server.name,
         "tool": target.where.tool,
-        "version": info.plain_version,
+        "version": plain_version(info.version),
         "protocol": info.protocol,
         "milliseconds": round(answer.milliseconds if answer else seconds * 1000, 1),
         "arguments": arguments,

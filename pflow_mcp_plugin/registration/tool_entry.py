@@ -26,7 +26,7 @@ from pflow_mcp_plugin.schemas.schema_document import (
 from pflow_mcp_plugin.terminal.printable_text import printable
 from pflow_mcp_plugin.trust import tool_approval
 from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, idempotency_argument, purity
-from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord, plain_version
 
 SOURCE = "mcp"
 
@@ -67,7 +67,7 @@ def entry(
                 "server_id": record.server,
                 "tool_name": tool.name,
                 "transport": server.transport,
-                "version": record.info.plain_version,
+                "version": plain_version(record.info.version),
                 "manifest_hash": record.manifest_hash,
             },
         },

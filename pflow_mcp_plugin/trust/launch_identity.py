@@ -36,7 +36,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
     """
     written = _identity(_values(server))
     added: dict[str, Any] = {"env": {}}
-    if server.env and server.transport not in ("http", "sse"):
+    if server.env and not server.is_remote:
         from pflow_mcp_plugin.config.display import decides_code
 
         own = sorted(server.env.items())

@@ -18,7 +18,6 @@ from pflow_mcp_plugin.types import Server, ToolRecord
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.entries import Effect
 
-_REMOTE = ("http", "sse")
 _HARMLESS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 """The value of each hint that makes a tool harmless; without it, the tool counts as the opposite."""
 HINTS = tuple(_HARMLESS)
@@ -53,7 +52,7 @@ def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:
     Its output is untrusted and it sends data unless it says that it is closed to the world, and always if its
     server is reached over the network. It is destructive unless it says that it only reads or adds.
     """
-    is_open = server.transport in _REMOTE or not _claims(record, "openWorldHint")
+    is_open = server.is_remote or not _claims(record, "openWorldHint")
     found: list[Effect] = ["untrusted_output"] if is_open else []
     if not (claims_to_read(record) or _claims(record, "destructiveHint")):
         found.append("destructive")
