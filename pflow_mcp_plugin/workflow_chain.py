@@ -39,7 +39,7 @@ def identifier(host: Host, name: str) -> str:
         installed = _MACHINE_ID.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:  # this system does not have it
         installed = ""
-    parts = (*(installed, platform.node()), str(host.paths.data.resolve()), name)
+    parts = (installed, platform.node(), str(host.paths.data.resolve()), name)
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -34,6 +34,7 @@ from pflow_mcp_plugin.presets.collection import (
     collect,
     is_launch_of,
     lacking_inputs,
+    origin,
     parse_inputs,
     resolve_inputs,
     server_table,
@@ -84,7 +85,7 @@ def _shown(offer: OfferedPreset) -> Report:
             data["remedy"] = missing_programs.remedy(preset.command)
     else:
         data |= {"url": preset.url, "headers": dict(preset.headers)}
-    data["origin"] = offer.origin
+    data["origin"] = origin(offer.plugin)
     return Report(data=data, text=lambda: "\n".join(_lines(offer, data.get("remedy"))))
 
 
@@ -114,7 +115,7 @@ def _lines(offer: OfferedPreset, remedy: str | None) -> Iterator[str]:
     preset = offer.preset
     yield f"{preset.name}: {preset.title}"
     yield f"  {preset.description}"
-    for word, value in (("homepage", preset.homepage), ("from", offer.origin)):
+    for word, value in (("homepage", preset.homepage), ("from", origin(offer.plugin))):
         if value:
             yield f"  {word:8} {value}"
     if preset.command:

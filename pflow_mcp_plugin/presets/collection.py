@@ -29,11 +29,6 @@ class OfferedPreset:
     preset: ServerPreset
     plugin: str
 
-    @property
-    def origin(self) -> str:
-        """The plugin that offers a preset: distribution and version, or its name if registered by hand."""
-        return _origin(self.plugin)
-
 
 @attrs.frozen(kw_only=True)
 class PresetCollection:
@@ -101,23 +96,24 @@ def _offers(implementation: Any, host: Host, problems: list[Problem]) -> Iterato
 
 def _skipped(plugin: str, what: str) -> Problem:
     step = f"Upgrade or uninstall it, or set PFLOW_DISABLE_PLUGINS={plugin}"
-    return advice("", f"Plugin {plugin} ({_origin(plugin)}) {what}", step, source=plugin)
+    return advice("", f"Plugin {plugin} ({origin(plugin)}) {what}", step, source=plugin)
 
 
 def _clash(name: str, offers: Sequence[OfferedPreset]) -> Problem:
     plugins = [*dict.fromkeys(offer.plugin for offer in offers)]
-    named = " and ".join(f"{_origin(plugin)} (plugin {plugin})" for plugin in plugins)
+    named = " and ".join(f"{origin(plugin)} (plugin {plugin})" for plugin in plugins)
     if len(plugins) == 1:
         message, step = f"The preset {name} is offered twice by {named}", "Report it to its authors"
     else:
         message = f"The preset {name} is offered by {named}, so it cannot be added"
         others = [plugin for plugin in plugins if plugin != _OWN]
-        which = "one of them" if len(others) > 1 else _origin(others[0])
+        which = "one of them" if len(others) > 1 else origin(others[0])
         step = f"Uninstall {which}, or set PFLOW_DISABLE_PLUGINS={others[-1]}"
     return advice("", message, step, source=name)
 
 
-def _origin(plugin: str) -> str:
+def origin(plugin: str) -> str:
+    """Return the distribution and version of a plugin that offers presets; its name if it has none."""
     from importlib.metadata import entry_points  # slow, and needed only to name a plugin's distribution
 
     for point in entry_points(group=ENTRY_POINT_GROUP, name=plugin):
@@ -137,8 +133,8 @@ def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str
         return None
     now, expected = (value[: len("sha256:") + 12] for value in (manifest_hash, preset.manifest_hash))
     message = (
-        f"Server {server.name} has other tools than its preset {preset.name} ({offer.origin}) declares: "
-        f"{now} instead of {expected}"
+        f"Server {server.name} has other tools than its preset {preset.name} ({origin(offer.plugin)}) "
+        f"declares: {now} instead of {expected}"
     )
     step = f"Review them before you use them: pflow mcp tools {server.name}"
     return advice(f"mcpServers.{server.name}", message, step, source=preset.name)

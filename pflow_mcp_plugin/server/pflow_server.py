@@ -54,8 +54,6 @@ INSTRUCTIONS = (
 Context = ServerRequestContext[Any, Any]
 Caller = Callable[[Context], RunOrigin]
 """Returns who sent a request. Over HTTP, its `owner` comes from the authenticated token."""
-PflowServer = Server[Any]
-"""A server of the SDK that serves pflow."""
 Tools = Callable[[], Sequence[ServedTool]]
 CallHandler = Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]
 _FRESH = CacheHint(ttl_ms=0, scope="private")
@@ -125,7 +123,7 @@ class ServingOptions:
     background: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
 
-def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> PflowServer:
+def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> Server[Any]:
     """Return the SDK server that serves pflow; it is not running yet.
 
     `tools` is called for each request, so that they may change.

@@ -158,16 +158,13 @@ def nearest(name: str, names: Collection[str], otherwise: str = "") -> str:
     return f"Did you mean {lowered[close[0]]}?" if close else otherwise
 
 
-_Schema = Mapping[str, Any]
-
-
 def checked_arguments(tool: ServedTool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call of a served tool, checked: names, required ones, types and sizes.
 
     What is inside an object or list is left to the tool, except that the items of a list have a type. Where
     an integer is wanted, 3.0 is one, as in JSON Schema.
     """
-    schema: _Schema = tool.input_schema
+    schema: Mapping[str, Any] = tool.input_schema
     properties = schema.get("properties", {})
     whole = {
         name: int(value)
@@ -189,7 +186,7 @@ def checked_arguments(tool: ServedTool, given: Mapping[str, Any]) -> dict[str, A
     return arguments
 
 
-def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem]:
+def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterator[Problem]:
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in arguments:
@@ -202,7 +199,7 @@ def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem
             yield Problem(message=f"there is no argument {unknown}", path=f"$.{unknown}", suggestion=hint)
 
 
-def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterator[Problem]:
+def _wrong_type(path: str, name: str, schema: Mapping[str, Any], value: object) -> Iterator[Problem]:
     wanted = schema.get("type", ())
     types = (wanted,) if isinstance(wanted, str) else wanted
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int

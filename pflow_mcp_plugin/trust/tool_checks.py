@@ -216,13 +216,9 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
     """Yield the findings of the checks for suspicious tools as lines: errors first, and not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
-    yield from map(line, found[:_NOTED])
+    for finding in found[:_NOTED]:
+        whose = f"{finding.tool}: " if finding.tool else ""
+        mark = "error: " if finding.severity == "error" else ""
+        yield f"{mark}{whose}{finding.where} {finding.message} [{finding.rule}]"
     if len(found) > _NOTED:
         yield f"and {len(found) - _NOTED} more findings: pflow mcp audit {server}"
-
-
-def line(finding: Finding) -> str:
-    """Return what a check found in a tool as one line, without the server."""
-    whose = f"{finding.tool}: " if finding.tool else ""
-    mark = "error: " if finding.severity == "error" else ""
-    return f"{mark}{whose}{finding.where} {finding.message} [{finding.rule}]"

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.presets.collection import (
     collect,
     lacking_inputs,
     manifest_difference,
+    origin,
     parse_inputs,
     resolve_inputs,
     server_table,
@@ -71,7 +72,7 @@ def test_the_presets_of_all_plugins_are_offered_sorted(host, manager, offer):
     assert list(collection.offered) == sorted(collection.offered)
     assert {"acme", "zeta", "filesystem", "git"} <= set(collection.offered)
     assert collection.get("acme").plugin == "acme"
-    assert collection.get("git").origin.startswith("pflow-mcp ")
+    assert origin(collection.get("git").plugin).startswith("pflow-mcp ")
     assert collection.problems == ()
     assert collect(SimpleNamespace(hook=SimpleNamespace())).offered == {}  # a host without the hook
 

@@ -118,8 +118,7 @@ class KeptByToken:
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """
 
-    def __init__(self, most: int = MOST_TOKENS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keepers: OrderedDict[bytes, Keeper] = OrderedDict()
 
@@ -129,7 +128,7 @@ class KeptByToken:
         with self._lock:
             keeper = self._keepers.setdefault(key, Keeper())
             self._keepers.move_to_end(key)
-            least = self._keepers.popitem(last=False)[1] if len(self._keepers) > self._most else None
+            least = self._keepers.popitem(last=False)[1] if len(self._keepers) > MOST_TOKENS else None
         if least is not None:
             least.close()
         return keeper

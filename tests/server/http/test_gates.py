@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
-from pflow_mcp_plugin.server.http import http_app
+from pflow_mcp_plugin.server.http import http_app, request_tokens
 from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, note_call, refuse
 from pflow_mcp_plugin.server.http.request_tokens import KeptByToken, Refusal, http_caller
 
@@ -205,9 +205,10 @@ def sent_with(token, work, **more):
         auth_context_var.reset(before)
 
 
-def test_what_is_kept_for_a_token_is_closed_once_others_were_used_since():
+def test_what_is_kept_for_a_token_is_closed_once_others_were_used_since(monkeypatch):
+    monkeypatch.setattr(request_tokens, "MOST_TOKENS", 2)
     closed = []
-    kept = KeptByToken(2)
+    kept = KeptByToken()
     keepers = {}
     for token in "abac":
         keepers[token] = sent_with(token, kept.keeper)
