@@ -76,7 +76,7 @@ INTERVAL = 1.0
 
 @asynccontextmanager
 async def watched(
-    library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
+    library: Library | None, changes: ListChanges, lists: Sequence[Changed]
 ) -> AsyncIterator[None]:
     """Notify clients of each change of the saved workflows, for as long as the `async with` block runs.
 
@@ -85,7 +85,7 @@ async def watched(
     if library is None:
         yield
         return
-    task = asyncio.create_task(_watch(library, changes, lists, interval), name="watching the library")
+    task = asyncio.create_task(_watch(library, changes, lists), name="watching the library")
     try:
         yield
     finally:
@@ -93,11 +93,11 @@ async def watched(
         await asyncio.wait({task})
 
 
-async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed], interval: float) -> None:
+async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed]) -> None:
     # Not updated while nobody listens: a new client is notified once too often rather than not at all.
     known = _fingerprint(library, "")
     while True:
-        await asyncio.sleep(interval)
+        await asyncio.sleep(INTERVAL)
         if not changes.has_audience:
             continue
         now = _fingerprint(library, known)

@@ -6,12 +6,12 @@ import asyncio
 import threading
 
 import anyio
-import attrs
 import pytest
 from conversations import talk
 from mcp.client.subscriptions import listen
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server import client_notifications
 from pflow_mcp_plugin.server.client_notifications import ListChanges, watched
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import build_server
@@ -19,14 +19,18 @@ from pflow_mcp_plugin.server.pflow_server import build_server
 GREET = {"nodes": [{"id": "greet", "type": "echo", "params": {"message": "hello"}}]}
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Libraries are looked at every few milliseconds."""
+    monkeypatch.setattr(client_notifications, "INTERVAL", 0.005)
+
+
 @pytest.fixture
 def server(pflow_host):
     """pflow, which looks at its library every few milliseconds."""
     offer = Offer(pflow_host.host, workflows=("*",))
     options = offer.options()
-    background = options.background.func, *options.background.args
-    often = attrs.evolve(options, background=lambda: background[0](*background[1:], interval=0.01))
-    return build_server(pflow_host.host, offer.tools, often)
+    return build_server(pflow_host.host, offer.tools, options)
 
 
 def test_a_client_that_listens_is_told_of_a_saved_workflow(server, pflow_host):
@@ -114,7 +118,7 @@ def test_nothing_is_read_while_nobody_would_learn_of_it():
     async def main():
         shelf, changes = Shelf(), Audience()
         changes.there = False
-        async with watched(shelf, changes, ["tools"], interval=0.001):
+        async with watched(shelf, changes, ["tools"]):
             await times(1, shelf.looks)
             shelf.state = "b"
             await times(3, changes.asked)
@@ -128,7 +132,7 @@ def test_nothing_is_read_while_nobody_would_learn_of_it():
 def test_a_library_that_cannot_be_read_has_not_changed():
     async def main():
         shelf, changes = Shelf(), Audience()
-        async with watched(shelf, changes, ["tools"], interval=0.001):
+        async with watched(shelf, changes, ["tools"]):
             await times(1, shelf.looks)
             shelf.broken = True
             await times(3, shelf.looks)
@@ -143,7 +147,7 @@ def test_the_watch_ends_with_its_block_and_leaves_no_thread():
     before = threading.active_count()
 
     async def main():
-        async with watched(Shelf(), Audience(), ["tools"], interval=0.001):
+        async with watched(Shelf(), Audience(), ["tools"]):
             await asyncio.sleep(0)
         return [task.get_name() for task in asyncio.all_tasks() if "library" in task.get_name()]
 
