@@ -93,7 +93,6 @@ class McpError(PflowError):
             retry_after=retry_after,
         )
         self.where = where
-        self.facts = facts
 
 
 class ConnectionFailed(McpError):

@@ -260,7 +260,7 @@ class Pool(AbstractContextManager["Pool"]):
             try:
                 return await run(connection)
             except McpError as error:
-                lost = error.facts.get("session_lost", False)
+                lost = error.details.get("session_lost", False)
                 if lost and not safe_to_repeat:
                     with suppress(McpError):
                         await supervisor.connection()

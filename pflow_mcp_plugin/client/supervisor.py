@@ -217,7 +217,7 @@ class Supervisor:
                 self._warn(f"was not completely installed by npx: {what}")
                 return await self._connected()
             probed = self.launch.server.protocol == "auto" and self.launch.era != "handshake"
-            died = error.where.phase == "handshake" and error.facts.get("exit_code") is not None
+            died = error.where.phase == "handshake" and error.details.get("exit_code") is not None
             # Some that know only the handshake exit on `server/discover`.
             if connection.unheard or not (probed and died):
                 raise
@@ -283,7 +283,7 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.config import display
 
-    server, status = launch.server, error.facts.get("status")
+    server, status = launch.server, error.details.get("status")
     kind: Literal["http", "sse"] = "http" if server.transport == "sse" else "sse"
     # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
     may_be_another = (

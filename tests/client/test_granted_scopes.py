@@ -54,7 +54,7 @@ def test_a_token_that_lacks_a_scope_is_not_sent(server, call, claims, auth, step
         call(token(claims), **auth)
     assert failure.value.message == "Server web: its token lacks the scope write; it has read admin"
     assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
-    assert (failure.value.ran, failure.value.facts["scope"]) == ("not ran", "write")
+    assert (failure.value.ran, failure.value.details["scope"]) == ("not ran", "write")
     assert failure.value.suggestions == (step,)
     assert server.requests == []
 

@@ -49,7 +49,7 @@ def answer(request: Request, result: str) -> bytes:
 )
 def test_no_error_shows_a_secret_that_a_server_lets_out(pool, scripted, script):
     error = failure_of(pool, scripted(script, secrets=(SECRET,)))
-    assert "s3cret" not in f"{error.to_dict()} {error} {error.facts}"
+    assert "s3cret" not in f"{error.to_dict()} {error} {error.details}"
 
 
 def test_the_words_of_a_server_are_cut(pool, scripted):

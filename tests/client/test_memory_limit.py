@@ -47,9 +47,9 @@ def test_a_server_that_eats_memory_during_a_call_is_ended_and_the_failure_says_s
     assert "MiB of memory, more than its memory_limit_mb of 100" in error.message
     assert "raise memory_limit_mb of server odd in mcp-servers.toml" in error.suggestions[0]
     assert (error.kind, error.action, error.ran, error.retryable) == ("execution", "error", "unknown", False)
-    assert error.facts["memory_limit_mb"] == LIMIT
-    assert LIMIT <= error.facts["memory_mb"] < 3 * LIMIT  # rounded
-    assert error.facts["exit_code"] is None
+    assert error.details["memory_limit_mb"] == LIMIT
+    assert LIMIT <= error.details["memory_mb"] < 3 * LIMIT  # rounded
+    assert error.details["exit_code"] is None
 
 
 @pytest.mark.parametrize("session", [False, True], ids=["in its group", "in a session of its own"])
@@ -61,7 +61,7 @@ open({str(log)!r}, "w").write(str(child.pid))
 child.wait()
 """
     error = refused(pool, scripted(script, memory_limit_mb=LIMIT))
-    assert error.facts["memory_mb"] > LIMIT
+    assert error.details["memory_mb"] > LIMIT
     until(lambda: not is_alive(int(log.read_text())))
 
 

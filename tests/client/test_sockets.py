@@ -132,7 +132,7 @@ def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path,
     launch = reached(path, command=sys.executable, args=("-c", script))
     with pytest.raises(ConnectionFailed, match=r"exited 3 before the handshake\n.*\n  no room") as caught:
         act(pool, launch)
-    assert caught.value.facts["exit_code"] == 3
+    assert caught.value.details["exit_code"] == 3
 
 
 def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(path):

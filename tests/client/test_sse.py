@@ -158,7 +158,7 @@ def test_a_refused_message_fails_its_own_call_only(pool, serve):
     there = launch(serve(bad))
     with pytest.raises(CallFailed, match="HTTP 500") as caught:
         pool.call(there, ToolCall(server="old", tool="act", arguments={"bad": True}))
-    assert (caught.value.ran, caught.value.facts["body"]) == ("unknown", "boom")
+    assert (caught.value.ran, caught.value.details["body"]) == ("unknown", "boom")
     assert called(pool, there) == "done"
     assert script.connections == 1
 

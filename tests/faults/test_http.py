@@ -83,7 +83,7 @@ def test_row_35_a_refused_connection_names_the_address_without_a_password(connec
 def test_row_36_a_host_that_is_not_found_is_named_with_its_port(connection_fails):
     begins = "Server odd: host nothing.invalid was not found (port 8443)"
     error = connection_fails(launch("https://nothing.invalid:8443/mcp"), begins, seconds=35)
-    assert (error.facts["host"], error.facts["port"]) == ("nothing.invalid", 8443)
+    assert (error.details["host"], error.details["port"]) == ("nothing.invalid", 8443)
 
 
 @pytest.fixture
@@ -165,14 +165,14 @@ def test_row_41_the_scope_that_is_missing_is_named(serve, call_fails):
     )
     error = call_fails(server, begins, ran="not ran")
     assert (error.action, error.exit_code) == ("auth_failed", 3)
-    assert error.facts["scope"] == "files:read files:write"
+    assert error.details["scope"] == "files:read files:write"
     assert "a token with the scope files:read files:write" in error.suggestions[0]
 
 
 def test_row_42_without_a_session_404_means_there_is_no_endpoint(serve, connection_fails):
     server = serve(always(with_status(404, b"Not Found")))
     error = connection_fails(server, f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)")
-    assert (error.action, error.facts["status"]) == ("resource_missing", 404)
+    assert (error.action, error.details["status"]) == ("resource_missing", 404)
     assert "/mcp" in error.suggestions[0]
 
 
@@ -202,7 +202,7 @@ def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, serv
     server = forgetful(serve)
     there = launch(server)
     error = call_fails(there, "Server odd no longer knows this session (HTTP 404)")
-    assert error.facts["status"] == 404
+    assert error.details["status"] == 404
     assert (server.count("initialize"), server.count("tools/call")) == (2, 1)
     assert text(bench.pool.call(there, act())) == "done"
     assert server.count("initialize") == 2
@@ -247,7 +247,7 @@ def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, call_f
     server = serve(on_call(with_status(500, b"boom for token s3cret-token in\n line 7")))
     there = Launch(server=launch(server).server, secrets=("s3cret-token",))
     error = call_fails(there, f"Server odd: HTTP 500 from {server.url()}: boom for token *** in line 7")
-    assert error.facts["status"] == 500
+    assert error.details["status"] == 500
     assert "s3cret" not in str(error.details)
 
 
@@ -273,7 +273,7 @@ def test_row_46_a_redirect_to_another_host_is_refused(serve, call_fails):
     server = serve(on_call(with_status(307, location=other.url("localhost"))))
     begins = f"Server odd: {server.url()} redirects to another host, {other.url('localhost')}; refused"
     error = call_fails(server, begins, ran="not ran")
-    assert (error.facts["status"], error.facts["location"]) == (307, other.url("localhost"))
+    assert (error.details["status"], error.details["location"]) == (307, other.url("localhost"))
     assert other.requests == []
 
 
@@ -281,7 +281,7 @@ def test_row_46_a_redirect_is_told_without_the_password_of_the_url(serve, call_f
     server = serve(on_call(with_status(307, location="/else")))
     there = launch(server.url().replace("://", "://me:pw@"))
     error = call_fails(there, "Server odd: http://****@", ran="not ran")
-    assert "me:pw" not in str((error, error.details, error.facts, error.suggestions))
+    assert "me:pw" not in str((error, error.details, error.suggestions))
 
 
 def test_row_46_a_redirect_from_https_to_plain_http_is_refused(serve, authority, call_fails):
@@ -290,7 +290,7 @@ def test_row_46_a_redirect_from_https_to_plain_http_is_refused(serve, authority,
 
     server = serve(on_call(downgrade), tls=authority.server_context("127.0.0.1"))
     error = call_fails(server, f"Server odd: {server.url()} redirects to plain http", ran="not ran")
-    assert error.facts["location"] == server.url().replace("https", "http")
+    assert error.details["location"] == server.url().replace("https", "http")
     assert server.count("tools/call") == 1
 
 
@@ -349,7 +349,7 @@ def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(serve, 
     server = serve(resumable(cut(), end=end))
     begins = "Server odd: its event stream ended before the answer came, also after resuming it 2 times"
     error = call_fails(server, begins)
-    assert error.facts["resumes"] == len(resumes(server)) == 2
+    assert error.details["resumes"] == len(resumes(server)) == 2
     assert server.count("tools/call") == 1
 
 
@@ -399,8 +399,8 @@ def test_row_50_an_event_over_the_limit_is_named_with_its_size(serve, call_fails
 
     there = launch(serve(on_call(flood)), max_line_mb=1, call_timeout=5)
     error = call_fails(there, "Server odd sent an event of more than 1 MiB (")
-    assert error.facts["limit_bytes"] == MIB
-    assert MIB < error.facts["size_bytes"] < 3 * MIB
+    assert error.details["limit_bytes"] == MIB
+    assert MIB < error.details["size_bytes"] < 3 * MIB
     assert "max_line_mb" in error.suggestions[0]
 
 
@@ -411,8 +411,8 @@ def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(serve, kind, c
     sent = "event" if kind == "text/event-stream" else "answer"
     there = launch(serve(on_call(explode)), max_line_mb=1)
     error = call_fails(there, f"Server odd sent an {sent} of more than 1 MiB (")
-    assert error.facts["limit_bytes"] == MIB
-    assert len(bomb) < MIB < error.facts["size_bytes"] < 4 * MIB
+    assert error.details["limit_bytes"] == MIB
+    assert len(bomb) < MIB < error.details["size_bytes"] < 4 * MIB
     assert "max_line_mb" in error.suggestions[0]
 
 
@@ -474,8 +474,8 @@ def test_row_54_a_web_page_is_taken_for_one_to_log_in(serve, connection_fails):
     server = serve(on("initialize", page))
     begins = f"Server odd: {server.url()} answered with a web page (text/html), likely a login page"
     error = connection_fails(server, begins)
-    assert error.facts["content_type"] == "text/html"
-    assert "Please log in" in error.facts["body"]
+    assert error.details["content_type"] == "text/html"
+    assert "Please log in" in error.details["body"]
     assert "browser" in error.suggestions[0]
 
 

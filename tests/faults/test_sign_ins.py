@@ -254,7 +254,7 @@ def test_row_75_a_scope_that_was_not_granted_is_named_before_anything_is_sent(re
         action="auth_failed",
         suggestions=("run: pflow mcp login web --scope write --scope admin",),
     )
-    assert failure.facts["scope"] == "write admin"
+    assert failure.details["scope"] == "write admin"
     assert realm.server.requests == []
     assert call(realm.launch({"type": "oauth", "scopes": ["read", "offline_access"]})) == "done"
 
@@ -281,7 +281,7 @@ def test_row_75_a_scope_that_a_tool_needs_is_named_and_the_call_sent_once(
     launch = realm.machine() if is_machine else realm.launch()
     failure = fails("(HTTP 403)", launch, action="auth_failed", suggestions=(step,))
     assert failure.message.endswith(f": it needs the scope {scope}")
-    assert failure.facts["scope"] == scope
+    assert failure.details["scope"] == scope
     assert realm.count("tools/call") == 1
     assert len(realm.forms) == is_machine
 

@@ -49,7 +49,7 @@ def program(**options: object) -> Launch:
 
 def test_row_01_a_missing_command_is_named_with_the_closest_one(connection_fails):
     error = connection_fails(program(command="pythn3"), "Command not found: pythn3", phase="start")
-    assert error.facts["closest"] == "python3"
+    assert error.details["closest"] == "python3"
     assert "python3" in error.suggestions[0]
     assert error.exit_code == 3
 
@@ -69,7 +69,7 @@ def test_row_02_a_command_that_may_not_be_executed_is_told(tmp_path, by_name, co
 def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(connection_fails):
     error = connection_fails("ExitsAtOnce", "Server odd exited 3 before the handshake")
     assert "\n  no database" in error.message
-    assert error.facts["exit_code"] == 3
+    assert error.details["exit_code"] == 3
 
 
 def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench):
@@ -107,7 +107,7 @@ def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(call_fails):
 def test_row_05_a_message_that_breaks_off_is_no_success(call_fails):
     begins = "MCP server process terminated unexpectedly: odd exited 0 in the middle of a message"
     error = call_fails("BreaksOff", begins)
-    assert error.facts["exit_code"] == 0
+    assert error.details["exit_code"] == 0
 
 
 def test_row_06_bytes_that_are_not_utf8_are_a_warning_and_no_hang(bench, within):
@@ -119,9 +119,9 @@ def test_row_06_bytes_that_are_not_utf8_are_a_warning_and_no_hang(bench, within)
 def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, call_fails):
     begins = "Server odd sent a message of more than 4 MiB ("
     error = call_fails(bench.launch("WritesWithoutEnd", max_line_mb=4, call_timeout=5), begins)
-    assert error.facts["limit_bytes"] == 4 * MIB
-    assert 4 * MIB < error.facts["size_bytes"] < 6 * MIB
-    assert f"({error.facts['size_bytes']:,} bytes received so far)" in error.message
+    assert error.details["limit_bytes"] == 4 * MIB
+    assert 4 * MIB < error.details["size_bytes"] < 6 * MIB
+    assert f"({error.details['size_bytes']:,} bytes received so far)" in error.message
     assert "max_line_mb" in error.suggestions[0]
 
 
@@ -145,14 +145,14 @@ def test_row_07_a_line_in_pieces_is_never_copied_to_be_added_to():
 def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, connection_fails):
     begins = "Server odd did not finish its handshake within 1 s"
     error = connection_fails(bench.launch("IsSilent", startup_timeout=1), begins, retryable=True)
-    assert error.facts["seconds"] == 1
+    assert error.details["seconds"] == 1
     assert "startup_timeout" in error.suggestions[0]
 
 
 def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, call_fails):
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 1 replies matched no"
     error = call_fails(bench.launch("AnswersAnotherId", call_timeout=0.5), begins, DeadlineExceeded)
-    assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
+    assert (error.action, error.details["seconds"]) == ("timeout", 0.5)
 
 
 def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, call_fails):
@@ -160,7 +160,7 @@ def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, call_fails):
     assert [bench.act(launch, value=n).content[0]["text"] for n in range(3)] == ["0", "1", "2"]
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 6 replies matched no"
     error = call_fails(launch, begins, DeadlineExceeded, arguments={"value": "hang"})
-    assert error.facts["seconds"] == 0.5
+    assert error.details["seconds"] == 0.5
 
 
 def test_row_11_another_protocol_version_names_both_sides(connection_fails):
@@ -218,8 +218,8 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, within, 
     error = call_fails(
         launch, "MCP server process terminated unexpectedly: odd exited 4", arguments={"value": "die"}
     )
-    assert error.facts["exit_code"] == 4
-    assert 0 < len(error.facts["stderr"]) <= _STDERR_KEPT
+    assert error.details["exit_code"] == 4
+    assert 0 < len(error.details["stderr"]) <= _STDERR_KEPT
     reader = TailReader()
     for _ in range(20):
         reader.data_received(b"x" * 1_000_000)
@@ -229,7 +229,7 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, within, 
 def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, call_fails):
     error = call_fails("Crashes", "MCP server process terminated unexpectedly: odd was killed by SIGSEGV")
     assert "\n  going down" in error.message
-    assert error.facts["exit_code"] == -signal.SIGSEGV
+    assert error.details["exit_code"] == -signal.SIGSEGV
     assert (len(calls(bench)), starts(bench)) == (1, 1)  # what was written is never sent again
 
 
@@ -237,7 +237,7 @@ def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on
     other = bench.launch("Plain", name="other")
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout)"
     error = call_fails(bench.launch("Hangs", call_timeout=0.5), begins, DeadlineExceeded)
-    assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
+    assert (error.action, error.details["seconds"]) == ("timeout", 0.5)
     assert bench.act(other).content[0]["text"] == "done"
     until(lambda: "cancelled" in bench.log)
     until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
@@ -281,7 +281,7 @@ def test_row_19_a_tools_own_failure_is_the_nodes_error_whatever_else_there_is(be
 
 def test_row_20_a_json_rpc_error_shows_code_and_message_and_is_not_a_tools_failure(call_fails):
     error = call_fails("AnswersWithAnError", "Server odd answered with error -32050: quota used up")
-    assert error.facts["code"] == -32050
+    assert error.details["code"] == -32050
 
 
 def test_row_21_a_list_without_end_stops_at_100_pages_and_says_so(bench):

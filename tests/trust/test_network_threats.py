@@ -198,7 +198,7 @@ def test_row_19_an_address_that_is_not_public_gets_no_byte(pool, run, names, add
     url = trap.url(NAME) if insecure else trap.url(NAME).replace("http:", "https:")
     there = launch(url, insecure=insecure, network=NetworkRules())
     error = fails(pool, there, f"host {NAME} has the .* which the config does not name; nothing was sent")
-    assert error.facts["host"] == NAME
+    assert error.details["host"] == NAME
     assert trap.connections == 0
 
 
@@ -292,7 +292,7 @@ def test_row_20_a_key_that_is_not_pinned_gets_no_request(pool, secure, trusting,
     known = pin(tmp_path)
     there = trusting(secure.port, tls_pins=(OTHER_PIN,))
     error = fails(pool, there, "the public key of localhost is not one of its tls_pins")
-    assert error.facts["pin"] == known
+    assert error.details["pin"] == known
     uncertified = launch(secure.url("localhost"), tls_pins=(known,))
     fails(pool, uncertified, "signed by a CA that is not trusted")
     assert secure.requests == []

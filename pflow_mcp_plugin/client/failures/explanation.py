@@ -142,7 +142,7 @@ def fit_to_show(error: E, redactor: Redactor) -> E:
     """Redact an explained failure and remove terminal codes: parts of it come from the server."""
     error.message = _fit(error.message, redactor.text)
     error.args = (error.message,)
-    error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
+    error.details = redactor.value(error.details)
     error.suggestions = tuple(_fit(step, redactor.text) for step in error.suggestions)
     return error
 

@@ -46,7 +46,7 @@ def test_a_scope_that_the_token_has_already_leads_to_no_further_login(realm, poo
     failure = refused(pool, realm.machine() if is_machine else realm.launch())
     assert "needs the scope read write, which the token has already" in failure.message
     assert (failure.action, failure.exit_code) == ("auth_failed", 3)
-    assert failure.facts["scope"] == "read write"
+    assert failure.details["scope"] == "read write"
     assert failure.suggestions == ("report it to the server's operator",)
     assert realm.count("tools/call") == 1
 

@@ -189,7 +189,7 @@ def test_a_scope_that_the_authorization_server_refuses_is_named(nightly, authori
     endpoint = authorization_server.url("token")
     said = f"the scope notes:admin was not granted: the token endpoint {endpoint} answered invalid_scope"
     assert said in failure.value.message
-    assert (failure.value.action, failure.value.facts["scope"]) == ("auth_failed", "notes:admin")
+    assert (failure.value.action, failure.value.details["scope"]) == ("auth_failed", "notes:admin")
     assert failure.value.suggestions == ("correct scopes in auth of server notes",)
 
 
@@ -204,7 +204,7 @@ def test_a_scope_that_was_just_not_granted_is_not_asked_for_by_the_next_runs(
                 failure = refused(pool, launch, ToolCall(server="notes", tool="read_note"))
                 assert "the scope notes:write was not granted" in failure.message
                 assert (failure.action, failure.exit_code) == ("auth_failed", 3)
-                assert failure.facts["scope"] == "notes:write"
+                assert failure.details["scope"] == "notes:write"
                 assert failure.suggestions[0].startswith("have the client nightly granted it, or remove it")
     assert len(authorization_server.requests("token")) == 1
     authorization_server.switch(granted=None)
