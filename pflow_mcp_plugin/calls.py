@@ -43,15 +43,19 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._closing = ExitStack()
-        self._runtime: Runtime | None = None
-        self._threads = Threads(_AT_ONCE, "pflow-call")
+        self._begin()
         self._entered: list[Token[Session | None]] = []
         self.outer: Session | None = None
         self.thread: threading.Thread | None = None
         self._closed = False
         _all.add(self)
+
+    def _begin(self) -> None:
+        """Begin a session without connections; in a forked child, too: they belong to the parent."""
+        self._lock = threading.Lock()
+        self._closing = ExitStack()
+        self._runtime: Runtime | None = None
+        self._threads = Threads(_AT_ONCE, "pflow-call")
 
     def __reduce__(self) -> tuple[type[Session], tuple[()]]:
         return Session, ()
@@ -151,12 +155,6 @@ class Session:
                 next_step="Make the call inside `with session()`, or open another session",
             )
 
-    def _begin_again(self) -> None:
-        """Forget in a forked child the session's connections, which belong to the parent."""
-        self._lock = threading.Lock()
-        self._closing, self._runtime = ExitStack(), None
-        self._threads = Threads(_AT_ONCE, "pflow-call")
-
 
 _own: ContextVar[Session | None] = ContextVar("pflow_mcp_session", default=None)
 _open: list[Session] = []
@@ -166,7 +164,7 @@ _all: WeakSet[Session] = WeakSet()
 
 def _in_child() -> None:
     for each in list(_all):
-        each._begin_again()  # noqa: SLF001 - this module's own class
+        each._begin()  # noqa: SLF001 - this module's own class
 
 
 @atexit.register

@@ -134,13 +134,12 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
         own = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.{_PLACES.get(name, f'{own}:{own}')}"
         yield Command(path=("mcp", name), help=text, load=load, group=_GROUP, fallback=name == _FALLBACK)
-    serve = Command(
+    yield Command(
         path=("serve", "mcp"),
         help=_COMMANDS["serve"],
         load="pflow_mcp_plugin.cli.serve:serve",
         group="Run pflow as a server.",
     )
-    yield serve
     for name, text in _REGISTRY_SPELLINGS.items():
         attribute = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.registry_spellings:{attribute}"

@@ -29,11 +29,12 @@ class WorkflowTool(Tool):
     `declaration` and answers calls with `call`.
     """
 
-    _served: ServedTool = PrivateAttr()
+    _declared: types.Tool = PrivateAttr()
     _handle: CallHandler = PrivateAttr()
 
     @classmethod
     def of(cls, host: Host, served: ServedTool) -> WorkflowTool:
+        declared = types.Tool.model_validate(declaration(served), by_name=False)
         tool = cls(
             fn=_not_called,
             name=served.name,
@@ -43,15 +44,15 @@ class WorkflowTool(Tool):
             fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=dict(served.output_schema)),
             is_async=True,
             context_kwarg=None,
-            annotations=_declared(served).annotations,
+            annotations=declared.annotations,
         )
-        tool._served = served
+        tool._declared = declared
         tool._handle = call_handler(host, lambda: (served,))
         return tool
 
     @property
     def declaration(self) -> types.Tool:
-        return _declared(self._served)
+        return self._declared
 
     async def call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
@@ -109,10 +110,6 @@ def _given(host: Host, workflow: str | Path | JSONObject, name: str) -> GivenWor
         return GivenWorkflow(workflow, name)
     found, saved = found_workflow(host, workflow)
     return GivenWorkflow(found, str(workflow) if saved else Path(workflow).stem, saved)
-
-
-def _declared(served: ServedTool) -> types.Tool:
-    return types.Tool.model_validate(declaration(served), by_name=False)
 
 
 async def _not_called() -> None:
