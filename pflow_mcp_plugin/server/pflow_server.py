@@ -34,7 +34,6 @@ from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSe
 from pflow_mcp_plugin.server.envelopes import TEXT, KnownSecrets, list_of, object_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, checked_arguments, nearest, shown
 
-NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
 """The key in the `_meta` of a bare result that has the run's id and trace."""
 GRACE_SECONDS = 15.0
@@ -52,8 +51,6 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any, Any]
-Caller = Callable[[Context], RunOrigin]
-"""Returns who sent a request. Over HTTP, its `owner` comes from the authenticated token."""
 Tools = Callable[[], Sequence[ServedTool]]
 CallHandler = Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]
 _FRESH = CacheHint(ttl_ms=0, scope="private")
@@ -94,7 +91,7 @@ class ServingOptions:
 
     Attributes:
         root: The only folder from which files may be read; None where no file may.
-        caller: Returns who sent a request.
+        caller: Returns who sent a request; over HTTP, its `owner` comes from the authenticated token.
         run_options: The options of each run and check.
         keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
@@ -108,7 +105,7 @@ class ServingOptions:
     """
 
     root: Path | None = None
-    caller: Caller = the_user
+    caller: Callable[[Context], RunOrigin] = the_user
     run_options: RunOptions = USUAL_OPTIONS
     keeper: Callable[[], Keeper | None] = lambda: None
     show_secrets: Callable[[], bool] = lambda: False
@@ -189,7 +186,7 @@ class _Handlers:
         if options.changes is not None:
             offered["on_subscriptions_listen"] = options.changes.listen
         return _Server(
-            NAME,
+            workflow_chain.SERVER_NAME,
             title="pflow",
             version=version("pflow-mcp"),
             instructions=options.instructions,

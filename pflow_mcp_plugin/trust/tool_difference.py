@@ -304,14 +304,13 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
 
 def differing(old: Mapping[str, Tool], new: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
     """Yield each tool that is in both lists and differs, in its old version and its new one."""
-    yield from ((old[tool.name], tool) for tool in new if tool.name in old and differ(old[tool.name], tool))
-
-
-def differ(old: Tool, new: Tool) -> bool:
-    """Whether two versions of a tool differ; hashes of older versions, which covered less, are ignored."""
-    if old.hash and old.hash == new.hash:
-        return False
-    return json_values.tool_hash(old) != json_values.tool_hash(new)
+    for tool in new:
+        before = old.get(tool.name)
+        # Hashes that differ may be those of older versions, which covered less.
+        if before is None or (before.hash and before.hash == tool.hash):
+            continue
+        if json_values.tool_hash(before) != json_values.tool_hash(tool):
+            yield before, tool
 
 
 def whole(value: object) -> JSON:
