@@ -137,9 +137,7 @@ class RequestLimits:
     """
 
     app: ASGIApp
-    max_request_size: int
-    max_requests: int
-    request_timeout: float
+    options: AppOptions
     _answering: set[anyio.CancelScope] = attrs.field(factory=set)
     _listening: set[anyio.CancelScope] = attrs.field(factory=set)
     _calls: dict[_Call, anyio.CancelScope] = attrs.field(factory=dict)
@@ -163,13 +161,14 @@ class RequestLimits:
         # The SDK refuses a request whose body says otherwise.
         listens = is_modern and headers.get("mcp-method") == _SUBSCRIPTION
         group = self._listening if listens else self._answering
-        if self._draining or len(group) >= self.max_requests:
+        if self._draining or len(group) >= self.options.max_requests:
             why = "is shutting down" if self._draining else "handles too many requests at once"
             return await refuse(send, 503, "unavailable", f"This server {why}", {"retry-after": "1"})
         limit = anyio.CancelScope()
         group.add(limit)
         try:
-            return await self._handle(scope, receive, send, limit, None if listens else self.request_timeout)
+            seconds = None if listens else self.options.request_timeout
+            return await self._handle(scope, receive, send, limit, seconds)
         finally:
             group.discard(limit)
 
@@ -231,18 +230,18 @@ class RequestLimits:
     async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
         """Return the body of an HTTP request; None if the client has gone, or was told it is too large."""
         declared = Headers(scope=scope).get("content-length", "0")
-        is_small = declared.isdecimal() and int(declared) <= self.max_request_size
+        is_small = declared.isdecimal() and int(declared) <= self.options.max_request_size
         body, more = bytearray(), is_small
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
-            is_small = len(body) <= self.max_request_size
+            is_small = len(body) <= self.options.max_request_size
             more = is_small and message.get("more_body", False)
         if is_small:
             return bytes(body)
-        reason = f"The request has more than {self.max_request_size} bytes"
+        reason = f"The request has more than {self.options.max_request_size} bytes"
         await refuse(send, 413, "too_large", reason)
         return None
 
@@ -353,12 +352,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
             return await answer(scope, receive, send)
         return await sdk(scope, receive, send)
 
-    limits = RequestLimits(
-        app=messages_only,
-        max_request_size=options.max_request_size,
-        max_requests=options.max_requests,
-        request_timeout=options.request_timeout,
-    )
+    limits = RequestLimits(app=messages_only, options=options)
     gate = TokenGate(
         app=limits,
         check=options.check,

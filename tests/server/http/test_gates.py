@@ -14,8 +14,9 @@ from mcp.server.auth.provider import AccessToken
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.server.http import http_app, request_tokens
-from pflow_mcp_plugin.server.http.http_app import RequestLimits, TokenGate, note_call, refuse
-from pflow_mcp_plugin.server.http.request_tokens import KeptByToken, Refusal, http_caller
+from pflow_mcp_plugin.server.http.http_app import AppOptions, RequestLimits, TokenGate, note_call, refuse
+from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
+from pflow_mcp_plugin.server.http.request_tokens import BearerToken, KeptByToken, Refusal, http_caller
 
 
 def handled(app, *, body=b"", headers=None, path="/mcp", meanwhile=None):
@@ -45,9 +46,9 @@ def handled(app, *, body=b"", headers=None, path="/mcp", meanwhile=None):
 
 
 def limits(app, **more):
-    return RequestLimits(
-        **{"app": app, "max_request_size": 4, "max_requests": 1, "request_timeout": 30, **more}
-    )
+    given = {"max_request_size": 4, "max_requests": 1, "request_timeout": 30, **more}
+    address = ListeningAddress(host="127.0.0.1", port=80)
+    return RequestLimits(app=app, options=AppOptions(address=address, check=BearerToken("x" * 16), **given))
 
 
 async def echo(scope, receive, send):
