@@ -22,7 +22,7 @@ from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS
+from pflow_mcp_plugin.schemas.schema_reader import CONTENT_BLOCKS
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Suggestion

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.failure_actions import ERROR
 from pflow_mcp_plugin.execution.result import ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, open_runtime
-from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
+from pflow_mcp_plugin.schemas.schema_reader import CONTENT_BLOCKS, Declaration
 from pflow_mcp_plugin.types import ServerInfo, plain_version
 
 RESOURCE = "mcp"

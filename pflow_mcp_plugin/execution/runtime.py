@@ -23,7 +23,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, declaration, result_form
+from pflow_mcp_plugin.schemas.schema_reader import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.trust.launch_identity import completed, is_complete, launch_identity
 from pflow_mcp_plugin.trust.tool_approval import launch_changed, withheld

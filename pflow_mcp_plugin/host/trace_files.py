@@ -15,7 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 from pflow_mcp_plugin.storage import (
     CorruptFile,
     StoreError,

@@ -12,7 +12,7 @@ import attrs
 from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow_name import check_name, is_name
-from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,

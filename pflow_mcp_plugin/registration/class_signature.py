@@ -12,7 +12,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.naming import class_name
 from pflow_mcp_plugin.registration.tool_entry import tool_config
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Recipe, Sketch
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.naming import class_name, node_name
-from pflow_mcp_plugin.schemas.schema_document import (
+from pflow_mcp_plugin.schemas.schema_reader import (
     ANY,
     CONTENT_BLOCKS,
     Declaration,

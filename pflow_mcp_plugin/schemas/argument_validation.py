@@ -19,8 +19,8 @@ from pflow_mcp_plugin.contract import UNKNOWN, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, declaration
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
+from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument, declaration
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract import UNKNOWN
 from pflow_mcp_plugin.contract.json_types import JSON, PYTHON_TYPES, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import DEEPEST
+from pflow_mcp_plugin.schemas.schema_reader import DEEPEST
 
 _IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
 _UNDERSTOOD = _IGNORED | {

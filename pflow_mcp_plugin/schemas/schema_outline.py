@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument, list_of, table_of
 
 _DEEPEST = 8
 _MOST = 200

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import DEEPEST, DIALECTS, SchemaDocument
+from pflow_mcp_plugin.schemas.schema_reader import DEEPEST, DIALECTS, SchemaDocument
 
 _NODES = 20_000
 _PATTERNS = 20

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin.catalog.tool_file import tool_from_json
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.schemas.schema_document import result_form
+from pflow_mcp_plugin.schemas.schema_reader import result_form
 from pflow_mcp_plugin.types import Tool
 
 ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]

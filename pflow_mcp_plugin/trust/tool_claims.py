@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.schemas.schema_document import declaration
+from pflow_mcp_plugin.schemas.schema_reader import declaration
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract import UNKNOWN, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.argument_validation import Validator
-from pflow_mcp_plugin.schemas.schema_document import (
+from pflow_mcp_plugin.schemas.schema_reader import (
     ANY,
     CONTENT_BLOCKS,
     SchemaDocument,

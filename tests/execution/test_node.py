@@ -12,7 +12,7 @@ from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 from pflow_mcp_plugin.execution.call_hooks import note_progress
 from pflow_mcp_plugin.execution.node import MCPNode, called, gather
-from pflow_mcp_plugin.schemas.schema_document import declaration
+from pflow_mcp_plugin.schemas.schema_reader import declaration
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 WHERE = Where(server="calc", tool="add_up")

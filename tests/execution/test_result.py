@@ -13,7 +13,7 @@ import pytest
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch
 from pflow_mcp_plugin.execution.result import read, write_artifact
-from pflow_mcp_plugin.schemas.schema_document import ResultForm, result_form
+from pflow_mcp_plugin.schemas.schema_reader import ResultForm, result_form
 from pflow_mcp_plugin.types import Server
 
 WHERE = Where(server="s", tool="get_x")

@@ -5,7 +5,7 @@ from hostile import JUNK
 from hypothesis import given
 
 from pflow_mcp_plugin.registration.tool_entry import described, interface
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument
 from pflow_mcp_plugin.types import Tool
 
 TYPES = {"str", "int", "float", "bool", "list", "dict", "None", "any"}

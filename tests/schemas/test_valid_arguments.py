@@ -17,7 +17,7 @@ from pflow_mcp_plugin.cli.tools import info
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for
-from pflow_mcp_plugin.schemas.schema_document import declaration
+from pflow_mcp_plugin.schemas.schema_reader import declaration
 from pflow_mcp_plugin.storage.json_text import is_same
 from pflow_mcp_plugin.types import Tool
 

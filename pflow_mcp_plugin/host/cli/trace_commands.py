@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.trace_files import (
     step_words,
     traced_steps,
 )
-from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Look
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines

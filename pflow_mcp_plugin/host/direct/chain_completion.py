@@ -21,7 +21,7 @@ from pflow_mcp_plugin.host.direct.link_words import (
     read_chain,
 )
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, list_of
+from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument, list_of
 
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")

@@ -23,7 +23,7 @@ import attrs
 from pflow_mcp_plugin.contract import Match, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.matching.task_words import clauses, root, roots, split_name, synonyms, words
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""

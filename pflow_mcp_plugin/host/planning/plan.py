@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
 from pflow_mcp_plugin.host.workflow.workflow_document import strings_in
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match

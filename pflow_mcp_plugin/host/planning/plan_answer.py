@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, UNSEEN, visib
 from pflow_mcp_plugin.host.workflow.coercion import READER, TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 _LONGEST = 400_000

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
     workflow_schema,
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, broken_texts, secret_values
 from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.storage import StoreError, decode_json, is_descriptor
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean

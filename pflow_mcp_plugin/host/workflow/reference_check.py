@@ -38,7 +38,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     root_names,
     transform_outputs,
 )
-from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:

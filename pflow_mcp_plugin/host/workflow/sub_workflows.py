@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import expressions_in, own_type
 from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
-from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.schemas.schema_reader import table_of
 
 _ORDINARY = FAILURES | {"default"}
 """Actions after which a workflow either goes on along its default edges or fails."""

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.coercion import json_in, type_names, type_of
 from pflow_mcp_plugin.host.workflow.findings import cut, listing, parts_in, shown
-from pflow_mcp_plugin.schemas.schema_document import resolved_value
+from pflow_mcp_plugin.schemas.schema_reader import resolved_value
 
 # Each "${" extends at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")

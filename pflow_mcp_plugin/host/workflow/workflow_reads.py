@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     with_strings,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
-from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
+from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
 
 OWN = "pflow"
 """The source of the host's own nodes."""

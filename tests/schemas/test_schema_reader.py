@@ -2,7 +2,7 @@ import pytest
 
 from pflow_mcp_plugin.errors import Where
 from pflow_mcp_plugin.schemas.argument_validation import Validator
-from pflow_mcp_plugin.schemas.schema_document import (
+from pflow_mcp_plugin.schemas.schema_reader import (
     ResultForm,
     SchemaDocument,
     resolved_value,
