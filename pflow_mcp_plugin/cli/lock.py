@@ -21,7 +21,8 @@ from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.server.served_tool import found_workflow, runner_of
+from pflow_mcp_plugin.server.served_tool import runner_of
+from pflow_mcp_plugin.server.workflow_argument import found_workflow
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 

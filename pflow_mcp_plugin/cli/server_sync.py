@@ -93,7 +93,7 @@ def sync_servers(
 
 
 def enabled(store: ServerStore) -> list[str]:
-    """Return the servers to ask for their tools if `pflow mcp sync` names none: all that are not disabled."""
+    """Return the servers that `pflow mcp sync` asks if the user names none: all that are not disabled."""
     names = []
     for name in store.names():
         try:

@@ -119,7 +119,7 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
 
 
 def is_secret_only(value: str) -> bool:
-    """Whether display masks a value where a secret belongs, as it cannot be anything else, such as code."""
+    """Whether to display a config's value masked: a secret belongs there, and it can be nothing else."""
     return re.fullmatch(_SECRET_ONLY, value) is not None
 
 

@@ -243,7 +243,7 @@ class _Line(NamedTuple):
 
 
 class Layout:
-    """The text of a TOML config file by statements, in which tables are changed in place."""
+    """The text of a config document in TOML by statements, in which tables are changed in place."""
 
     # The result of an edit has to be parsed before it is trusted: a table inside an inline table cannot be
     # edited here.

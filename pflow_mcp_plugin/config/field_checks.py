@@ -182,7 +182,7 @@ def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Check the config value `tls_pins`: its type, a list or the path of a file, and the form of each pin."""
+    """Check the config field `tls_pins`: its type, a list or the path of a file, and the form of each pin."""
     if isinstance(value, str):
         yield from text(path, value, filled=True)
         return

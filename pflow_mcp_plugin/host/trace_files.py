@@ -234,7 +234,7 @@ class TracedStep:
 
 
 def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
-    """Read the steps of a run from its trace file, without those inside others."""
+    """Return the steps in a trace file, without those inside others."""
     return _traced(trace["steps"], "handled" if trace.get("success") else run_state(trace), 0, ())
 
 

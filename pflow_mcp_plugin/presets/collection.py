@@ -199,7 +199,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Sequence[PresetInput]) -> PflowError:
-    """Return the error about a preset's inputs that lack a value, with the steps that give them one."""
+    """Return the error about inputs of a collected preset that lack a value, with the steps to give one."""
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
     steps = [f"pflow mcp add {preset.name} {plain}"] if plain else []

@@ -41,7 +41,7 @@ class SchemaDocument:
         self._guesses = True
 
     def items(self, schema: JSON, index: int | None = None) -> JSONObject | None:
-        """Read the JSON Schema of a list's items, or of the one at `index`; None if there is none."""
+        """Read from a list's schema that of its items, or of the one at `index`; None if there is none."""
         found = []
         for part in self.composed(schema):
             first = part.get("prefixItems")
@@ -152,7 +152,7 @@ class SchemaDocument:
         return "None" in self.friendly(schema).split(" | ")
 
     def is_unset_by_null(self, schema: JSON) -> bool:
-        """Whether a JSON Schema means "not given" by null: its default is null, though its type is not.
+        """Whether a schema as it is read means "not given" by null: that is its default, though not its type.
 
         Many generators of schemas write `{"type": "string", "default": null}` for an optional string.
         """
@@ -214,7 +214,7 @@ def resolved_value(schema: JSON, root: JSON = None) -> JSON:
 
 
 def join(names: Iterable[str]) -> str:
-    """Join friendly types of JSON Schemas, as `int` and `None`: each once, `None` last, or `any` alone."""
+    """Join friendly types read from schemas, as `int` and `None`: each once, `None` last, or `any` alone."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY

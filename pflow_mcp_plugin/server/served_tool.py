@@ -249,34 +249,23 @@ _Part = TypeVar("_Part")
 
 
 def runner_of(host: Host) -> Runner:
-    """Return the host's runner, checked for the call of a served tool: without one, raise `PflowError`."""
+    """Return the host's runner, which a served tool needs; raise `PflowError` if the host has none."""
     return _present(host.runner, "run workflows")
 
 
 def library_of(host: Host) -> Library:
-    """For the check of a served tool's call: return the host's library; raise `PflowError` without one."""
+    """Return the host's library, which a served tool needs; raise `PflowError` if the host has none."""
     return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """For the check of a served tool's call: return the host's settings; raise `PflowError` without them."""
+    """Return the host's settings, which a served tool needs; raise `PflowError` if the host has none."""
     return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """For the check of a served tool's call: return the host's traces; raise `PflowError` without them."""
+    """Return the host's traces, which a served tool needs; raise `PflowError` if the host has none."""
     return _present(host.traces, "write traces")
-
-
-def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return a workflow by saved name or path, for a served tool or a lock, and whether it is a saved one."""
-    if host.library is not None and word in host.library.names():
-        return host.library.get(str(word)), True
-    path = Path(word)
-    if not path.is_file():
-        message = f"{path} is neither the name of a saved workflow nor a file"
-        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
-    return runner_of(host).read_file(path), False
 
 
 def _present(part: _Part | None, purpose: str) -> _Part:

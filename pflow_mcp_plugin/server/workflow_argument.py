@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.served_tool import ServedRequest, runner_of, shown
 from pflow_mcp_plugin.storage import NotRegular, read_regular
@@ -142,3 +142,14 @@ def _refused(message: str) -> PflowError:
         kind="validation",
         suggestions=("Pass a path inside the folder, the workflow itself, or the name of a saved workflow",),
     )
+
+
+def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
+    """Return a workflow by saved name or path, for a served tool or a lock, and whether it is a saved one."""
+    if host.library is not None and word in host.library.names():
+        return host.library.get(str(word)), True
+    path = Path(word)
+    if not path.is_file():
+        message = f"{path} is neither the name of a saved workflow nor a file"
+        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
+    return runner_of(host).read_file(path), False

@@ -18,8 +18,8 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.server.pflow_server import CallHandler, call_handler, declaration
 from pflow_mcp_plugin.server.saved_workflow_tools import workflow_tool
-from pflow_mcp_plugin.server.served_tool import ServedTool, found_workflow
-from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow
+from pflow_mcp_plugin.server.served_tool import ServedTool
+from pflow_mcp_plugin.server.workflow_argument import GivenWorkflow, found_workflow
 
 
 class WorkflowTool(Tool):

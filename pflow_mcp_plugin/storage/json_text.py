@@ -122,7 +122,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
 
 def as_string(value: object) -> str:
-    """Return a value decoded from JSON text that must be a string; raise TypeError if it is not."""
+    """Return a value of a stored JSON text that must be a string; raise TypeError if it is not."""
     if not isinstance(value, str):
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
@@ -130,12 +130,12 @@ def as_string(value: object) -> str:
 
 
 def as_strings(value: object) -> dict[str, str]:
-    """Return a JSON file's object whose values must be strings; raise TypeError if it is anything else."""
+    """Return an object of a stored JSON text whose values must be strings; raise TypeError otherwise."""
     return {as_string(name): as_string(text) for name, text in as_table(value).items()}
 
 
 def as_table(value: object) -> dict[str, JSON]:
-    """Return a value decoded from JSON text that must be an object; raise TypeError if it is not."""
+    """Return a value of a stored JSON text that must be an object; raise TypeError if it is not."""
     if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)

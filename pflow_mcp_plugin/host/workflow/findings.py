@@ -1,4 +1,4 @@
-"""Problems found in a workflow, the errors that reject it, and the wording of both."""
+"""Findings about a workflow: the problems in it, the errors that reject it, and the wording of both."""
 
 from __future__ import annotations
 
