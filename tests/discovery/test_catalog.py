@@ -11,7 +11,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.trust.tool_checks import audit, line, notes
+from pflow_mcp_plugin.trust.tool_checks import audit, notes
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 INFO = ServerInfo(name="Demo", version="1", protocol="2026-07-28", era="modern", instructions="be kind")
@@ -288,5 +288,5 @@ def test_each_server_is_compared_with_all_others_and_a_sync_shows_errors_first_a
     assert [(it.tool, it.rule) for it in found] == [("", "hidden-text"), ("add", "shadowing")]
     first, second = notes("evil", reversed(found))
     assert first.startswith("error: instructions holds 1 terminal escape")
-    assert second == line(found[1]) == "add: description names create_issue of server github [shadowing]"
+    assert second == "add: description names create_issue of server github [shadowing]"
     assert list(notes("evil", found * 20))[10:] == ["and 30 more findings: pflow mcp audit evil"]
