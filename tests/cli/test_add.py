@@ -1,7 +1,5 @@
 """`pflow mcp add`, run as a host runs it."""
 
-from __future__ import annotations
-
 import json
 import sys
 

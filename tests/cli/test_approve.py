@@ -1,7 +1,5 @@
 """`pflow mcp approve` and `diff`, run as a host runs them, on what syncs left behind."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """`pflow mcp call`, also `pflow mcp SERVER TOOL`; `end_to_end/test_direct_use.py` has it in the program."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.cli.call import call

@@ -1,7 +1,5 @@
 """`pflow mcp serve --print-config` and `--install`, in a home of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`pflow mcp remove`, `enable` and `disable`, run as a host runs them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.cli.approve import approve, diff

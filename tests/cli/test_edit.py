@@ -1,7 +1,5 @@
 """`pflow mcp edit`, with an editor of the test's own."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

@@ -1,7 +1,5 @@
 """`pflow mcp export`, in a home of its own."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

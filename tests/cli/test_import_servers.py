@@ -1,7 +1,5 @@
 """`pflow mcp import`, in a home of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib

@@ -1,7 +1,5 @@
 """A browser is opened without a shell and shows nothing else; a pasted line is read whole and hidden."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """`pflow mcp list`, run as a host runs it."""
 
-from __future__ import annotations
-
 from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.list import list_servers as list_

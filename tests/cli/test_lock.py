@@ -1,7 +1,5 @@
 """`pflow mcp lock`, and what `--locked` refuses, run as the user runs them."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """`pflow mcp login` reports where somebody is signed in, and adds to the config what is missing there."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

@@ -1,7 +1,5 @@
 """`pflow mcp sync` and `test` offer a login where a server needs one, on a terminal only."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

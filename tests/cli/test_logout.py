@@ -1,7 +1,5 @@
 """`pflow mcp logout`: a sign-in goes from this machine, whatever the authorization server does."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """`pflow mcp add PRESET`: inputs given, asked for or missing; secrets; programs that are not on PATH."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`pflow mcp presets`, run as a host runs it, and `new-preset`; tests/plugins installs what that makes."""
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from types import SimpleNamespace

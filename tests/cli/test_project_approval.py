@@ -1,7 +1,5 @@
 """`pflow mcp approve --project`, and what other commands say about the servers of a project, and do."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The older spellings below `pflow registry`, run as a host runs them."""
 
-from __future__ import annotations
-
 import json
 import sys
 

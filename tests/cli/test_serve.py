@@ -1,7 +1,5 @@
 """`pflow mcp serve`: its options, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

@@ -1,7 +1,5 @@
 """`pflow mcp test`, `audit` and `logs`, run as a host runs them."""
 
-from __future__ import annotations
-
 import os
 import sys
 

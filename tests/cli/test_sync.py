@@ -1,7 +1,5 @@
 """`pflow mcp sync`, run as a host runs it, on real servers."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`pflow mcp tools` and `pflow mcp info`."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 

@@ -1,7 +1,5 @@
 """Scopes in the config that a token does not have are named before anything is sent."""
 
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64encode
 

@@ -1,7 +1,5 @@
 """A limit on the memory of a server: what exceeds it is ended, children too, and the failure says why."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

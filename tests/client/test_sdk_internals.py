@@ -1,7 +1,5 @@
 """The private members of the SDK that are used are there, and take what they are given."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

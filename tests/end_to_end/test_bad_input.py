@@ -1,7 +1,5 @@
 """Bad input: a clear message with the next step, the documented exit code, no traceback."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

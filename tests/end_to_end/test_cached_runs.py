@@ -1,7 +1,5 @@
 """Runs whose results are kept for later ones, with real servers that note their starts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

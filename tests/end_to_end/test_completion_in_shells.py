@@ -1,7 +1,5 @@
 """Completion as people use it: bash, zsh and fish themselves, with the scripts that pflow installs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Nodes on the command line, as people type them: a real shell, the real program, real servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What somebody runs first: the demo."""
 
-from __future__ import annotations
-
 import json
 
 

@@ -1,7 +1,5 @@
 """The node `http` on the real command line: runs that are killed; rules of the config."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """Each `--json` object has the keys that `docs/commands.md` promises."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """However a run is killed, `pflow resume` does the rest, and nothing twice without a decision."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A person signs in with `pflow mcp login`, once, in a browser."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """A server whose program is missing is named before anything runs, unless only `PATH` is shorter."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

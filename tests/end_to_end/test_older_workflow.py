@@ -1,7 +1,5 @@
 """What an older pflow left: a workflow with `mcp_wrapper` nodes and mappings, a registry, servers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Workflows whose nodes are workflows of another pflow, with real processes."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Secrets planted in a server that repeats them, looked for in everything that pflow prints or writes."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

@@ -1,7 +1,5 @@
 """What the results of tools link to is read, in workflows and from Python, in both eras of the protocol."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

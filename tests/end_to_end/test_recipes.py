@@ -1,7 +1,5 @@
 """The presets of real servers find out about some calls whether they happened, and nobody is asked."""
 
-from __future__ import annotations
-
 import json
 import signal
 

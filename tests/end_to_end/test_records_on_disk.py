@@ -1,7 +1,5 @@
 """A harmful call waits until the disk has its record, and what steps returned does not stay in memory."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every tool of the reference server gives through pflow's client what it gives to the bare SDK."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

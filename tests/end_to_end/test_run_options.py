@@ -1,7 +1,5 @@
 """`--trust-readonly`, `--cache` and `--locked` hold wherever something runs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

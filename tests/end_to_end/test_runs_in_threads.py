@@ -1,7 +1,5 @@
 """Runs that threads of one process start on one host, with servers: followed, cancelled, side by side."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

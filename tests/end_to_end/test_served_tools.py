@@ -1,7 +1,5 @@
 """Every tool that pflow serves, called by the SDK's client: both protocol eras, over stdio and HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

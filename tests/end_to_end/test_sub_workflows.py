@@ -1,7 +1,5 @@
 """Workflows that run in others, with a real server."""
 
-from __future__ import annotations
-
 import json
 
 from workflow_parts import flow, step

@@ -1,7 +1,5 @@
 """A value is itself, whatever its size and kind and wherever it goes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from base64 import b64encode

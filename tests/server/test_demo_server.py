@@ -1,7 +1,5 @@
 """The tools of the bundled demo server."""
 
-from __future__ import annotations
-
 from conversations import talk
 
 from pflow_mcp_plugin.server.demo_server import build_server

@@ -1,7 +1,5 @@
 """Clients learn of changes of the library."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """Clients that use both eras of the protocol, in any order, told by their raw messages."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

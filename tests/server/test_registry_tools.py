@@ -1,7 +1,5 @@
 """The tools for nodes: discover, describe, run, search, list."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

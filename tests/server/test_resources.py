@@ -1,7 +1,5 @@
 """The resources and the prompt that pflow serves, and what the options of `pflow mcp serve` choose."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Saved workflows as typed tools, called by the client of the SDK, which checks results against schemas."""
 
-from __future__ import annotations
-
 import json
 
 import attrs

@@ -1,7 +1,5 @@
 """The tools for settings mask what they save, and no secret of the user, or of a run, is in any answer."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The real program, served over real standard streams."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The tools for workflows and traces: no file leads them out of the folder, or to runs of others."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -3,8 +3,6 @@
 It counts only if it comes from the issuer that was asked.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import urlsafe_b64encode
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Machines sign in by a secret or a private key, at the issuer that their config names."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """A login chooses its flow, its client, which may register itself, its port and its scopes, and is stored."""
 
-from __future__ import annotations
-
 import socket
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """The listener takes the one redirect that is waited for, says what came of it, and leaves nothing open."""
 
-from __future__ import annotations
-
 import asyncio
 from urllib.parse import urlsplit
 

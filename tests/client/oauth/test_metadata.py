@@ -1,7 +1,5 @@
 """Metadata is found in the order of the specification, and everything in it is checked before it is used."""
 
-from __future__ import annotations
-
 import asyncio
 
 import attrs

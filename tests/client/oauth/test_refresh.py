@@ -1,7 +1,5 @@
 """Tokens are refreshed once, shortly before they expire; what answers, and others meanwhile, do to them."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """What is kept of sign-ins: private, apart for each server and issuer, in the keyring where there is one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The node `http` against real servers on loopback, with TLS where that matters."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip

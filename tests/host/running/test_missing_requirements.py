@@ -1,7 +1,5 @@
 """What a workflow certainly needs, and this machine lacks, stops it before the first node."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 

@@ -1,7 +1,5 @@
 """The gates and limits of the application, handed one request without a socket."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
