@@ -1,7 +1,5 @@
 """A desk to run commands at: real files, and a host that only takes notes; and the whole command line."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

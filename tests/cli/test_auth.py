@@ -1,7 +1,5 @@
 """`pflow mcp auth`: who is signed in where is shown, and never a token."""
 
-from __future__ import annotations
-
 import re
 
 import attrs

@@ -4,8 +4,6 @@ Every command is run on two servers that hide the same text in every string; wit
 line ends and tabs. Both have to print as many lines.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

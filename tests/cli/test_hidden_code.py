@@ -1,7 +1,5 @@
 """What is started is shown in full where people approve it, also in the place of a secret."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Servers for the client's tests."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

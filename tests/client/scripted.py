@@ -6,8 +6,6 @@ Run as `python scripted.py SCRIPT`: SCRIPT is Python text; for each request it i
 server is one of 2026-07-28, and leaves these two to the script.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A run is told just before each of its calls is sent, and may keep it from being sent."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable

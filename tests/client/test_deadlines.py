@@ -1,7 +1,5 @@
 """Which deadline ends a request or a start."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Both eras of the protocol: what is settled at the start, and what servers ask and say later."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

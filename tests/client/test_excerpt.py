@@ -1,7 +1,5 @@
 """What of a server's stderr is shown, and where the rest is kept."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

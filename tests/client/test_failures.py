@@ -1,7 +1,5 @@
 """What an error says and holds for each way in which a request, a start or a connection fails."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import Any

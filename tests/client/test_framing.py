@@ -1,7 +1,5 @@
 """Lines out of chunks, messages out of lines, and half characters in them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Servers that send what no server should: one error each, with words and a next step."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

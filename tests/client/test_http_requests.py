@@ -1,7 +1,5 @@
 """What both HTTP transports share: address and proxy, certificates, redirects, and when it goes again."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,7 +1,5 @@
 """Servers that are kept between the runs of one caller: their state, their end, whose calls are cancelled."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

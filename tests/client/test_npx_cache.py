@@ -1,7 +1,5 @@
 """Servers that npx installs first, which may take longer than a start, or has installed incompletely."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Writing to a pipe whose other end reads, does not, or is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

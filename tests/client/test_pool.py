@@ -1,7 +1,5 @@
 """Connections to real stdio servers: calls, failures, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

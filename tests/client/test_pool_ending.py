@@ -1,7 +1,5 @@
 """How a pool ends: at any moment, soon, and without a trace, whatever its servers do."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import gc

@@ -1,7 +1,5 @@
 """Servers on Unix sockets: there already, or started first; and named pipes, as far as they go here."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

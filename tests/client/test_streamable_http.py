@@ -1,7 +1,5 @@
 """Streamable HTTP: what is an answer, what is none, and what is sent with a call and when nobody waits."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

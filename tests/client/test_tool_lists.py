@@ -1,7 +1,5 @@
 """A list of tools, put together from its pages, without the secrets of its server's config."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Servers and workflows for whole-program tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -6,8 +6,6 @@ suffix `.slow`, its start takes for ever. The tool `look` says that it only read
 larger. `REFUSE` is a value that is refused without an effect, and `VERSION` what the server says that it is.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 With `ECHO` set, it does so in the description of itself and of its tools, too.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

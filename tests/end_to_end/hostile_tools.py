@@ -1,7 +1,5 @@
 """A stdio server without the SDK whose tools do what no honest one does; each is named for it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -4,8 +4,6 @@
 `VERSION` is what it reports as its version; `LOG` is a file that gets a line for each thing that happens.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Data flows between tools of real servers, as the program shows and denies them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every workflow in `examples/` runs on real servers, exported as a program too, and its README names it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

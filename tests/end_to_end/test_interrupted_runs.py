@@ -1,7 +1,5 @@
 """However a run ends in the middle, nothing outlives it; Ctrl-C ends it soon, with 130, in plain words."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 shows what was counted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -5,8 +5,6 @@ refresh tokens, codes, verifiers, device codes, client secrets and assertions. T
 printed, on a terminal and off it, in all files, and in the command lines of whatever was started.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

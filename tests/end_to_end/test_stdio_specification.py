@@ -3,8 +3,6 @@
 Below them, the bugs that the first implementation of this system had: none may come back.
 """
 
-from __future__ import annotations
-
 import json
 
 

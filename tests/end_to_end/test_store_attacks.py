@@ -3,8 +3,6 @@
 `tests/data/threat_rows.py` says which tests play which row.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The server is a real process. Its first sync is approved; the second, without a 
 `mcp sync`, `diff`, `approve`, `info --new` and `audit` show it, and nothing else does, until it is approved.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

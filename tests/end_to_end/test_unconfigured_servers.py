@@ -1,7 +1,5 @@
 """Calls of servers that were never added, by `--stdio COMMAND` or a URL."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """pflow served to clients of the SDK in this process, in both protocol generations."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

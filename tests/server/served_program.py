@@ -1,7 +1,5 @@
 """`pflow mcp serve --http` in a process of its own, and what the system says of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import statistics

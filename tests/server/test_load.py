@@ -5,8 +5,6 @@ second writes through three processes behind one address, one of which is killed
 looks for every write that was acknowledged.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

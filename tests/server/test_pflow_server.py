@@ -1,7 +1,5 @@
 """What a conversation offers beyond single calls: lists, wrong calls, progress, cancellation, isolation."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from functools import partial

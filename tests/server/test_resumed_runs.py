@@ -1,7 +1,5 @@
 """An agent goes on with its own runs; what nobody knows is decided by the user, unless they allow it."""
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Any
 

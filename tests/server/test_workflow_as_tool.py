@@ -1,7 +1,5 @@
 """A workflow as a tool of a server of one's own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

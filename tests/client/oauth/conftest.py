@@ -1,7 +1,5 @@
 """A server that wants access tokens, and a pool that calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is sent with an access token, and what is told when it does not suffice; never the token itself."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from http_server import Fault, Reply, Request, with_status

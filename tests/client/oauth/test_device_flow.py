@@ -1,7 +1,5 @@
 """A person approves a device in a browser anywhere; it polls politely, and shows nothing unchecked."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

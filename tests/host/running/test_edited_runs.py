@@ -1,7 +1,5 @@
 """A run is killed, its workflow edited, and the run resumed: whatever the edit, nothing is sent twice."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

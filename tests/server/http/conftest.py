@@ -1,7 +1,5 @@
 """Servers for the tests of serving over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx2

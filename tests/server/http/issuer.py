@@ -1,7 +1,5 @@
 """An authorization server for tests: metadata and keys on this machine, and tokens."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """A server of the SDK, and pflow's HTTP server around it, for tests."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Tokens of an authorization server, made with real keys and checked over real connections."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

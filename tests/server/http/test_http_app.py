@@ -4,8 +4,6 @@ What clients of both eras do with it is played in `test_serving.py` and in `test
 its gates answer is in `test_gates.py`.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """`pflow mcp serve --http` as a program: its token, its address, its end, and whose runs are whose."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
