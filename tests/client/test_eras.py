@@ -75,9 +75,6 @@ def told(result: CallResult) -> Any:
     return json.loads(result.content[0]["text"])
 
 
-# What `protocol` settles.
-
-
 @pytest.mark.parametrize(
     ("protocol", "era", "version"),
     [
@@ -184,9 +181,6 @@ def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
         pool.info(attrs.evolve(launch, era="handshake"))
 
 
-# Questions of a server during a call.
-
-
 def test_a_form_in_a_result_is_declined_and_the_call_goes_on(modern, pool, warnings_seen):
     for _ in range(2):
         answers, state = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
@@ -238,9 +232,6 @@ def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(modern
     with pytest.raises(CallFailed, match="call_timeout_max"):
         act(pool, modern(script, call_timeout_max=1.5))
     assert time.monotonic() - begun < 10
-
-
-# What a server says of its list of tools.
 
 
 @pytest.mark.parametrize(

@@ -164,9 +164,6 @@ def unused():
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
 
 
-# The request
-
-
 def test_a_page_is_fetched_with_its_status_and_headers(bench, serve):
     server = serve(answering(body=b"hello", content_type="text/plain", X_Mark="a"))
     outputs = got(bench, server.url())
@@ -223,9 +220,6 @@ def test_a_file_that_is_missing_or_special_is_named_before_anything_is_sent(benc
         error = fails(bench, echo.url(), str(path), method="POST", files={"f": str(path)})
         assert error.ran == "not ran"
     assert echo.connections == 0
-
-
-# Auth
 
 
 @pytest.mark.parametrize(
@@ -295,9 +289,6 @@ def test_clients_that_pflow_serves_get_neither_variables_nor_this_machine(bench,
     assert echo.connections == 0
 
 
-# What the check finds
-
-
 @pytest.mark.parametrize(
     ("params", "place", "message"),
     [
@@ -343,9 +334,6 @@ def test_what_only_the_run_knows_is_checked_there_and_redacted(bench, echo):
     assert "characters that a header cannot have" in str(outcome.error)
     assert "tok-4711" not in outcome.trace_path.read_text()
     assert echo.connections == 0
-
-
-# Statuses and bodies
 
 
 def test_an_unexpected_status_fails_with_the_answer_in_the_outputs(bench, serve):
@@ -446,9 +434,6 @@ def test_bytes_that_are_no_text_need_a_download(bench, serve, tmp_path, kind):
     assert (outputs["path"], outputs["body"], target.read_bytes()) == (str(target), str(target), body)
 
 
-# Downloads
-
-
 def test_a_download_replaces_a_file_as_a_whole_or_leaves_it(bench, serve, tmp_path):
     target = tmp_path / "file"
     target.write_text("old")
@@ -480,8 +465,6 @@ def test_what_utf_8_cannot_hold_is_not_sent(bench, echo, key, value):
     error = fails(bench, echo.url(), "which UTF-8 cannot hold", method="POST", **{key: value})
     assert (error.ran, echo.connections) == ("not ran", 0)
 
-
-# Compressed bodies
 
 ROWS = "\n".join(f"row {n}, {n * n % 9973}" for n in range(3000)).encode()
 _raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
@@ -536,9 +519,6 @@ def test_a_status_is_reported_even_if_its_body_is_incomplete(bench, serve):
     fails(bench, serve(script).url(), "was answered with 500", retries=0)
 
 
-# Limits
-
-
 async def endless(request, reply):
     await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10000000000\r\n\r\n")
     zeros = bytes(MIB)
@@ -581,9 +561,6 @@ def test_endless_headers_end(bench, serve):
             await reply.raw(b"x-more: " + b"y" * 1000 + b"\r\n")
 
     fails(bench, serve(script).url(), "GET", retries=0)
-
-
-# Retries
 
 
 @pytest.mark.parametrize("first", [[answering(503)], [answering(429, retry_after="0")], [cut], [half, half]])
@@ -643,9 +620,6 @@ def test_nobody_listens(bench, unused, method):
     assert (error.kind, error.ran, error.retryable) == ("connection", "not ran", True)
 
 
-# Redirects
-
-
 @pytest.mark.parametrize(
     ("code", "method", "then"),
     [
@@ -698,9 +672,6 @@ def test_no_redirect_leads_to_an_address_that_is_not_public(bench, serve, place,
     server = serve(redirecting(place))
     error = fails(bench, server.url(), match, retries=0)
     assert "Traceback" not in str(error)
-
-
-# Which hosts
 
 
 def test_a_host_of_a_template_must_be_public_or_allowed(bench, echo, rules):
@@ -776,9 +747,6 @@ def test_a_name_with_an_address_that_is_not_public_gets_no_byte(bench, echo, nam
     assert (error.ran, echo.connections, names.asked) == ("not ran", 0, [NAME])
 
 
-# TLS and proxies
-
-
 def test_a_certificate_is_verified_and_a_ca_may_be_named(bench, serve, authority):
     server = serve(answering(body=b"well"), authority.server_context("127.0.0.1"))
     error = fails(bench, server.url(), "its certificate is not valid")
@@ -844,9 +812,6 @@ def test_a_proxy_that_wants_a_password_leads_to_its_variable(bench, serve):
     assert fails(bench, serve(answering(407)).url(), "407").suggestions == ("Check HTTP_PROXY",)
 
 
-# Pages
-
-
 def test_pages_follow_the_link_header_with_headers_and_auth(bench, serve):
     server = serve(pages(4, lambda number: [number, number * 10]))
     outputs = got(bench, server.url(), next_page="link", auth=BEARER)
@@ -902,9 +867,6 @@ def test_more_than_the_most_pages_or_bytes_of_all_is_an_error_and_not_silence(be
 )
 def test_the_next_link_of_a_header(header, target):
     assert next_link(header) == target
-
-
-# Ends
 
 
 def test_a_run_that_is_cancelled_ends_at_once(bench, serve):

@@ -89,9 +89,6 @@ def execute(folder, text, *values):
         return connection.execute(text, values).fetchall()
 
 
-# What a run does with it
-
-
 def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, calls):
     first, second = run(bench), run(bench, node(id="of-another-name"))
     assert calls == [1]
@@ -237,9 +234,6 @@ def test_failures_are_not_kept(bench):
     assert len(calls) == 3
 
 
-# What is not kept
-
-
 class Odd:
     """No JSON value."""
 
@@ -316,9 +310,6 @@ def test_a_result_that_refers_to_a_file_of_the_run_is_not_kept(bench):
         assert why == "it refers to a file of this run"
 
 
-# Secrets
-
-
 @pytest.mark.parametrize("place", ["output", "param", "input", "later"])
 def test_what_contains_a_secret_is_not_kept(bench, calls, more, place):
     bench.acts("t-knows")(lambda shared, params: shared["__run__"].add_secrets([SECRET]))
@@ -342,9 +333,6 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
     bench.host.runner.run(flow(node()), {}, control=control)
     assert len(calls) == 2
     assert remains(SECRET, [], folder(bench)) == []
-
-
-# The file
 
 
 def test_the_file_and_its_folder_are_private_under_any_umask(bench, calls):
@@ -443,9 +431,6 @@ def test_a_full_disk_is_an_error_and_leaves_what_was_there(cache):
     ):
         cache.put(KEY, "default", b'{"a": "%s"}' % (b"x" * 50_000))
     assert cache.get(KEY, 10).outputs == {"a": 1}
-
-
-# Their size
 
 
 def numbered(number):
