@@ -422,6 +422,14 @@ def chromium() -> str:
     return found
 
 
+@pytest.fixture
+def authority(tmp_path: Path) -> Any:
+    """A CA that nobody trusts yet."""
+    from certificates import Authority
+
+    return Authority(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def certificate_authority(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The CA of the two servers below."""
@@ -458,6 +466,14 @@ def protected_server(_protected_server: Any, authorization_server: Any) -> Itera
     """A `ProtectedServer` that believes `authorization_server`, as new for each test."""
     yield _protected_server
     _protected_server.reset()
+
+
+@pytest.fixture
+def notes(pflow: Callable[..., Finished], protected_server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The protected server, added without saying that one signs in there."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(protected_server.ca_file))
+    assert pflow("mcp", "add", "notes", protected_server.url).exit_code == 0
+    return protected_server
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def signed_in(desk: Desk) -> Callable[..., SignIn]:
 
 
 @pytest.fixture
-def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of a user without files."""
     folder = tmp_path / "user"
     folder.mkdir()

@@ -6,6 +6,7 @@ import sys
 import click
 import pytest
 import stdio_server
+from programs import executable
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.dependencies import catalog
@@ -148,9 +149,7 @@ def test_an_option_of_another_program_is_explained(desk, words, step):
 
 
 def test_a_command_that_is_not_there_is_a_warning_with_the_nearest_one(desk, tmp_path, monkeypatch):
-    program = tmp_path / "mcp-server-clock"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    executable(tmp_path / "mcp-server-clock")
     monkeypatch.setenv("PATH", str(tmp_path))
     desk.run(add, "clock", "--", "mcp-server-clocks")
     assert "Command not found: mcp-server-clocks" in desk.warnings()

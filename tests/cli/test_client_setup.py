@@ -33,11 +33,6 @@ PLACES = {
 
 
 @pytest.fixture
-def home(user_home):
-    return user_home
-
-
-@pytest.fixture
 def serve(typed, home):
     return lambda *arguments: typed("mcp", "serve", *arguments)
 

@@ -32,7 +32,7 @@ def _config(pflow_home):
 
 
 @pytest.fixture
-def run(typed, user_home, monkeypatch):
+def run(typed, home, monkeypatch):
     monkeypatch.setenv("HUB_TOKEN", "planted-4711")
     return lambda *arguments: typed("mcp", "export", *arguments)
 
@@ -61,11 +61,11 @@ def test_servers_are_printed_in_the_format_of_the_client_and_what_it_cannot_say_
     assert "planted" not in done.stdout + done.stderr
 
 
-def test_the_envelope_lists_what_was_lost(run, user_home):
+def test_the_envelope_lists_what_was_lost(run, home):
     data = run("--to", "zed", "--json").envelope["data"]
     assert (data["exported"], data["left_out"]) == (["hub", "docs"], {"socket": "it has no uds servers"})
     assert "inline_limit_kb" in data["cannot_say"]["hub"]
-    assert data["client_file"] == str(user_home / ".config/zed/settings.json")
+    assert data["client_file"] == str(home / ".config/zed/settings.json")
 
 
 def test_servers_can_be_chosen_and_an_unknown_one_is_named(run):

@@ -16,11 +16,6 @@ SECRET = {"mcpServers": {"hub": {"command": "hub", "env": {"HUB_TOKEN": "planted
 
 
 @pytest.fixture
-def home(user_home):
-    return user_home
-
-
-@pytest.fixture
 def run(typed, home):
     return lambda *arguments: typed("mcp", "import", *arguments)
 

@@ -18,14 +18,6 @@ def opened(tmp_path, protected_server, monkeypatch):
 
 
 @pytest.fixture
-def notes(pflow, opened, protected_server, monkeypatch):
-    """Add a server that wants a login, without `auth`."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(protected_server.ca_file))
-    assert pflow("mcp", "add", "notes", protected_server.url).exit_code == 0
-    return protected_server
-
-
-@pytest.fixture
 def typed(pflow_home, hosts):
     """Run a command on a terminal, with this answer; return its exit code and what it showed."""
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import stdio_server
+from programs import executable
 from screen import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
@@ -145,10 +146,7 @@ def test_a_preset_wins_over_a_file_of_its_name_and_other_files_are_read(desk, tm
 
 
 def test_a_program_that_only_a_version_manager_has_is_started_by_its_full_path(desk, tmp_path, monkeypatch):
-    npx = tmp_path / ".nvm/versions/node/v20.1.0/bin/npx"
-    npx.parent.mkdir(parents=True)
-    npx.write_text("#!/usr/bin/env node\n")
-    npx.chmod(0o755)
+    npx = executable(tmp_path / ".nvm/versions/node/v20.1.0/bin/npx", "#!/usr/bin/env node\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("SHELL", "")

@@ -134,19 +134,19 @@ def test_an_empty_folder_is_filled_and_another_is_left_alone(typed, tmp_path):
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["Mail", "9mail", "mail_box", "import", "-mail", "", "github"])
+REASONS = {
+    **dict.fromkeys(("Mail", "9mail", "mail_box", "import", "-mail", ""), "Invalid package"),
+    **dict.fromkeys(
+        ("json", "asyncio", "mcp", "attrs", "pflow-mcp", "pflow-mcp-plugin", "pytest"),
+        "There is another package or module named {name}",
+    ),
+    "github": "A preset named {name} already exists",
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
 def test_a_name_that_cannot_be_one_of_a_module_and_a_new_preset_is_refused(typed, tmp_path, name):
     done = typed("mcp", "new-preset", "--", name, "folder")
     assert done.exit_code == 2
-    assert ("A preset named github already exists" if name == "github" else "Invalid package") in done.stderr
-    assert not (tmp_path / "folder").exists()
-
-
-@pytest.mark.parametrize(
-    "name", ["json", "asyncio", "mcp", "attrs", "pflow-mcp", "pflow-mcp-plugin", "pytest"]
-)
-def test_the_name_of_another_package_or_module_is_refused(typed, tmp_path, name):
-    done = typed("mcp", "new-preset", name, "folder")
-    assert done.exit_code == 2
-    assert f"There is another package or module named {name}" in done.stderr
+    assert REASONS[name].format(name=name) in done.stderr
     assert not (tmp_path / "folder").exists()

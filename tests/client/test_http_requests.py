@@ -3,13 +3,11 @@
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 
 import anyio
 import httpcore2
 import httpx2
 import pytest
-from certificates import Authority
 from http_server import FaultServer, Reply, Request, always, handshake, well, with_status
 
 from pflow_mcp_plugin.client import Pool
@@ -161,12 +159,6 @@ def test_auth_replaces_a_header_whose_name_differs_only_in_case():
 
 
 ACT = ToolCall(server="web", tool="act")
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    """A CA that nobody trusts yet."""
-    return Authority(tmp_path)
 
 
 def launch(url: str) -> Launch:

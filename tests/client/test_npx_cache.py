@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from programs import until
+from programs import executable, until
 
 from pflow_mcp_plugin.client import Pool, deadlines
 from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder
@@ -170,10 +170,7 @@ def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
     How long which server may take is in `test_deadlines.py`.
     """
-    path = tmp_path / "bin" / "npx"
-    path.parent.mkdir()
-    path.write_text(RUNNER.format(python=sys.executable, log=str(log)), encoding="utf-8")
-    path.chmod(0o755)
+    path = executable(tmp_path / "bin" / "npx", RUNNER.format(python=sys.executable, log=str(log)))
     monkeypatch.setenv("PATH", str(path.parent), prepend=":")
     monkeypatch.setattr(deadlines, "START_SECONDS", 0.5)
 

@@ -41,6 +41,14 @@ def until(reached: Callable[[], Any], seconds: float = 30) -> Any:
     return found
 
 
+def executable(path: Path, text: str = "#!/bin/sh\n") -> Path:
+    """Write a program to a file, in a folder that may be missing, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
 def put_plugin(site: Path, name: str, source: str) -> None:
     """Put a plugin into a folder on the path: a module, and a distribution that announces it."""
     information = site / f"{name}-1.0.dist-info"

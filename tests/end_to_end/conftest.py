@@ -52,6 +52,12 @@ def _configure(pflow: Callable[..., Any], server: str, document: str, *, sync: b
 
 
 @pytest.fixture
+def log(tmp_path) -> Path:
+    """The file in which a server notes what it did."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
 def scripted(configured) -> Callable[..., None]:
     """Add the scripted server, under the name `odd` or another, with the tools and variables given."""
 

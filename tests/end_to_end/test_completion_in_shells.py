@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from programs import executable
 from typing_terminal import terminal
 
 pytest.importorskip("mcp")
@@ -30,13 +31,12 @@ FLAGS = {
 def desk(pflow_home, tmp_path, monkeypatch):
     """A folder with files, a home without anything, a synced server, and both programs on PATH."""
     home, work, programs = (tmp_path / name for name in ("user", "work", "bin"))
-    for folder in (home, work / "sub dir", programs):
+    for folder in (home, work / "sub dir"):
         folder.mkdir(parents=True)
     (work / "my notes.json").write_text("{}")
+    line = f'exec {shlex.quote(sys.executable)} -P -m pflow_mcp_plugin "$@"'
     for name in ("pflow", "pflow-mcp"):
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m pflow_mcp_plugin "$@"\n')
-        program.chmod(0o755)
+        executable(programs / name, f"#!/bin/sh\n{line}\n")
     for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR", "EDITOR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(home))

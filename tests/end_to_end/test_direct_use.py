@@ -9,6 +9,7 @@ from pathlib import Path
 
 import prepared_starts
 import pytest
+from programs import executable
 
 HERE = Path(__file__).parent
 TEXT = {"type": "string"}
@@ -38,8 +39,7 @@ def variables(tmp_path_factory, log):
         command = ("env", f"TOOLS={tools}", f"LOG={log}", sys.executable, str(HERE / "scripted_tools.py"))
         programs[f"mcp-{server}"] = command
     for name, words in programs.items():
-        (root / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        (root / name).chmod(0o755)
+        executable(root / name, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     for words in (
         "registry add-mcp --server github --command mcp-github --transport stdio",
         "registry add-mcp --server slack --command mcp-slack --transport stdio",

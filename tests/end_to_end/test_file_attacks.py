@@ -31,12 +31,6 @@ SECONDS = 8
 
 
 @pytest.fixture
-def log(tmp_path):
-    """What the scripted server did, once it was started."""
-    return tmp_path / "log"
-
-
-@pytest.fixture
 def odd(scripted, log):
     """The scripted server, added and synced; what the sync did is no longer in its log."""
 

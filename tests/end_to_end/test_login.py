@@ -29,14 +29,6 @@ def follower(tmp_path, protected_server):
 
 
 @pytest.fixture
-def notes(pflow, protected_server, monkeypatch):
-    """Add the protected server, without saying that one signs in there."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(protected_server.ca_file))
-    assert pflow("mcp", "add", "notes", protected_server.url).exit_code == 0
-    return protected_server
-
-
-@pytest.fixture
 def read_note(pflow, workflow):
     """Run a workflow that reads a note, and return how that went."""
     return lambda: pflow(

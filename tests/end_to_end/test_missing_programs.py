@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from programs import executable
 from workflow_parts import edge
 
 FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
@@ -56,13 +57,11 @@ def test_a_run_that_needs_the_program_is_refused_also_that_of_a_single_node(need
 def folder(tmp_path):
     """A folder with a server that needs another program of the folder."""
     made = tmp_path / "tools"
-    made.mkdir()
     for name, line in (
         ("acme-python", f'exec {sys.executable} "$@"'),
         ("acme-server", f"exec acme-python {FAULTY} $1"),
     ):
-        (made / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
-        (made / name).chmod(0o755)
+        executable(made / name, f"#!/bin/sh\n{line}\n")
     return made
 
 

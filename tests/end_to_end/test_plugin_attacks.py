@@ -54,12 +54,6 @@ def install(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def log(tmp_path):
-    """The arguments that a call of the server's tool brought, a line each."""
-    return tmp_path / "log"
-
-
-@pytest.fixture
 def server(configured, pflow, log):
     """A server whose tool `act` notes its arguments, added and synced."""
     script = f"""

@@ -10,6 +10,7 @@ import pytest
 from browser import HEADLESS
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import executable
 from screen import Screen
 from workflow_parts import edge, flow, step
 
@@ -500,9 +501,7 @@ def test_an_interrupted_run_does_not_look_like_a_failed_one(pflow, page_of, kind
 
 
 def test_a_page_is_opened_in_the_browser(pflow, ran, tmp_path):
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
-    browser.chmod(0o755)
+    browser = executable(tmp_path / "browser", f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     env = {"BROWSER": f"{browser} %s"}
     assert pflow("trace", "view", "--open", env=env).exit_code == 0
     assert (tmp_path / "opened").read_text().strip() == (tmp_path / f"trace-{ran}.html").as_uri()

@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pocketflow
 import pytest
-from certificates import Authority
 from http_server import FaultServer, Proxy, always
 from resolver import Names
 from workflow_parts import edge, flow, step
@@ -81,11 +80,6 @@ def names(monkeypatch):
     made = Names()
     monkeypatch.setattr(socket, "getaddrinfo", made)
     return made
-
-
-@pytest.fixture
-def authority(tmp_path):
-    return Authority(tmp_path)
 
 
 def http(url, **params):

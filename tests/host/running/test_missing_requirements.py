@@ -4,6 +4,7 @@ import importlib.util
 import os
 
 import pytest
+from programs import executable
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
@@ -89,9 +90,7 @@ def test_a_node_whose_failure_has_an_edge_may_lack_its_program(bench, began):
 
 
 def test_a_program_is_looked_for_where_the_node_does(bench, began, tmp_path):
-    program = tmp_path / MISSING
-    program.write_text("#!/bin/sh\necho found\n")
-    program.chmod(0o755)
+    program = executable(tmp_path / MISSING, "#!/bin/sh\necho found\n")
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     for params in ({**COMMAND["params"], "env": {"PATH": path}}, {"command": [str(program)]}):
         assert bench.run(workflow({"type": "shell", "params": params})).outputs["stdout"] == "found\n"

@@ -323,8 +323,7 @@ def under(bench):
         for name in ("t-fetch", "t-post"):
             bench.declare(name, ["text"], ["text"])
         assert bench.host.runner.validate(WORKFLOW) == ()
-        bench.host.paths.config.mkdir(parents=True, exist_ok=True)
-        (bench.host.paths.config / "pflow.toml").write_text(policy)
+        bench.configure(policy)
         return bench.host
 
     return under

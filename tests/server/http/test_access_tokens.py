@@ -13,7 +13,6 @@ import anyio
 import httpx2
 import jwt
 import pytest
-from certificates import Authority
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from issuer import AUDIENCE, KINDS, Issuer
@@ -314,8 +313,7 @@ def test_metadata_and_keys_come_from_hosts_that_the_rules_allow(issuer, rules, j
     )
 
 
-def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
-    authority = Authority(tmp_path)
+def test_keys_come_over_tls_whose_certificate_is_checked(authority, monkeypatch):
     with Issuer(tls=authority.server_context("127.0.0.1")) as issuer:
         refusal(tokens(issuer), issuer.token(), 503)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))

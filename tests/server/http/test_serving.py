@@ -16,7 +16,6 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-from certificates import Authority
 from click.testing import CliRunner
 from issuer import AUDIENCE, Issuer
 from mcp import Client
@@ -235,9 +234,8 @@ def test_an_address_beyond_this_machine_is_warned_about_and_may_be_one_of_ipv6(p
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_it_serves_https_with_the_key_in_a_file_of_its_own_or_with_the_certificate(
-    pflow_home, tmp_path, apart
+    pflow_home, tmp_path, authority, apart
 ):
-    authority = Authority(tmp_path)
     authority.server_context("127.0.0.1")
     file, key = tmp_path / "server.pem", tmp_path / "server.key"
     options = ["--tls-cert", str(file)]
