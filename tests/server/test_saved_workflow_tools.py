@@ -8,6 +8,7 @@ from conversations import MODES, talk
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Field, Interface
@@ -167,10 +168,7 @@ def test_outputs_of_another_type_than_declared_are_a_failure(call, library, pflo
     schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
     answers = pflow_host.stub("shop", [{"name": "count", "outputSchema": schema}])
     answers.give("count", {"count": "many"})
-    library.save(
-        "count",
-        {"nodes": [{"id": "count", "type": "mcp-shop-count"}], "outputs": {"count": "${count.count}"}},
-    )
+    library.save("count", flow(step("count", "mcp-shop-count"), outputs={"count": "${count.count}"}))
     result = call("count")
     assert result.is_error
     error = failure(result)["error"]
@@ -180,15 +178,9 @@ def test_outputs_of_another_type_than_declared_are_a_failure(call, library, pflo
 
 
 def test_an_output_that_a_run_may_lack_may_be_null(call, library):
-    workflow = {
-        "nodes": [
-            {"id": "read", **FAILS["nodes"][0]},
-            {"id": "other", "type": "echo", "params": {"message": 1}},
-        ],
-        "edges": [{"from": "read", "to": "other", "action": "error"}],
-        "outputs": {"content": "${read.content}"},
-    }
-    library.save("perhaps", workflow)
+    nodes = FAILS["nodes"][0], step("other", "echo", {"message": 1})
+    routed = flow(*nodes, edges=[edge("read", "other", "error")], outputs={"content": "${read.content}"})
+    library.save("perhaps", routed)
     assert call("perhaps").structured_content == {"content": None}
 
 
@@ -204,9 +196,7 @@ def test_an_output_that_a_run_may_lack_may_be_null(call, library):
 )
 def test_the_annotations_are_those_of_the_worst_node(pflow_host, library, node, claims):
     pflow_host.stub("shop", [{"name": "look"}])
-    library.save(
-        "work", {"nodes": [{"id": "first", "type": "echo", "params": {"message": 1}}, {"id": "last", **node}]}
-    )
+    library.save("work", flow(step("first", "echo", {"message": 1}), {"id": "last", **node}))
     assert attrs.astuple(tools(pflow_host)["work"].claims) == claims
 
 

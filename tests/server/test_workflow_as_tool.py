@@ -11,6 +11,7 @@ import pytest
 from conversations import MODES, talk
 from mcp.server import MCPServer
 from mcp.server.lowlevel import Server
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server import as_tool
@@ -21,12 +22,7 @@ GREET = {
     "nodes": [{"id": "greet", "type": "echo", "params": {"message": "Hello"}}],
     "outputs": {"greeting": "${greet.message}, ${name}"},
 }
-SLOW = {
-    "nodes": [
-        {"id": "first", "type": "echo", "params": {"message": 1}},
-        {"id": "wait", "type": "shell", "params": {"command": ["sleep", "60"]}},
-    ]
-}
+SLOW = flow(step("first", "echo", {"message": 1}), step("wait", "shell", {"command": ["sleep", "60"]}))
 
 
 def high_level(tool):

@@ -5,6 +5,7 @@ import time
 
 import anyio
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.server.offer import Offer
 
@@ -14,12 +15,10 @@ HELLO = {
     "nodes": [{"id": "greet", "type": "echo", "params": {"message": "Hello ${name}"}}],
     "outputs": {"greeting": {"source": "${greet.message}"}},
 }
-FAILING = {
-    "nodes": [
-        {"id": "first", "type": "echo", "params": {"message": "done"}},
-        {"id": "second", "type": "shell", "params": {"command": "echo broken >&2; exit 3"}},
-    ]
-}
+FAILING = flow(
+    step("first", "echo", {"message": "done"}),
+    step("second", "shell", {"command": "echo broken >&2; exit 3"}),
+)
 
 
 def test_a_workflow_runs_and_its_outputs_come_back_with_run_id_and_trace(either, root):
@@ -124,12 +123,7 @@ def test_a_failed_run_answers_with_error_checkpoint_and_trace(either):
 
 
 def test_every_problem_of_an_invalid_workflow_is_listed(either):
-    workflow = {
-        "nodes": [
-            {"id": "a", "type": "ecko", "params": {"message": "hi"}},
-            {"id": "b", "type": "echo", "params": {"message": "${c.x}"}},
-        ]
-    }
+    workflow = flow(step("a", "ecko", {"message": "hi"}), step("b", "echo", {"message": "${c.x}"}))
     error = either.error("workflow_validate", workflow=workflow)
     problems = error["details"]["problems"]
     assert error["type"] == "validation"
@@ -146,11 +140,11 @@ def test_an_answer_says_that_it_is_not_valid_whatever_is_wrong(served, given):
 
 def test_neither_a_validation_nor_a_workflow_with_an_error_runs_anything(served, root):
     marker = root / "ran"
-    step = {"id": "a", "type": "shell", "params": {"command": f"touch {marker}"}}
-    checked = served.data("workflow_validate", workflow={"nodes": [step]})
+    touch = step("a", "shell", {"command": f"touch {marker}"})
+    checked = served.data("workflow_validate", workflow=flow(touch))
     assert checked["valid"] is True
     assert (checked["workflow"]["nodes"][0]["id"], bool(checked["workflow"]["ir_version"])) == ("a", True)
-    error = served.error("workflow_execute", workflow={"nodes": [step, {"id": "b", "type": "ecko"}]})
+    error = served.error("workflow_execute", workflow=flow(touch, step("b", "ecko")))
     assert "ecko" in json.dumps(error)
     assert not marker.exists()
 

@@ -25,11 +25,7 @@ MESSAGE = {"message": "${size} ${count} ${code}"}
 
 
 def document(*nodes, **inputs):
-    return {
-        "inputs": inputs,
-        "nodes": [*nodes] or [step("a", "echo", MESSAGE)],
-        "outputs": {"said": "${a.message}"},
-    }
+    return flow(*nodes or [step("a", "echo", MESSAGE)], inputs=inputs, outputs={"said": "${a.message}"})
 
 
 def read(**spec):
