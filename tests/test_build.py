@@ -1,7 +1,5 @@
 """The source distribution has what it needs."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Calls from Python, without a workflow."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -3,8 +3,6 @@
 `data/offered.json` holds what was there once; it grows with each release, and loses nothing.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterator, Mapping

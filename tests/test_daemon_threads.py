@@ -1,7 +1,5 @@
 """What blocks in a thread gives its result, and keeps neither a loop nor the program from ending."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """What is too long or too many is shown up to a limit, and says so; what fits exactly is shown whole."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 

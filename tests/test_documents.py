@@ -3,8 +3,6 @@
 CONTRIBUTING.md says how to mark a block that is not run, or that is a file for the blocks after it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

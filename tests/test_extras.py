@@ -1,7 +1,5 @@
 """The extras with the libraries themselves: a model that echoes, and a keyring that is a file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

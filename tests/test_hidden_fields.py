@@ -1,7 +1,5 @@
 """Fields with secrets in them, or with what is too large to read, are in no `repr` and in no traceback."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

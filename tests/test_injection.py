@@ -1,7 +1,5 @@
 """The special parameters of our nodes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import attrs

@@ -1,7 +1,5 @@
 """Names of nodes and servers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

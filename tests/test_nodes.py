@@ -1,7 +1,5 @@
 """The classes for Python users."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The package as it is installed: what it announces, what it ships, what it costs to start."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The fixtures that the other tests lean on do what they are for."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

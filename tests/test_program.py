@@ -1,7 +1,5 @@
 """How the program ends: as any Python program does, unless something hangs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

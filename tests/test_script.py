@@ -1,7 +1,5 @@
 """Workflows written in Python."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pocketflow

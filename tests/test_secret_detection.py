@@ -1,7 +1,5 @@
 """Secrets are told by their names and places."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

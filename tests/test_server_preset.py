@@ -1,7 +1,5 @@
 """A preset rejects wrong values when it is made, and names the field."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin import types

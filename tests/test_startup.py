@@ -1,7 +1,5 @@
 """What the program imports, makes and reads on its way to a server, so that it starts fast."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

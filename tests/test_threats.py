@@ -1,7 +1,5 @@
 """Every threat of the matrix is played by tests of its number, or named as one that is not yet."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The values that rooms share: their defaults, and what they say of themselves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The syntax of `${...}`."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.variable_references import VariableReference, malformed, references, substitute

@@ -1,7 +1,5 @@
 """Workflows run and resumed from Python."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A server as it may be printed, and what is recognised as a token. No token here was ever valid."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """References become values when a server is started, and never before."""
 
-from __future__ import annotations
-
 import json
 import os
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """The file of a project: when it is used, how it is read, what it may say, what people are told of it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every shape that `add` takes becomes the same tables."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

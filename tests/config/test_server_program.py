@@ -1,7 +1,5 @@
 """The program that starts a server: a warning before the start where it is missing."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -3,8 +3,6 @@
 The JSON Schema for editors comes to the same verdict.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from datetime import date

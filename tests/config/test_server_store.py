@@ -1,7 +1,5 @@
 """The config file of the servers: what is kept, what is refused, and several writers at once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The files of sign-ins are for the user alone, and a check of the config says where they are not."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A change of one server replaces its own text in the file; every other byte stays."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

@@ -1,7 +1,5 @@
 """A config with tool files, and a pool that knows its answers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every way to a tool takes the settings and asks the other plugins."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import metadata

@@ -1,7 +1,5 @@
 """What is read out of the words that real servers, SDKs and HTTP libraries fail with."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """MCPNode: its arguments, its results, its failures, and how far its call has come."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

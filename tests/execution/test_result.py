@@ -1,7 +1,5 @@
 """From what a tool answered to what a node writes."""
 
-from __future__ import annotations
-
 import os
 import re
 from base64 import b64encode, encodebytes, urlsafe_b64encode

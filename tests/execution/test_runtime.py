@@ -1,7 +1,5 @@
 """What the nodes of a run share."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 

@@ -1,7 +1,5 @@
 """Plugins as packages of their own: built, installed by pip, found by their entry points, removed again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from contextlib import ExitStack

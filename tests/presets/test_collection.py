@@ -1,7 +1,5 @@
 """The built-in presets and those of several plugins, their values, and the servers that they become."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that are installed, but not on PATH."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

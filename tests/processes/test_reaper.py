@@ -1,7 +1,5 @@
 """The reaper ends what a host leaves behind, and waits for a child that the host was just starting."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Secrets are taken out of what is shown, in every form that programs write."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -1,7 +1,5 @@
 """A collector that receives the spans of real programs, and servers that return what `_meta` they got."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -3,8 +3,6 @@
 Each case is a program of its own, because a provider is set once.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """A fake server: started as a program, spoken to by the real client, answered in this process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor

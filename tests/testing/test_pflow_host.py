@@ -1,7 +1,5 @@
 """pflow in a test: servers, presets, syncs and runs, and nothing left when it is closed."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The tools of a stub, as they are declared, and its answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain http reaches this machine only; hosts and addresses are judged by the rules of the config."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 

@@ -4,8 +4,6 @@ Names are looked up by a resolver of the test's own, and what must not be reache
 Two addresses of loopback stand for two machines; the config names one of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

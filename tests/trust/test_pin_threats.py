@@ -4,8 +4,6 @@ The server is a real process, and says at each start what its script says then. 
 have started it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 A second server, the trap, counts what reaches it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -3,8 +3,6 @@
 Commands run in terminals of their own, where hidden text would do its harm, and without one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

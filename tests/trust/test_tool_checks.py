@@ -1,7 +1,5 @@
 """What is found about tools: hidden text, names and texts of others' tools, doubtful claims; and its cost."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import attrs

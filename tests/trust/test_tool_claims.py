@@ -1,7 +1,5 @@
 """A server's claims count where the user trusts them, if they were approved and still hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.trust.tool_claims import effects, is_safe_to_repeat, purity, worse_hints

@@ -1,7 +1,5 @@
 """How the differences between two versions of a tool are shown."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

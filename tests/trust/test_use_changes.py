@@ -1,7 +1,5 @@
 """Which changes of a tool stop which uses of it."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from jsonschema import Draft202012Validator
