@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.schemas.schema_reduction import is_linear
+from pflow_mcp_plugin.schemas.schema_reduction import is_linear, shortest_match
 
 LENGTH = 100_000
 ATOMS = st.sampled_from(["a", "b", "é", r"\d", r"\w", r"\s", r"\.", ".", "[ab]", "[^a]", "[b-d]", r"[\d.]"])
@@ -54,6 +54,21 @@ def test_a_plain_sequence_is_matched_here(pattern):
 )
 def test_anything_else_is_not(pattern):
     assert not is_linear(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^ab*c+d?[0-9]{2,}$", "ac00"),
+        (r"\d{3}-\w", "000-0"),
+        ("^[^0-9A-Za-z]{2}$", "  "),
+        ("^(a|b)$", ""),
+        ("^a{400}$", ""),
+        ("[", ""),
+    ],
+)
+def test_the_shortest_text_that_a_plain_sequence_matches(pattern, text):
+    assert shortest_match(pattern) == text
 
 
 @given(PATTERNS)

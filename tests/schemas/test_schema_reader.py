@@ -107,6 +107,7 @@ WEAK = {"nullable": True, "type": "string"}
         ),
         ({"properties": 3, "additionalProperties": False}, {}),
         ({"items": [TEXT], "additionalItems": False}, {"prefixItems": [TEXT], "items": False}),
+        ({"not": {"items": TEXT, "additionalItems": False}}, {"not": {"items": TEXT}}),
         (
             {"exclusiveMinimum": True, "minimum": 3, "exclusiveMaximum": False, "maximum": 4},
             {"exclusiveMinimum": 3, "maximum": 4},
