@@ -6,14 +6,18 @@ import math
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Coroutine
 from contextlib import suppress
+from contextvars import Context
+from functools import partial
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pflow_mcp_plugin.processes.process_group import Shared
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -30,6 +34,8 @@ class LoopThread:
         from concurrent.futures import Future
 
         self.serving = False  # whether the loop has started to run coroutines
+        self._submitted: deque[tuple[Coroutine[Any, Any, Any], Context, Future[Any]]] = deque()
+        self._is_woken = False
         created: Future[AbstractEventLoop] = Future()
         self._thread = threading.Thread(target=self._run, args=(created,), name="pflow-mcp", daemon=True)
         try:
@@ -40,6 +46,40 @@ class LoopThread:
                 lambda done: done.exception() or done.result().call_soon_threadsafe(done.result().stop)
             )
             raise
+
+    def submit(self, work: Coroutine[Any, Any, T], context: Context) -> Future[T]:
+        """Let the loop run a coroutine in a context; many that are submitted at once wake it only once.
+
+        Waking it takes a system call, after which this thread must compete with all others for Python.
+        """
+        from concurrent.futures import Future
+
+        future: Future[T] = Future()
+        self._submitted.append((work, context, future))
+        if not self._is_woken:
+            try:
+                self._is_woken = True
+                self.loop.call_soon_threadsafe(self._begin)
+            except BaseException:  # Ctrl-C: nobody waits for this one, and the next must wake the loop
+                self._is_woken = False
+                future.cancel()
+                raise
+        return future
+
+    def _begin(self) -> None:
+        self._is_woken = False  # first: what is submitted from here on may be too late for this turn
+        while self._submitted:
+            work, context, future = self._submitted.popleft()
+            if future.cancelled():
+                work.close()
+                continue
+            task = self.loop.create_task(work, context=context)
+            task.add_done_callback(partial(_pass_on, future))
+            future.add_done_callback(partial(self._cancel, task))
+
+    def _cancel(self, task: Task[Any], future: Future[Any]) -> None:
+        if future.cancelled() and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(task.cancel)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -68,6 +108,20 @@ class LoopThread:
                     import termios  # noqa: F401 - the same
             self.serving = True
             runner.get_loop().run_forever()
+
+
+def _pass_on(future: Future[Any], task: Task[Any]) -> None:
+    if task.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return
+    error = task.exception()  # also if nobody waits any more: asyncio reports one that nobody asked for
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())
 
 
 def _defer(name: str) -> None:

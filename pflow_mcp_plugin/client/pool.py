@@ -345,15 +345,13 @@ class Pool(AbstractContextManager["Pool"]):
         raise closed(launch)
 
     def _scheduled(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        import asyncio
-
         if self._loop is None:
             try:
                 self._loop = background_loop.acquire()
             except BaseException:  # Ctrl-C
                 work.close()
                 raise
-        return carried_context().run(asyncio.run_coroutine_threadsafe, work, self._loop.loop)
+        return self._loop.submit(work, carried_context())
 
     async def _close_all(self) -> None:
         import asyncio

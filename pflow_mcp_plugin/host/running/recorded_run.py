@@ -424,8 +424,8 @@ class StepOfRun(RunStep):
         try:
             try:
                 kept = recorded.state not in UNDECIDED and self.planned.constructs.keep
-                record.ended(recorded, store.written if kept else None, soon=self.is_item)
-                if self.is_item and has_returned and record.is_large(recorded):
+                is_large = record.ended(recorded, store.written if kept else None, soon=self.is_item)
+                if self.is_item and has_returned and is_large:
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:
                 record.ended(recorded)

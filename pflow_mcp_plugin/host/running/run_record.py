@@ -200,10 +200,11 @@ class RunRecord:
 
     def ended(
         self, step: RecordedStep, outputs: Mapping[str, Any] | None = None, *, soon: bool = False
-    ) -> None:
+    ) -> bool:
         """Record how a step ended and what it returned; if `soon`, a moment later, in one commit with others.
 
-        If JSON cannot represent that exactly, nothing is recorded, and `NotKept` is raised.
+        Return whether the outputs are large, see `is_large`. If JSON cannot represent them exactly, nothing
+        is recorded, and `NotKept` is raised.
         """
         pieces, size = [], 0
         source = iter(()) if outputs is None else exact_pieces(dict(outputs), "an output")
@@ -230,6 +231,7 @@ class RunRecord:
             self._due = threading.Timer(_MOMENT, self._commit_later)
             self._due.daemon = True
             self._due.start()
+        return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
         """Read from the record's file what a step returned; raise PflowError if it is lost."""
