@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.direct.link_words import Chain, flag_with, mistake, shown_flag
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
-from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
+from pflow_mcp_plugin.host.workflow.coercion import alternatives, is_type
 from pflow_mcp_plugin.host.workflow.templates import literal, references
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, IR_VERSION
 
@@ -200,11 +200,11 @@ class _Builder:
             if any(part.text == STDIN for _, part in references(value)):
                 self.piped.append(f"{shown_flag(_field(link.entry, key))} of {link.entry.node}")
                 is_needed = key in link.given or _field(link.entry, key).required
-                self._declare_stdin(_field(link.entry, key).types, is_needed=is_needed)
+                self._declare_stdin(_field(link.entry, key).type, is_needed=is_needed)
         if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
-            self._declare_stdin(("any",), is_needed=False)
+            self._declare_stdin("any", is_needed=False)
 
-    def _declare_stdin(self, types: Iterable[str], *, is_needed: bool) -> None:
+    def _declare_stdin(self, types: str, *, is_needed: bool) -> None:
         spec = self.inputs.setdefault(
             _STDIN, {"type": "str", "description": "What is piped in", "required": False, "stdin": True}
         )
@@ -212,7 +212,7 @@ class _Builder:
             return
         if is_needed:
             spec.pop("required", None)
-        if {"str", "any"}.isdisjoint(map(type_name, types)):
+        if {"str", "any"}.isdisjoint(alternatives(types)):
             spec["type"] = "any"
 
 

@@ -36,7 +36,7 @@ from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, shown_run
 from pflow_mcp_plugin.host.standard_streams import piped_text, printed, to_json
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.coercion import alternatives
 from pflow_mcp_plugin.host.workflow.findings import unwritten
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.terminal.similar_names import first_meant
@@ -375,4 +375,4 @@ def _sample(field: Field) -> str:
     first = next(iter(field.choices), None)
     if isinstance(first, str) and first.isalnum():
         return first
-    return next((_SAMPLES[kind] for kind in map(type_name, field.types) if kind in _SAMPLES), "'some text'")
+    return next((_SAMPLES[kind] for kind in alternatives(field.type) if kind in _SAMPLES), "'some text'")

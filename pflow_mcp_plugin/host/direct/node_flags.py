@@ -26,7 +26,14 @@ from pflow_mcp_plugin.host.direct.link_words import (
     params_object,
     shown_flag,
 )
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    alternatives,
+    coerce,
+    json_in,
+    type_names,
+    typed,
+)
 from pflow_mcp_plugin.host.workflow.findings import cut, listing
 from pflow_mcp_plugin.host.workflow.templates import item_of, lone
 from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
@@ -254,13 +261,13 @@ class FlagReader:
         text = self._text(item)
         if self._templates and "${" in text:
             value = typed(text, item.field)
-            structured = {*map(type_name, item.field.types)} - {"None"} <= {"list", "dict"}
+            structured = type_names(item.field) - {"None"} <= {"list", "dict"}
             if structured and isinstance(value, str) and not lone(text):  # a lone template may have any value
                 raise TypeMismatch(item.field.type, text)
             return Given(field=item.field, value=value, is_template=True)
         if is_switch(item.field):
             text = text.strip().lower()
-        elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
+        elif {"str", "any"}.isdisjoint(type_names(item.field)):
             # In JSON a number has no leading plus, and has a digit before its point.
             text = re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text.strip()))
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
@@ -302,7 +309,7 @@ def metavar(field: Field) -> str:
     """Return the placeholder for the value of a node's flag in its description."""
     if field.choices and len(str([*field.choices])) <= 60:
         return "|".join(it if isinstance(it, str) else json.dumps(it) for it in field.choices)
-    kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
+    kinds = [kind for kind in alternatives(field.type) if kind != "None"]
     return "|".join(_METAVARS.get(kind, "VALUE") for kind in kinds) or "VALUE"
 
 

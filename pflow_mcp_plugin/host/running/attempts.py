@@ -100,7 +100,7 @@ class Attempts:
             given[EVALUATE], record = self.evaluate, None
         known = {**params, **planned.ref.injected}
         run = self.run
-        begin = record and partial(record.step, items=run.items, goes_on=run.goes_on)
+        begin = record and partial(record.step, items=run.items, goes_on=run.goes_on, soon=run.is_parallel)
         entered = begin(planned, known, store, run.above, self.item) if begin else None
         with entered or nullcontext() as step:
             if step is not None and (earlier := step.replayed(store)) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from functools import partial
@@ -71,19 +71,20 @@ def run_batch(
     stores = attempts.values.document.namespaced and not planned.mapping.outputs
     tally = _Tally(len(items), stores)
     run = attempts.run
-    run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
+    run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, soon=True)
     try:
         run.watcher.items_ended(planned.ref.id, tally.counts)
-        for done in _performed(one, items, batch, run):
-            tally.add(done, is_safe=is_safe)
-            run.recorder.keep(planned.ref.id, done.index, done.step)
+        for some in _performed(one, items, batch, run):
+            for done in some:
+                tally.add(done, is_safe=is_safe)
+                run.recorder.keep(planned.ref.id, done.index, done.step)
+                run.watcher.items_ended(planned.ref.id, tally.counts)
+                run.check()
+                ended = len(tally.items)
+                message = f"node {planned.ref.id}: {ended} of {len(items)} items"
+                run.progress.within(ended, len(items), message)
             if planned.sub:  # nothing else in a run's record counts such items
-                run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, at_once=True)
-            run.watcher.items_ended(planned.ref.id, tally.counts)
-            run.check()
-            ended = len(tally.items)
-            message = f"node {planned.ref.id}: {ended} of {len(items)} items"
-            run.progress.within(ended, len(items), message)
+                run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, soon=True)
     except BaseException as error:
         if is_interruption(error):
             run.cancel()  # at once: an item that asks, in its thread, keeps the terminal until then
@@ -98,7 +99,7 @@ def _run_item(
     attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, numbered: _Item
 ) -> _Done:
     index, item = numbered
-    run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on)
+    run, step = attempts.run.item(planned.ref, goes_on=batch.goes_on, is_parallel=batch.parallel)
     if planned.sub and run.record:
         run.items = (*run.items, value_key(item))
     mine = attrs.evolve(_for_item(attempts, batch, item), run=run, item=index)
@@ -133,8 +134,8 @@ def _announce_items(attempts: Attempts, planned: PlannedNode, batch: Batch, item
 
 def _performed(
     one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, run: CurrentRun
-) -> Iterator[_Done]:
-    """Run the items of a batch and yield each as it ends; none starts after a failure that ends the batch."""
+) -> Iterator[Iterable[_Done]]:
+    """Run the items of a batch and yield some that ended; none starts after a failure that ends the batch."""
     numbered = iter(enumerate(items))
     with run.threads(min(batch.max_concurrent, len(items)) if batch.parallel else 0) as width:
         if width:
@@ -144,7 +145,7 @@ def _performed(
             return
         for each in numbered:
             done = one(each)
-            yield done
+            yield (done,)
             if done.result.failure and batch.fail_fast:
                 return
 
@@ -183,7 +184,7 @@ class _Turns:
             self._stopped = True
             raise
 
-    def ended(self, threads: Executor, run: CurrentRun) -> Iterator[_Done]:
+    def ended(self, threads: Executor, run: CurrentRun) -> Iterator[Iterator[_Done]]:
         """Let threads do the items of the batch; yield them as they end, several at a time.
 
         Waking this thread for each item takes about as long as a quick call; but results must not pile up. If
@@ -201,9 +202,8 @@ class _Turns:
                 errors = [error for worker in over if (error := worker.exception()) is not None]
                 unexpected = [error for error in errors if not isinstance(error, PflowError)]
                 is_over = len(over) == self.width or bool(unexpected)
-                while self._ended:
-                    yield self._ended.popleft()
-                    self._room.release()
+                if self._ended:
+                    yield self._taken()
                 if not is_over:
                     run.check()  # an item that cannot be stopped is left behind, in its daemon thread
             if errors:
@@ -211,6 +211,11 @@ class _Turns:
         finally:
             self._stopped = True
             self._room.release(self.width)
+
+    def _taken(self) -> Iterator[_Done]:
+        while self._ended:
+            yield self._ended.popleft()
+            self._room.release()
 
 
 @attrs.define(eq=False, repr=False)

@@ -76,6 +76,7 @@ class CurrentRun(Run):
         self.above = ""  # in a workflow that a node runs, the place of that step
         self.items: tuple[str, ...] = ()  # inside items of batches, the key of each, the outermost first
         self.goes_on = False  # inside an item of a batch that goes on if items fail
+        self.is_parallel = False  # inside an item of a batch whose items run at the same time
         # Of each batch that went on: its name, and the numbers of its failed and of all items.
         self.failed_items: list[tuple[str, int, int]] = []
         self.warnings: list[Problem] = []
@@ -201,11 +202,12 @@ class CurrentRun(Run):
         self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
-    def item(self, node: NodeRef, *, goes_on: bool) -> tuple[CurrentRun, Step]:
+    def item(self, node: NodeRef, *, goes_on: bool, is_parallel: bool) -> tuple[CurrentRun, Step]:
         """Return the run's handle for an item of a batch, and its step; the batch may go on if it fails."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         inner.goes_on = self.goes_on or goes_on
+        inner.is_parallel = self.is_parallel or is_parallel
         return inner, step
 
     @contextmanager

@@ -110,11 +110,12 @@ class RecordedRun:
         *,
         items: Sequence[str],
         goes_on: bool,
+        soon: bool,
     ) -> Iterator[StepOfRun]:
         """Enter the step in which a node of the recorded run works, or one item of its batch.
 
         `above` is the place around it, such as `outer/`, and `items` the keys of the batch items around it;
-        `goes_on` says whether a batch goes on if the step fails.
+        `goes_on` says whether a batch goes on if the step fails; for `soon` see `RunRecord.ended`.
         """
         place = f"{above}{planned.id}{'' if item is None else f'[{item}]'}"
         with self._lock:
@@ -135,6 +136,7 @@ class RecordedRun:
             given={**{name: store[name] for name in planned.reads if name in store}, **params},
             is_item=item is not None,
             goes_on=goes_on,
+            soon=soon,
         )
         if name := planned.ref.entry.idempotency_argument:
             step.given_key = params.get(name, store.get(name))
@@ -217,6 +219,7 @@ class RecordedRun:
         parent: int | None = None,
         item: int | None = None,
         number: int | None = None,
+        soon: bool = False,
     ) -> int | None:
         """Record a step of this run, as a trace shows it; return its number, None without a record."""
         record = self.record()
@@ -224,7 +227,7 @@ class RecordedRun:
             return None
         known = self.redactor.known
         try:
-            number = record.put_entry(self.redactor.value(content), number, parent, item)
+            number = record.put_entry(self.redactor.value(content), number, parent, item, soon=soon)
         except PflowError as error:
             self.warn(f"The trace of the run is not recorded: {error.message}")
         if self.redactor.known is not known:
@@ -280,6 +283,7 @@ class StepOfRun(RunStep):
     given: Mapping[str, Any]  # its params, and what it reads from the shared store
     is_item: bool
     goes_on: bool
+    soon: bool
     earlier: RecordedStep | None = None  # from an earlier part of the run; it did the same
     replaced: RecordedStep | None = None  # from an earlier part; this step repeats it
     given_key: object = None  # the value that its node was given as idempotency key
@@ -424,7 +428,7 @@ class StepOfRun(RunStep):
         try:
             try:
                 kept = recorded.state not in UNDECIDED and self.planned.constructs.keep
-                is_large = record.ended(recorded, store.written if kept else None, soon=self.is_item)
+                is_large = record.ended(recorded, store.written if kept else None, soon=self.soon)
                 if self.is_item and has_returned and is_large:
                     store.stored = StoredValue(partial(_result, record, recorded))
             except NotKept as inexact:

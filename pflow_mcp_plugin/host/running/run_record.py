@@ -103,10 +103,11 @@ _LONGEST_LOOK = 5.0
 _values = attrgetter(*_FIELDS)
 _PUT_STEPS = f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs) VALUES "  # noqa: S608 - fields
 _PUT_STEP = f"({'?, ' * len(_FIELDS)}?)"
+_PUT_ENTRIES, _PUT_ENTRY = "INSERT OR REPLACE INTO entry VALUES ", "(?, ?, ?, ?)"
 _MOST_ROWS = 25
-"""Steps per statement: `sqlite3` caches one for each number of rows, with the values it last wrote."""
+"""Rows per statement: `sqlite3` caches one for each number of rows, with the values it last wrote."""
 _MOMENT = 0.05
-"""Seconds in which items of a batch that end share a commit."""
+"""Seconds in which what ends in parallel shares a commit."""
 _Row = tuple[Any, ...]
 
 
@@ -117,9 +118,11 @@ class RunRecord:
         self.path = path
         self._connection = connection
         self._lock = threading.Lock()
-        self._waiting: deque[_Row] = deque()
+        self._steps: deque[_Row] = deque()  # not yet written, as are the entries
+        self._entries: deque[_Row] = deque()
         self._due: threading.Timer | None = None
         self._numbers = count(1)
+        self._entry_numbers = count(1)
         self._log: int | None = None
         self._held: list[int] = []
         # What the user said that steps returned, by their numbers: not all of it may be in the file.
@@ -224,13 +227,8 @@ class RunRecord:
                     output.flush()
                     os.fsync(output.fileno())
         inline = None if outputs is None or size > LARGE else b"".join(pieces)
-        self._waiting.append((*_values(step), inline))
-        if not soon:
-            self._commit()
-        elif self._due is None:
-            self._due = threading.Timer(_MOMENT, self._commit_later)
-            self._due.daemon = True
-            self._due.start()
+        self._steps.append((*_values(step), inline))
+        self._commit(soon=soon)
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
@@ -273,15 +271,19 @@ class RunRecord:
                 step.state, step.routed = state, False
                 execute("UPDATE step SET state = ?, routed = 0 WHERE number = ?", (state, step.number))
 
-    def put_entry(self, content: JSONObject, number: int | None, parent: int | None, item: int | None) -> int:
+    def put_entry(
+        self, content: JSONObject, number: int | None, parent: int | None, item: int | None, *, soon: bool
+    ) -> int:
         """Write what the trace shows of a step in a row of the record; return the row's number.
 
         `parent` is the number of the step inside which it ran, `item` the index in that step's batch. Of a
-        step that has not ended, the content has no `milliseconds`.
+        step that has not ended, the content has no `milliseconds`. For `soon` see `ended`.
         """
-        row = (number, parent, item, surrogates_replaced(json.dumps(content, ensure_ascii=False)))
-        with self._transaction() as execute:
-            return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
+        number = number or next(self._entry_numbers)
+        text = surrogates_replaced(json.dumps(content, ensure_ascii=False))
+        self._entries.append((number, parent, item, text))
+        self._commit(soon=soon)
+        return number
 
     def entries(self) -> list[tuple[dict[str, Any], int, int | None, int | None]]:
         """Return what `put_entry` wrote in the record: content, number, parent and item of each row."""
@@ -379,7 +381,7 @@ class RunRecord:
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Write the waiting steps; then yield the function that executes a statement in a transaction."""
+        """Write what waits; then yield the function that executes a statement in a transaction."""
         with _explained(self.path), self._lock:
             self._write()
             execute = self._connection.execute
@@ -394,23 +396,31 @@ class RunRecord:
         self._commit()
 
     def _write(self, rows: Sequence[_Row] = ()) -> None:
-        """Write the waiting steps' rows, and the given ones; the caller holds the record's lock.
+        """Write the rows that wait, and the given ones of steps; the caller holds the record's lock.
 
         Usually this takes one statement, which is a transaction by itself: at each statement `sqlite3` lets
         other threads run, and must then compete with them.
         """
-        waiting = self._waiting.copy()
-        every = [*waiting, *rows]
+        self._put(_PUT_STEPS, _PUT_STEP, self._steps, rows)
+        self._put(_PUT_ENTRIES, _PUT_ENTRY, self._entries)
+
+    def _put(self, into: str, one: str, waiting: deque[_Row], rows: Sequence[_Row] = ()) -> None:
+        every = [*waiting.copy(), *rows]
+        left = len(every) - len(rows)
         for start in range(0, len(every), _MOST_ROWS):
             some = every[start : start + _MOST_ROWS]
-            text = _PUT_STEPS + ", ".join([_PUT_STEP] * len(some))
+            text = into + ", ".join([one] * len(some))
             self._connection.execute(text, [value for row in some for value in row])
-            for _ in range(min(len(some), len(waiting) - start)):
-                self._waiting.popleft()
+            for _ in range(min(len(some), left - start)):
+                waiting.popleft()
 
-    def _commit(self) -> None:
+    def _commit(self, *, soon: bool = False) -> None:
+        if soon and self._due is None:
+            self._due = threading.Timer(_MOMENT, self._commit_later)
+            self._due.daemon = True
+            self._due.start()
         # If another thread has the lock, it calls this afterwards.
-        while self._waiting and self._lock.acquire(blocking=False):
+        while not soon and (self._steps or self._entries) and self._lock.acquire(blocking=False):
             try:
                 with _explained(self.path):
                     self._write()

@@ -273,7 +273,7 @@ class Recorder:
             if not self.is_item:
                 self._copy(item, LARGEST_ITEM)
                 if self.enter and step.number is not None:
-                    self.enter(item.to_item(index), parent=step.number, item=index)
+                    self.enter(item.to_item(index), parent=step.number, item=index, soon=True)
 
     def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
         step.params = self.excerpt(step.params, most)
@@ -348,10 +348,10 @@ class Recorder:
             self._enter(step, step.own())
         self._watcher.step_ended(step)
 
-    def _enter(self, step: Step, content: dict[str, Any]) -> None:
+    def _enter(self, step: Step, content: dict[str, Any], *, soon: bool = False) -> None:
         if self.enter is not None and not self.is_item:
             parent = step.around.number if step.around else None
-            step.number = self.enter(content, parent=parent, number=step.number)
+            step.number = self.enter(content, parent=parent, number=step.number, soon=soon)
 
     def end_item(self, step: Step) -> None:
         """Note the times of an item's step for the recorder's trace, in which `keep` may put it."""
@@ -370,14 +370,14 @@ class Recorder:
             for index, began, ended, fine in chosen
         ]
 
-    def annotate(self, node_id: str, details: JSONObject, *, at_once: bool = False) -> None:
-        """Add details to the latest step of a node in the trace; `at_once` also while the step runs."""
+    def annotate(self, node_id: str, details: JSONObject, *, soon: bool = False) -> None:
+        """Add details to the latest step of a node in the trace; `soon` also to a record, while it runs."""
         if step := self._latest(node_id):
             step.details.update(details if self.is_item else self.excerpt(dict(details)))
             if step.action is not None:
                 self._enter(step, step.own())
-            elif at_once:
-                self._enter(step, step.begun())
+            elif soon:
+                self._enter(step, step.begun(), soon=True)
 
     def _latest(self, node_id: str) -> Step | None:
         steps = self.steps

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field
@@ -82,14 +83,16 @@ class TypeMismatch(PortableError, ValueError):
         super().__init__(f"expected {expected}, got {self.given}")
 
 
-def type_name(name: str) -> str:
-    """Return the type to coerce values to, by its friendly name, for a JSON Schema type; other names stay."""
-    return FRIENDLY_NAMES.get(name, name)
-
-
 def type_names(field: Field) -> set[str]:
     """Return the friendly names of the types that a value may be coerced to for a field."""
-    return set(map(type_name, field.types))
+    return set(alternatives(field.type))
+
+
+@lru_cache(maxsize=1_000)  # each value that is passed on asks for those of a field
+def alternatives(types: str) -> tuple[str, ...]:
+    """Return the friendly names of the types that a type allows: `str` and `None` for `string | null`."""
+    names = (part.strip() for part in types.split("|"))
+    return tuple(FRIENDLY_NAMES.get(name, name) for name in names)
 
 
 def takes_null(field: Field) -> bool:
@@ -108,7 +111,7 @@ def type_of(value: object) -> str:
 
 def is_type(name: str) -> bool:
     """Return whether coercion knows the type `name`, or every alternative in it."""
-    return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
+    return all(part in _TYPES for part in alternatives(name))
 
 
 def described(value: object) -> str:
@@ -127,26 +130,26 @@ def coerce(value: object, field: Field) -> Any:
     first alternative for which nothing is lost: `"3"` and `3.0` to int, `"true"` to bool, JSON text
     to list or dict, a number to str. Raise `TypeMismatch` if there is none.
     """
-    alternatives = [type_name(name) for name in field.types]
+    kinds = alternatives(field.type)
     if value is None and takes_null(field):
         return None  # even if the choices do not list it
-    if value is None and alternatives == ["any"]:
+    if value is None and kinds == ("any",):
         raise TypeMismatch("any value but null", value)
-    if field.choices and "any" not in alternatives:  # else the choices are those of some calls only
-        candidates = [value] + [_converted(value, name) for name in alternatives]
+    if field.choices and "any" not in kinds:  # else the choices are those of some calls only
+        candidates = [value] + [_converted(value, name) for name in kinds]
         for candidate in candidates:
             if any(is_same(candidate, it) for it in field.choices):
                 return candidate
         raise TypeMismatch(
             f"one of {', '.join(json.dumps(choice, default=str) for choice in field.choices)}", value
         )
-    if any(_fits(value, name) for name in alternatives):
+    if any(_fits(value, name) for name in kinds):
         return value
-    for name in alternatives:
+    for name in kinds:
         converted = _converted(value, name)
         if converted is not _MISFIT:
             return converted
-    structured = {"list", "dict"} & {*alternatives}
+    structured = {"list", "dict"} & {*kinds}
     raise TypeMismatch(field.type, value, loss(value) if isinstance(value, str) and structured else "")
 
 
@@ -225,7 +228,7 @@ def typed(text: str, field: Field) -> object:
     if text == "null" and "None" in type_names(field) and not fits:
         return None
     parsed = {"int", "float", "bool", "list", "dict"} if _takes_other_text(text, field) else {"list", "dict"}
-    found = (_CONVERSIONS[name](text) for name in map(type_name, field.types) if name in parsed)
+    found = (_CONVERSIONS[name](text) for name in alternatives(field.type) if name in parsed)
     return next((value for value in found if value is not _MISFIT), text)
 
 

@@ -12,11 +12,11 @@ from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObjec
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
+    alternatives,
     coerce,
     described,
     is_type,
     require_within,
-    type_name,
     type_of,
 )
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, condition_at
@@ -317,7 +317,7 @@ class _Reader:
             self.findings.error(f"{path}.{word}", message, step)
             del bounds[word]
 
-        given = {type_name(part.strip()) for part in kind.split("|")} - {"None"}
+        given = {*alternatives(kind)} - {"None"}
         for word in bounds.keys() & _BOUNDED:
             if not given or not given <= _BOUNDED[word]:
                 step = f"Declare the type {' or '.join(sorted(_BOUNDED[word]))}, or remove {word}"

@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Field, Host, Interface, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in, problem_of
-from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
+from pflow_mcp_plugin.host.workflow.coercion import alternatives, is_type
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, refusal
 from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes
@@ -114,7 +114,7 @@ class _Outputs:
 def _friendly(kind: str) -> str:
     if not is_type(kind):
         return "any"
-    names = dict.fromkeys(type_name(part.strip()) for part in kind.split("|"))
+    names = dict.fromkeys(alternatives(kind))
     return "any" if "any" in names else " | ".join(names)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -109,6 +110,7 @@ def parse(text: str) -> list[str | TemplateReference | Malformed]:
     return parts
 
 
+@lru_cache(maxsize=1_000)  # a batch has the same paths for each item
 def parse_path(text: str) -> tuple[str | int, ...] | None:
     """Return the steps of a template's path, None if it is malformed."""
     text = text.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,6 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
     coerce,
     require_within,
-    type_name,
     type_names,
 )
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace
@@ -142,7 +142,7 @@ class InputSpec:
     def path(self) -> str:
         return at("$.inputs", self.name)
 
-    @property
+    @cached_property
     def field(self) -> Field:
         return Field(
             key=self.name,
@@ -348,7 +348,7 @@ def _leaves(values: Iterable[object], *, keys: bool = False) -> Iterator[object]
 
 
 def _spelling(spec: InputSpec, text: str) -> str:
-    kind = type_name(spec.type)
+    kind = " | ".join(type_names(spec.field) - {"None"})
     if spec.limits:
         known = [choice for choice in spec.field.choices if isinstance(choice, str)]
         return did_you_mean(text, known, f"It is {', '.join([spec.type, *spec.limits])}")

@@ -168,7 +168,7 @@ def test_an_open_step_is_shown_wherever_it_stands(tmp_path, place):
     head = {"name": "w", "trace": {"run_id": "run-1", "inputs": {}}}
     record = RunRecord.create(tmp_path, "run-1", head)
     begun = step("a", "t", offset=1.0)
-    record.put_entry(begun, None, None, None)
+    record.put_entry(begun, None, None, None, soon=False)
     record.sent([RecordedStep(place=place, node="a", type="t", identity="", safe=False, shown='{"x": 1}')])
     trace = trace_of(record)
     record.close()

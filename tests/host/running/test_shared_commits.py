@@ -23,17 +23,20 @@ def record(tmp_path, monkeypatch):
 
 @pytest.fixture
 def killed(record, tmp_path):
-    """Return the steps as a kill at this moment would leave them."""
+    """Return the steps, or something else, as a kill at this moment would leave them."""
 
-    def steps():
+    def steps(left):
+        return {step.place: (step.state, left.outputs(step)) for step in left.steps("state = 'done'")}
+
+    def read(what=steps):
         shutil.copytree(record.path.parent, tmp_path / "killed", dirs_exist_ok=True)
         left = RunRecord.open(tmp_path / "killed" / record.path.name)
         try:
-            return {step.place: (step.state, left.outputs(step)) for step in left.steps("state = 'done'")}
+            return what(left)
         finally:
             left.close()
 
-    return steps
+    return read
 
 
 def items(count):
@@ -51,7 +54,7 @@ def end(record, steps):
 
 def test_what_ended_is_committed_though_nothing_else_is_sent(record, killed):
     end(record, items(3))
-    until(lambda: not record._waiting)
+    until(lambda: not record._steps)
     assert killed() == {f"a[{number}]": ("done", {"result": number}) for number in range(3)}
 
 
@@ -63,6 +66,18 @@ def test_more_steps_than_one_statement_writes(record, killed, monkeypatch):
     end(record, steps)
     record.sent(items(1))
     assert killed() == {f"a[{number}]": ("done", {"result": number}) for number in range(MANY)}
+
+
+def test_what_is_traced_of_a_batch_is_written_with_the_next_commit(record, killed, monkeypatch):
+    monkeypatch.setattr(record, "_commit_later", lambda: None)
+    batch = record.put_entry({"id": "a"}, None, None, None, soon=False)
+    item = record.put_entry({"index": 0}, None, batch, 0, soon=True)
+    for ended in range(3):
+        record.put_entry({"id": "a", "ended": ended}, batch, None, None, soon=True)
+    assert killed(RunRecord.entries) == [({"id": "a"}, batch, None, None)]
+    record.sent(items(1))
+    left = [({"id": "a", "ended": 2}, batch, None, None), ({"index": 0}, item, batch, 0)]
+    assert killed(RunRecord.entries) == left
 
 
 def test_what_ended_waits_for_the_next_commit_if_one_fails(record, killed, monkeypatch):
