@@ -518,6 +518,8 @@ def test_arguments_that_are_not_declared_are_sent_where_that_is_allowed(desk, pf
     assert runner.run_node("mcp-desk-create", node["params"], allow_extra=True).outcome.success
     words = ["mcp-desk-create", "--title", "to", "--param", "more=1", "--allow-extra"]
     assert pflow_host.host.run_chain(words, "pflow").error is None
+    with pytest.raises(PflowError, match="has no parameter more"):
+        pflow_host.host.run_chain(words[:-1], "pflow")
     kept = pflow_host.host.run_chain([*words, "--print"], "pflow").data
     assert kept["nodes"][0]["extra"] is True
     both = {"title": "to", "more": 1}

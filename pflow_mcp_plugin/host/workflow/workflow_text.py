@@ -341,8 +341,8 @@ class YamlText:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-            # A character that YAML excludes has a position only.
-            position = getattr(error, "position", 0)
+            # Of a character that YAML excludes, it only tells which one, and a position in bytes.
+            position = max(0, text.find(chr(getattr(error, "character", 0))))
             line, column = text.count("\n", 0, position), position - text.rfind("\n", 0, position) - 1
             place = (mark.line if mark else line) + self._first, (mark.column if mark else column) + 1
             lines = text.splitlines()[mark.line : mark.line + 1] if mark else []

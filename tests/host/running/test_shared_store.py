@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
 
 
 def test_a_mapped_name_without_a_value_is_not_there():
@@ -64,3 +64,11 @@ def test_what_is_written_is_read_back_and_taking_back_undoes_it(changes, shared,
     store.take_back()
     assert shared == before
     assert store.written == {}
+
+
+def test_a_mapping_reads_a_name_at_the_root_before_a_path_and_is_told_if_it_is_neither():
+    values = Values(None, {"a b": 1, "c.d": 2, "e": {"f": 3}})
+    assert [values.find(name) for name in ("a b", "c.d", "e.f")] == [1, 2, 3]
+    for name in ("f g", "e.g", "c.e"):
+        with pytest.raises(LookupError):
+            values.find(name)

@@ -78,7 +78,8 @@ def test_keys_are_strings_and_aliases_repeat_a_value():
         (f"a: {'9' * 5000}", "a whole number of 5,000 digits"),
         ("[" * 200, "nested deeper than 100 levels"),
         ("- 1", "a workflow is a JSON object, this is a list"),
-        ("a: \x00", "not valid YAML"),
+        ("a: \x00", "not valid YAML: control characters are not allowed at line 1, column 4"),
+        ("a: éé\nc: é\x07", "not valid YAML: control characters are not allowed at line 2, column 5"),
         ("a:\n  b: 1\n  b: 2\n", "$.a.b: Duplicate key b in $.a"),
     ],
 )
