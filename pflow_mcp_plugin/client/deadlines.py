@@ -100,12 +100,19 @@ async def extend_start(
     return True
 
 
-async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
+async def with_retry_after(
+    request: Callable[[], Awaitable[T]],
+    until: Callable[[], float | None],
+    before: Callable[[], Awaitable[None]] | None = None,
+) -> T:
     """If its deadline leaves time, repeat a request after the pause that a busy server asks for (429).
 
     A server that answers 429 (RFC 6585, section 4) has not started the request: repeating it is safe.
+    `before` is awaited each time.
     """
     try:
+        if before is not None:
+            await before()
         return await request()
     except RequestFailed as refusal:
         seconds, end = retry_after(refusal.exchange.headers.get("retry-after", "")), until()
@@ -114,4 +121,6 @@ async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[
         if asyncio.get_running_loop().time() + seconds >= end:
             raise
     await asyncio.sleep(seconds)
+    if before is not None:
+        await before()
     return await request()

@@ -294,14 +294,9 @@ async def request_tool(  # noqa: PLR0913 - what a call is told and asked
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
     with _under_way(step) as before:
-
-        async def send() -> Any:
-            if before is not None:
-                await before()
-            return await session.send_request(request, answers, progress_callback=on_progress)
-
         for number in range(100):
-            answer, raw = await with_retry_after(send, until)
+            send: Any = partial(session.send_request, request, answers, progress_callback=on_progress)
+            answer, raw = await with_retry_after(send, until, before)
             if not isinstance(answer, InputRequiredResult):
                 if answers is _ANSWERS:
                     return cast("Mapping[str, Any]", raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 
 import attrs
 import pluggy
@@ -53,13 +54,14 @@ class CallHooks:
     def may_replace_servers(self) -> bool:
         return not all(map(_is_wrapper, self._implementations(ANSWER)))
 
-    def answer(self, call: ToolCall, ours: Answer) -> CallResult:
-        """Return a hook's first answer to the call, otherwise that of `ours`; wrappers may replace it.
+    def around(self, ours: Answer) -> Answer:
+        """Return what answers a call: the first hook that does, or `ours`; wrappers may replace the answer.
 
         If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
-        if not self._implementations(ANSWER):
-            return ours(call)
+        return partial(self._answer, ours) if self._implementations(ANSWER) else ours
+
+    def _answer(self, ours: Answer, call: ToolCall) -> CallResult:
         checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
 
         def last() -> CallResult:

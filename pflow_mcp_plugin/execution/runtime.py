@@ -196,7 +196,7 @@ class Runtime:
             chain=self._chain,
             step=step,
         )
-        answer = self._hooks.answer(call, send)
+        answer = self._hooks.around(send)(call)
         server, now = target.launch.server.name, answer.info.version
         if now and then and now != then:
             known = [plain_version(each) or "another" for each in (now, then)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from functools import partial
@@ -81,8 +81,9 @@ def run_batch(
                 run.watcher.items_ended(planned.ref.id, tally.counts)
                 run.check()
                 ended = len(tally.items)
-                message = f"node {planned.ref.id}: {ended} of {len(items)} items"
-                run.progress.within(ended, len(items), message)
+                run.progress.within(
+                    ended, len(items), f"node {planned.ref.id}: {ended} of {len(items)} items"
+                )
             if planned.sub:  # nothing else in a run's record counts such items
                 run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, soon=True)
     except BaseException as error:
@@ -134,7 +135,7 @@ def _announce_items(attempts: Attempts, planned: PlannedNode, batch: Batch, item
 
 def _performed(
     one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, run: CurrentRun
-) -> Iterator[Iterable[_Done]]:
+) -> Iterator[list[_Done]]:
     """Run the items of a batch and yield some that ended; none starts after a failure that ends the batch."""
     numbered = iter(enumerate(items))
     with run.threads(min(batch.max_concurrent, len(items)) if batch.parallel else 0) as width:
@@ -145,7 +146,7 @@ def _performed(
             return
         for each in numbered:
             done = one(each)
-            yield (done,)
+            yield [done]
             if done.result.failure and batch.fail_fast:
                 return
 
@@ -184,7 +185,7 @@ class _Turns:
             self._stopped = True
             raise
 
-    def ended(self, threads: Executor, run: CurrentRun) -> Iterator[Iterator[_Done]]:
+    def ended(self, threads: Executor, run: CurrentRun) -> Iterator[list[_Done]]:
         """Let threads do the items of the batch; yield them as they end, several at a time.
 
         Waking this thread for each item takes about as long as a quick call; but results must not pile up. If
@@ -202,8 +203,9 @@ class _Turns:
                 errors = [error for worker in over if (error := worker.exception()) is not None]
                 unexpected = [error for error in errors if not isinstance(error, PflowError)]
                 is_over = len(over) == self.width or bool(unexpected)
-                if self._ended:
-                    yield self._taken()
+                if some := [self._ended.popleft() for _ in range(len(self._ended))]:
+                    yield some
+                    self._room.release(len(some))
                 if not is_over:
                     run.check()  # an item that cannot be stopped is left behind, in its daemon thread
             if errors:
@@ -211,11 +213,6 @@ class _Turns:
         finally:
             self._stopped = True
             self._room.release(self.width)
-
-    def _taken(self) -> Iterator[_Done]:
-        while self._ended:
-            yield self._ended.popleft()
-            self._room.release()
 
 
 @attrs.define(eq=False, repr=False)

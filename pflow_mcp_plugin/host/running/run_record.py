@@ -102,8 +102,7 @@ _LONGEST_LOOK = 5.0
 """Seconds that the record of a new run waits for others that look at it."""
 _values = attrgetter(*_FIELDS)
 _PUT_STEPS = f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs) VALUES "  # noqa: S608 - fields
-_PUT_STEP = f"({'?, ' * len(_FIELDS)}?)"
-_PUT_ENTRIES, _PUT_ENTRY = "INSERT OR REPLACE INTO entry VALUES ", "(?, ?, ?, ?)"
+_PUT_ENTRIES = "INSERT OR REPLACE INTO entry VALUES "
 _MOST_ROWS = 25
 """Rows per statement: `sqlite3` caches one for each number of rows, with the values it last wrote."""
 _MOMENT = 0.05
@@ -401,15 +400,15 @@ class RunRecord:
         Usually this takes one statement, which is a transaction by itself: at each statement `sqlite3` lets
         other threads run, and must then compete with them.
         """
-        self._put(_PUT_STEPS, _PUT_STEP, self._steps, rows)
-        self._put(_PUT_ENTRIES, _PUT_ENTRY, self._entries)
+        self._put(_PUT_STEPS, self._steps, rows)
+        self._put(_PUT_ENTRIES, self._entries)
 
-    def _put(self, into: str, one: str, waiting: deque[_Row], rows: Sequence[_Row] = ()) -> None:
+    def _put(self, into: str, waiting: deque[_Row], rows: Sequence[_Row] = ()) -> None:
         every = [*waiting.copy(), *rows]
         left = len(every) - len(rows)
         for start in range(0, len(every), _MOST_ROWS):
             some = every[start : start + _MOST_ROWS]
-            text = into + ", ".join([one] * len(some))
+            text = into + ", ".join(f"({', '.join('?' * len(row))})" for row in some)
             self._connection.execute(text, [value for row in some for value in row])
             for _ in range(min(len(some), left - start)):
                 waiting.popleft()
