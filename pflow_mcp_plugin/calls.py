@@ -51,7 +51,7 @@ class Session:
         _all.add(self)
 
     def _begin(self) -> None:
-        """Begin a session without connections; in a forked child, too: they belong to the parent."""
+        """Begin to make calls, without connections; in a forked child, too: they belong to the parent."""
         self._lock = threading.Lock()
         self._closing = ExitStack()
         self._runtime: Runtime | None = None

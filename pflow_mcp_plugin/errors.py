@@ -118,7 +118,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """The error that a call was cancelled at a deadline: a `CallFailed` whose message names the deadline."""
+    """The error of a call that was cancelled at a deadline: a `CallFailed` whose message names it."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

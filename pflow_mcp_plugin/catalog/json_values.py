@@ -47,7 +47,7 @@ _MARK = "\0"
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return the hash of the JSON value for one tool: all that its server says of it but `_meta`."""
+    """Return the hash of a tool's JSON value in the catalog: all that its server says of it but `_meta`."""
     return _hash(
         {
             "name": tool.name,

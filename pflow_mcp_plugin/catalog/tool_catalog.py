@@ -262,7 +262,7 @@ class Catalog:
         return found
 
     def _named(self, found: Iterable[_Found], gone: Collection[tuple[str, str]]) -> Iterator[ToolRecord]:
-        """Yield the catalog's records of tools; one that is `gone` keeps its name from other servers'."""
+        """Yield the catalog's tools that have names; one that is `gone` keeps its own from other servers."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}

@@ -128,7 +128,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` that the `command` of a server may mean, by its name; None if none."""
+    """Return the program on `path` that a server's configured `command` may mean; None if none."""
     import difflib
 
     names: set[str] = set()

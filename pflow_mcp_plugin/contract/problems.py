@@ -64,7 +64,7 @@ class Problem(ByFields):
     column: int = 0
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return the fields of a `Problem` that are not empty, for `--json`."""
+        """Return a `Problem` as JSON: those of its fields that are not empty."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:

@@ -207,7 +207,7 @@ class ValuePath:
 
 @attrs.frozen(kw_only=True)
 class NodeOutcome:
-    """What a runner returns for a single node that it ran without a workflow.
+    """What the contract's runner returns for a single node that it ran without a workflow.
 
     Attributes:
         node: The node type that ran, even if it was named by an alias.

@@ -88,7 +88,7 @@ class HostRefused(Exception):
 
 
 def plain_http_host(url: str) -> str:
-    """Return the host of a URL that egress would reach by plain http over a network; empty for any other URL.
+    """Return the host that egress to a URL would reach by plain http over a network; empty if by none.
 
     A URL whose host still has to be expanded passes.
     """

@@ -123,7 +123,7 @@ def origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Compare a server with the plugin's preset it was made from: return a warning if it has other tools.
+    """Compare a server with the preset of the collection it was made from: warn if it has other tools.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
     """
@@ -160,7 +160,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Read the values of a preset's inputs, given as `NAME=VALUE`; an empty value is none."""
+    """Read the values for the inputs of a preset in the collection, given as `NAME=VALUE`; empty is none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"

@@ -48,7 +48,7 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
 
 
 class Reaper:
-    """Has the process groups registered here ended, when this process dies, by one that outlives it."""
+    """Has each registered process group ended, when this process dies, by a process that outlives it."""
 
     def __init__(self) -> None:
         # The marker in the environment of every server of this host begins with this.

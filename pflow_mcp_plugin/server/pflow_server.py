@@ -57,7 +57,7 @@ _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
 class Resources(Protocol):
-    """What the handlers of `resources/...` call, over the SDK's low-level server, in a worker thread."""
+    """What pflow's MCP server calls for `resources/...`, in a worker thread: handlers of the SDK's server."""
 
     # Each with `uri`, `name`, `description`, `mimeType`.
     def resources(self, request: ServedRequest) -> Sequence[JSONObject]: ...

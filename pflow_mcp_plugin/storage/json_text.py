@@ -135,7 +135,7 @@ def as_strings(value: object) -> dict[str, str]:
 
 
 def as_table(value: object) -> dict[str, JSON]:
-    """Return a value of a stored JSON text that must be an object; raise TypeError if it is not."""
+    """Return a value from stored JSON text that must be an object; raise TypeError if it is not."""
     if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)

@@ -12,7 +12,7 @@ _FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
-    """Return how wide text looks on a terminal: characters take one cell, two or none."""
+    """Return how wide text looks, in a terminal's cells: characters take one cell, two or none."""
     if _is_plain(text):
         return len(text)
     from wcwidth import wcswidth

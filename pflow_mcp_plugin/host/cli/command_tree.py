@@ -175,7 +175,7 @@ class Leaf(click.Command):
         return ctx.command_path
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a leaf of the tree, with a hint if its arguments may be for a fallback."""
+        """Return the error of a command in the tree, with a hint if its arguments may be for a fallback."""
         above = ctx.parent
         fallback = above.command.fallback if above and isinstance(above.command, Branch) else None
         if error.kind == "usage" and ctx.args and above and fallback:

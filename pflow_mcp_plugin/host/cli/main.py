@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
 
 
 def report_interruption() -> int:
-    """Report Ctrl-C as `main` does if the program `pflow` was interrupted before it; return the exit code."""
+    """For a Ctrl-C before `main` runs: report it as `main` does, and return the program's exit code."""
     with Streams() as streams:
         output = Output(streams, as_json=wants_json(sys.argv[1:]))
         return output.fail(PflowError("interrupted", kind="interrupted"))

@@ -30,7 +30,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """For `shell` and `python` of this package: return the context that ends their programs with a run."""
+    """For the nodes of this package that start programs: return the context that ends those with a run."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

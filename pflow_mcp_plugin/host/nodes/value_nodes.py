@@ -30,7 +30,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, Any]:
-    """For nodes such as `http`: params as written, without values of templates; outside a run, as given."""
+    """For nodes that take values: params as written, without those of templates; outside a run, as given."""
     if run is None:
         return params
     own = params.get("__node_id__")

@@ -156,7 +156,7 @@ class _Draft:
 
     @property
     def open(self) -> tuple[Problem, ...]:
-        """The problems of a draft, warnings included, for which the planner asks its model again."""
+        """The problems of a draft for which the planner asks its model again, warnings included."""
         return (*((self.failure,) if self.failure else ()), *self.problems)
 
 

@@ -184,7 +184,7 @@ class Attempts:
         return params
 
     def store(self, planned: PlannedNode, **options: Any) -> NodeAwareSharedStore:
-        """Return the shared store as a node sees it during an attempt, with what it reads in declared types.
+        """Return the shared store for one attempt at a node, with what the node reads in its declared types.
 
         A value that does not fit is returned unchanged; the node decides what to do with it. `options` are
         those of the store.
@@ -201,7 +201,7 @@ class Attempts:
         return NodeAwareSharedStore(values.root, inputs, lookup=values.find, fit=fit, **options)
 
     def identity(self, planned: PlannedNode) -> str:
-        """Return the identity of the step that an attempt of the node would be now; empty if not known."""
+        """Return the identity of the step if an attempt at the node were made now; empty if not known."""
         record, store = self.run.record, self.store(planned)
         if record is None:
             return ""

@@ -67,7 +67,7 @@ class EarlierRun:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path, run: str | None = None, owner: str | None = None) -> Iterator[Self]:
-        """Open a run to resume it, from the folder of records; by default the last that did not end well.
+        """Open the run that `pflow resume` names, by default the last that did not end well.
 
         It must have been started by the `owner`, unless that is None. Raises if there is none, if it is going
         on, or if its record cannot be used.
@@ -160,7 +160,7 @@ class EarlierRun:
         )
 
     def question(self) -> PflowError | None:
-        """Return the question that waits for the user's answer, as it was asked; None if there is none."""
+        """Return the question that must be answered before the run resumes; None if there is none."""
         asked = next((step for step in self.steps if step.state == "asked"), None)
         if asked is None:
             return None

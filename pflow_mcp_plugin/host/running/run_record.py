@@ -231,7 +231,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Read from the record's file what a step returned; raise PflowError if it is lost."""
+        """Read from the run record what a step returned; raise PflowError if that is lost."""
         if given := self.given.get(step.number):
             return {**given}
         with self._transaction() as execute:
@@ -461,7 +461,7 @@ def _is_step(row: Mapping[str, Any]) -> bool:
 
 
 def levels(place: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the nodes around a step, the outermost first, then its own, from its place in a record.
+    """Yield the nodes around a step in a run record, the outermost first, then its own, from its place.
 
     Each is the place around it, its id with those of the nodes around it, and its item and pass: `outer[1]/`,
     `outer/send` and `[3]#2`.
@@ -474,14 +474,14 @@ def levels(place: str) -> Iterator[tuple[str, str, str]]:
 
 
 def records(folder: Path) -> list[Path]:
-    """Return the files of the records in a folder, the newest run first."""
+    """Return the SQLite files of the run records in a folder, the newest first."""
     # In this order, a run that is resumed meanwhile is not missed.
     found = [path for name in ("ended", "open") for path in (folder / name).glob(f"*{_SUFFIX}")]
     return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def summary_of(path: Path) -> dict[str, Any] | None:
-    """Return the summary in the file beside a run's record; None if there is none, or not a whole one."""
+    """Return the summary in the file beside a run record; None if there is none, or not a whole one."""
     try:
         found = json.loads(read_regular(path.with_suffix(_SUMMARY)))
     except (OSError, ValueError, RecursionError):

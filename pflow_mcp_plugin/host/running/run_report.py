@@ -31,7 +31,7 @@ _NAMED = 5
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error that a run reports if something needs a value of a node which was skipped."""
+    """Return the error in the report of a run in which something needs a value of a skipped node."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run; return the error that tells its user where it was interrupted."""
+    """Cancel a run; return the error for its report, which tells where it was interrupted."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}

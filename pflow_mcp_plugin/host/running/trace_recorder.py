@@ -416,7 +416,7 @@ class Recorder:
         return Excerpt(self.redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return the last outputs that the recorder has of each node, by node id, shortened and redacted."""
+        """Return the last outputs of each node in this trace so far, by node id, shortened and redacted."""
         written = {step.node.id: step.outputs for step in self.steps if step.outputs}
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.

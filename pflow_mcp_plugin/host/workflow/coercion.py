@@ -90,7 +90,7 @@ def type_names(field: Field) -> set[str]:
 
 @lru_cache(maxsize=1_000)  # each value that is passed on asks for those of a field
 def alternatives(types: str) -> tuple[str, ...]:
-    """Return the friendly names of the types that a type allows: `str` and `None` for `string | null`."""
+    """Return the types to coerce values to for a declared one: `str` and `None` for `string | null`."""
     names = (part.strip() for part in types.split("|"))
     return tuple(FRIENDLY_NAMES.get(name, name) for name in names)
 

@@ -133,7 +133,7 @@ def fetching(entry: Entry, node: NodeSpec) -> Entry:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
-    """What the check of a workflow found: its well-formed parts, in normal form, and every problem.
+    """What the workflow check found: the document's well-formed parts, in normal form, and every problem.
 
     `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one,
     `called` the workflows that its nodes run, and `uses` what is known of the use of each node, by its id.
