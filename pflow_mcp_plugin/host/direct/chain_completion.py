@@ -141,7 +141,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str) -> dict[str, list[str]]:
-    """Group very many node types to complete: by stem, up to a hyphen, else one letter longer."""
+    """Group very many node types a chain may go on with: by stem, up to a hyphen, else one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)

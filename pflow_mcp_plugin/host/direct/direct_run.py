@@ -200,7 +200,7 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
 
 
 def _with_inputs(links: Sequence[NodeLink], names: Sequence[str]) -> tuple[list[NodeLink], list[Problem]]:
-    """Return the nodes of a direct run that is saved or shown, with the flags `--input` names, and problems.
+    """Return nodes as typed, to be saved or shown, with the flags that `--input` names, and problems.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first node that
     has it; `--input NODE.title` names the node.

@@ -218,12 +218,12 @@ _NONE = frozenset({"None", "null"})
 
 
 def is_switch(field: Field) -> bool:
-    """Return whether a flag takes no value from the link's next word, as its parameter is true or false."""
+    """Return whether a flag in a chain takes no value from the next word: its parameter is true or false."""
     return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
 def is_list(field: Field) -> bool:
-    """Return whether a flag may come several times among a link's words, as its parameter is a list."""
+    """Return whether a flag may come several times in one link of a chain, as its parameter is a list."""
     return {*field.types} - _NONE in ({"list"}, {"array"})
 
 

@@ -273,7 +273,7 @@ def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[floa
 def match_workflows(
     task: str, workflows: Iterable[tuple[SavedWorkflow, JSONObject]]
 ) -> list[Match[SavedWorkflow]]:
-    """Match a task as a whole with saved workflows and their content; return those that fit, best first."""
+    """Return how well saved workflows and their content fit a task as a whole: those that fit, best first."""
     described = [(saved, _described(saved, workflow)) for saved, workflow in workflows if not saved.problem]
     common = Counter(found for _, item in described for found in item.roots)
     fit = TaskFit(task, len(described), lambda word: common[root(word)])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Register the nodes of this package, such as `echo` and `http`, as one source."""
+    """As a plugin: register the nodes of this package, such as `echo` and `http`, as one source."""
     from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
     return [OwnNodes()]
@@ -30,7 +30,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """For the nodes of this package that start programs: return the context that ends those with a run."""
+    """As a plugin: if nodes of this package start programs, return the context that ends those with a run."""
     if not any(node.entry.node in ("shell", "python") for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

@@ -120,7 +120,7 @@ class HttpCall:
 
 @attrs.define(kw_only=True, repr=False)
 class HttpAnswer:
-    """The outcome of all HTTP requests for one node: its outputs, its failure if it failed, and warnings."""
+    """What all requests of one node `http` came to: its outputs, its failure if it failed, and warnings."""
 
     status: int | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
@@ -230,7 +230,7 @@ class _Exchange:
             self._fail(message, "Raise max_pages, or ask for less")
 
     def _next(self, at: httpx2.URL) -> str | None:
-        """Return the URL of the next page to request after this response to `http`; None after the last."""
+        """Return the URL of the request for the page that follows this response; None after the last."""
         call, answer = self._call, self._answer
         if call.next_page == "link":
             target: Any = next_link(answer.headers.get("link", ""))

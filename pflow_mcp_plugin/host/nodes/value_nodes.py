@@ -38,7 +38,7 @@ def written_params(params: Mapping[str, Any], run: Run | None) -> Mapping[str, A
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Get a node's value for a parameter, a number that must be positive; messages name the `unit`."""
+    """Return the number that a node got for a parameter, which must be positive; messages name the `unit`."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -47,7 +47,7 @@ def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> 
 
 
 def utf8(text: str, what: str, errors: str = "strict") -> bytes:
-    """Return a node's text value as UTF-8; lone surrogates, which that cannot hold, are errors naming `what`.
+    """Encode as UTF-8 a text that a node got; lone surrogates, which have no UTF-8, are errors naming `what`.
 
     With `errors` "surrogateescape" the bytes of a file's name that are not UTF-8 stay as they are.
     """
@@ -60,7 +60,7 @@ def utf8(text: str, what: str, errors: str = "strict") -> bytes:
 
 
 def path_from(given: str, key: str, *, is_written: bool = False) -> Path:
-    """Get a node's value for a parameter that is a path, with the home folder for `~`.
+    """Return the path that a node got for a parameter, with the home folder for `~`.
 
     One that can name no file is an error; so is a folder's, as in `reports/`, for a file that `is_written`.
     """

@@ -178,7 +178,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield a problem, with its node and key, for each value of a plan with words not from the task."""
+        """Yield node, key and problem for each value in a plan with words that are not those of the task."""
         for index, node in enumerate(map(table_of, list_of(nodes))):
             entry = self._entries.get(str(node.get("type")))
             for key, value in table_of(node.get("params")).items():

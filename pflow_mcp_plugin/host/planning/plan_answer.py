@@ -73,7 +73,7 @@ def prose(text: JSON | None) -> str:
 
 
 def seen(value: JSON) -> JSON:
-    """Return JSON of a model's answer with only the characters that prompts may contain, and line breaks."""
+    """Clean the JSON that a model answered: keep only characters that prompts may have, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
     if isinstance(value, dict):

@@ -123,7 +123,7 @@ class PlanRepair:
         return [f"{edge.source} never takes {edge.action}: that edge was left out" for edge in dead]
 
     def describe_inputs(self) -> None:
-        """Describe inputs of a planned workflow that lack a description, by the parameters that they fill."""
+        """Repair planned inputs that lack a description: describe them by the parameters that they fill."""
         inputs = self.workflow.get("inputs", {})
         for node in self._nodes.values():
             for key, value in node.params.items():

@@ -94,7 +94,7 @@ class Planner:
         return attrs.evolve(self._existing(chosen), model=model.name, candidates=found)
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
-        """Return the saved workflows that can be the plan: they fit the task and could run, best first."""
+        """Return the saved workflows the planner may take: they fit the task and could run, best first."""
         found = (match for match in self.library.discover(task, 5).matches if not match.item.problem)
         library, check = self.library, self.runner.validate
         sound = [match for match in found if not errors_in(check(library.get(match.item.name)))]

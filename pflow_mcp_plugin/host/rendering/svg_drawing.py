@@ -79,7 +79,7 @@ _Edge = tuple[str, str]
 
 
 def graph_page(name: str, drawn: DrawnWorkflow) -> str:
-    """Return an SVG drawing in a page of its own, with the title of the workflow.
+    """Return a workflow's SVG drawings, one for each width of a window, as a page with its title.
 
     The workflows that are written in its nodes follow, each with its title; the boxes link to them.
     """

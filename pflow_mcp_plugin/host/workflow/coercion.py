@@ -105,7 +105,7 @@ def takes_null(field: Field) -> bool:
 
 
 def type_of(value: object) -> str:
-    """Return the friendly name of a JSON value's type without coercion; `any` for anything else."""
+    """Return the friendly name of the type that a JSON value has before coercion; `any` for anything else."""
     return NAMES_OF_PYTHON.get(type(value), "any")
 
 

@@ -98,7 +98,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the compiled nodes sure to run, not from a kept result, if all take their default action."""
+        """Yield the plan's compiled nodes sure to run, uncached, if all take their default action."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -158,7 +158,7 @@ def plan_of(name: str, checked: Checked, host: Host, plugins: Plugins, above: st
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return why a policy forbids compiling a checked workflow: errors about its data flows."""
+    """Before compiling a checked workflow: return why a policy forbids it, as errors about its data flows."""
     policy = read_policy(config)
     if policy is None:  # most users have none, so the search is loaded late
         return ()
@@ -214,7 +214,7 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
 def check_lock(
     checked: Checked, file: Path | None, types: NodeTypes, host: Host, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Yield why plugins' lock files forbid compiling a workflow: differences, and nodes that none covers.
+    """Yield why plugins' lock files forbid compiling a checked workflow: differences, and uncovered nodes.
 
     Plugins look for a lock file first in the folder of the workflow's `file`, if it has one. A plugin that
     fails has not compared anything, so its failure is an error too.
@@ -265,7 +265,7 @@ def _of_this_kind(problem: object) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Return a new node for a compiled plan, which is data and only names a class; PflowError on failure."""
+    """Return a new node of the class that a compiled plan, pure data, only names; PflowError on failure."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

@@ -318,7 +318,7 @@ class Constructs:
         return {name: item_of(declared(reference) if reference else None, name)}
 
     def gathered(self, entry: Entry) -> Entry:
-        """Return the node's entry as constructs change it for later nodes: a batch has lists and counts."""
+        """Apply the constructs to the node's entry, as later nodes see it: a batch has lists and counts."""
         if self.batch is None:
             return entry
         item = _outputs_at("#/items/properties", entry)
@@ -376,7 +376,7 @@ class Constructs:
             findings.warning(f"{self.path}.keep", message, "Set keep at the nodes of that workflow")
 
     def traced(self, written: Mapping[str, object]) -> dict[str, object]:
-        """Return what a node with these constructs wrote, for a trace: with `keep` false, only its error."""
+        """Return what the construct `keep` lets a trace have of a node's outputs: only `error` if false."""
         return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:

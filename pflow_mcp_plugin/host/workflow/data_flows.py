@@ -270,7 +270,7 @@ class DataMovement:
         return level.readers(number) << level.first | (1 << level.exit if leaves else 0)
 
     def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key of a data flow on to one of the `readers`, and the parameter that takes it."""
+        """Return by which key data flows on to one of the `readers`, and the parameter that it flows into."""
         into = self._levels[target]
         if target == into.exit and into.around:
             return WHOLE, _OUTPUTS

@@ -76,7 +76,7 @@ def parts_in(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def shown(value: object) -> str:
-    """Return the words for the type of a value in a finding, such as `a string` or `a list`."""
+    """Word the type of a value for a finding about a workflow, such as `a string` or `a list`."""
     kind = NAMES_OF_PYTHON.get(type(value))
     return TYPE_WORDS[kind] if kind else f"a {type(value).__name__}"
 
@@ -103,7 +103,7 @@ def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Drop the places of problems found in a workflow that nobody wrote from the error that rejects it."""
+    """Word the error that rejects a workflow which nobody wrote: without the places of the problems in it."""
     try:
         yield
     except PflowError as error:

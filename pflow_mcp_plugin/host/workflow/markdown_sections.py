@@ -65,7 +65,7 @@ class MarkdownEntry:
     is_whole: bool = True
 
     def place_of(self, key: str) -> Place:
-        """Return the place of a field in the Markdown, or of the `###` heading if the entry lacks it."""
+        """Return the place of a Markdown entry's field, or of its `###` heading if it lacks the field."""
         return self.places.get(at("$", key), self.place)
 
 

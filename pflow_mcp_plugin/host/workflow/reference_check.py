@@ -134,7 +134,7 @@ class Scope:
         return list(dict.fromkeys((*self.shared.given, *written, *self.item, *self.nodes)))
 
     def root(self, name: str) -> Field | None:
-        """Return what is known of the value of a name at the root of the scope, None if there is none."""
+        """Return what is known of a reference's first name in this scope; None if the scope lacks it."""
         if name in self.item:
             return self.item[name]
         written = self.shared.written(name, self.nodes)
@@ -333,7 +333,7 @@ def check_absences(
 
 
 def check_cases(node: NodeSpec, findings: Findings) -> None:
-    """Check a branch's cases, except the references of their conditions, which need the scope of each."""
+    """Check a branch's cases in a workflow, except conditions' references, which need the scope of each."""
     path = f"{node.path}.params.{CASES}"
     if node.constructs.batch:
         step = "Filter the items with a transform, and give several nodes a batch each"
@@ -360,7 +360,7 @@ def check_cases(node: NodeSpec, findings: Findings) -> None:
 
 
 def check_shell_line(line: str, path: str, findings: Findings) -> None:
-    """Check the references in a shell line: no value must become part of the line itself."""
+    """Report references in a workflow's shell line by which a value would become part of the line itself."""
     try:
         bind_line(line, lambda _: "")
     except PflowError as error:

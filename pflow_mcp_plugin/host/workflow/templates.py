@@ -278,7 +278,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Follow a template's path, such as `.to[0]`, from a declaration to that at its end, or its misstep."""
+    """Follow declarations along a template's path, such as `.to[0]`, to that at its end, or its misstep."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):

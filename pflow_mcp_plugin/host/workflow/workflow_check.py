@@ -72,7 +72,7 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
-    """Return a mapping's source as a template reference: the check of a workflow treats both alike."""
+    """For the check of a workflow, which treats both alike: make a mapping's source a template reference."""
     return TemplateReference(name, parse_path(name) or (name,))
 
 
@@ -111,17 +111,17 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return a node's entry changed so that the check of a workflow believes its claim to be flow-safe."""
+    """For the check of a workflow: return a node's entry, believing its claim to be flow-safe."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry by which the check of a workflow accepts undeclared parameters."""
+    """For the check of a workflow: return a node's entry as one that accepts undeclared parameters."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """Return an entry changed so that the check of a workflow lets an `http` that only fetches be repeated.
+    """For the check of a workflow: return an `http`'s entry as safe to repeat if it only fetches.
 
     Its result is kept for later runs only without `auth`, which may name another account by then.
     """
@@ -322,7 +322,7 @@ class _Check:
             checker.check_expression(place, node.params.get(DATA))
 
     def absence(self, node_id: str, name: str) -> Absence | None:
-        """Return for the check of a workflow why a run may lack a value that a node's template names."""
+        """For the check of a workflow: return why a run may lack a value that a node's template names."""
         source, spec = self.nodes.get(name), self.document.inputs.get(name)
         if source is not None and source.constructs.may_skip:
             return Absence(f"node {name} is skipped", IF_SKIPPED, frozenset({"optional", "null"}))
@@ -537,7 +537,7 @@ class _Check:
                 self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
-        """Return the keys the checked workflow may supply besides a node's params; None if it may be any."""
+        """For the check: return which keys a node may be given besides its params; None if it may be any."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open is not False or self.lenient:
             return None

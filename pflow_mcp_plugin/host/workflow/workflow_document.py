@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether params in a document let `http` only fetch: with a safe `method`, and no `download`."""
+    """Return whether `http` only fetches by its params in a document: a safe `method`, and no `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -171,7 +171,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Convert a value or text to the type of the document's input; raise `TypeMismatch` if that fails."""
+        """Convert a value or text given for this declared input to its type, or raise `TypeMismatch`."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()
@@ -259,7 +259,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
 def bind_inputs(
     document: WorkflowDocument, given: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Problem]]:
-    """Bind the inputs that the document declares: return a run's first values, and problems with those given.
+    """Bind values to the inputs of a workflow's document: return a run's first values, and their problems.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,
@@ -310,9 +310,9 @@ def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> l
 
 
 def broken_texts(bound: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each input with half of a character, which no file, program or tool can be given.
+    """Yield a problem for each value, bound to an input of the document, that has half of a character.
 
-    Those bytes of a file's name that are not UTF-8 are no problem.
+    No file, program or tool can be given that. Bytes of a file's name that are not UTF-8 are no problem.
     """
     for name, value in bound.items():
         try:
@@ -331,7 +331,7 @@ def texts_in(values: Iterable[object]) -> list[str]:
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Yield each string in a value, and each key, however deeply nested."""
+    """Yield each string in a value of a workflow or of its inputs, and each key, however deeply nested."""
     return (it for it in _leaves([value], keys=True) if isinstance(it, str))
 
 

@@ -52,7 +52,7 @@ def own_type(entry: Entry | None) -> str:
 
 
 def expression_params(entry: Entry | None) -> frozenset[str]:
-    """Return which parameters of a node are read as expressions, and so hold no templates."""
+    """Return where a workflow's node has expressions: the params read as such, which hold no templates."""
     return _PARAMS.get(own_type(entry), frozenset())
 
 
@@ -102,7 +102,7 @@ def _structured(value: Any) -> Any:
 
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
-    """Return the actions known of a `branch` before a run: those of its cases, `default` and `error`."""
+    """Return a `branch`'s actions as known before a run: those of its cases, `default` and `error`."""
     cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
@@ -126,7 +126,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return the outputs of a workflow's `transform`, typed by what its expressions read."""
+    """Return what is known before a run of a `transform`: its outputs, typed by what its expressions read."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 

@@ -82,7 +82,7 @@ def read_text(path: Path) -> str:
 
 
 def similar_files(path: Path) -> tuple[str, ...]:
-    """Return a suggestion for a missing workflow file: the JSON or YAML file with the nearest name."""
+    """For a workflow to be read from a missing file: suggest the JSON or YAML file with the nearest name."""
     suffixes = (".json", ".yaml", ".yml")
     files = path.parent.iterdir() if path.parent.is_dir() else ()
     # The suffix is left out of the comparison: short names that share it would all be alike.
@@ -137,7 +137,7 @@ def to_yaml(value: JSON) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types
-        """Writes text of several lines as a block, and quotes what YAML 1.2 takes for numbers."""
+        """Writes a workflow with texts of several lines as blocks; quotes what YAML 1.2 takes for numbers."""
 
     Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_NUMBER.pattern})$"), None)
 
