@@ -148,7 +148,7 @@ class EmbeddedHost(Host):
         self.registry.refresh()
 
     def setting(self, key: str) -> str | None:
-        """Return a setting; unlike `settings.get`, it makes that part of the host only when it is called."""
+        """Return a setting of this host; unlike `settings.get`, it makes the settings only when called."""
         return self.settings.get(key)
 
     def close(self) -> None:

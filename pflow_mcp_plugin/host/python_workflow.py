@@ -1,4 +1,4 @@
-"""Workflows written in Python: nodes connected by `>>` and `- "action" >>`.
+"""Python workflows, as the host checks and runs them: nodes connected by `>>` and `- "action" >>`.
 
     script = Script("greet", inputs={"name": {"type": "str"}}, outputs={"said": "${say.message}"})
     say = script.node("say", "echo", params={"message": "Hello ${name}"})
@@ -44,7 +44,7 @@ class ScriptNode(pocketflow.BaseNode):
 
 
 class Script:
-    """A workflow written in Python, whose nodes are added one by one.
+    """A Python workflow that the host checks and runs; its nodes are added one by one.
 
     Args:
         name: For messages and the trace.
@@ -67,7 +67,7 @@ class Script:
         params: JSONObject | None = None,
         **settings: JSON,
     ) -> ScriptNode:
-        """Add a node to the workflow written in Python.
+        """Add a node to this Python workflow.
 
         Args: node_id: Its id, as templates name it. node_type: Its type in the registry, or an object of its
             `python_class`, which has its params; for a class of the script's own, any other word. node_class:
@@ -83,7 +83,7 @@ class Script:
         return node
 
     def workflow(self, start: ScriptNode) -> dict[str, JSON]:
-        """Return the workflow written in Python as JSON, with the edges connected so far."""
+        """Return this Python workflow as JSON, with the edges connected so far."""
         ids = {id(node): node_id for node_id, node in self._nodes.items()}
         edges = [
             {"from": node_id, "to": ids[id(target)], "action": action, "when": when or None}
@@ -94,7 +94,7 @@ class Script:
         return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
 
     def run(self, start: ScriptNode, **inputs: object) -> Outcome:
-        """Run the workflow written in Python, from a node on, and return its outcome.
+        """Run this Python workflow, from a node on, and return its outcome.
 
         Raises:
             PflowError: The workflow or its inputs are invalid; nothing has run.
@@ -106,7 +106,7 @@ class Script:
         return self._runner(host).run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
-        """Run the workflow written in Python: inputs as `--name value` or `name=value`, JSON on stdout.
+        """Run this Python workflow as a program: inputs as `--name value` or `name=value`, JSON on stdout.
 
         `--help` shows the inputs, and `--json` prints one object as `pflow run --json` does.
 

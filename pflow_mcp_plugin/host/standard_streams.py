@@ -242,7 +242,7 @@ def piped_text() -> str:
 
 
 def whole_input() -> str:
-    """Return all of standard input as text, even from a terminal; a single line without its line end."""
+    """Read the stream of standard input to its end, even on a terminal; a single line loses its line end."""
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text

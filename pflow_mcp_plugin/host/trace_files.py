@@ -191,7 +191,7 @@ class TracedStep:
         return [self._item(item.get("index"), item) for item in self.batch_items]
 
     def item(self, index: int) -> TracedStep | None:
-        """Find an item of this step's batch in the trace file, as a step; None if there is none.
+        """Return an item of this step's batch, as a step read from the trace file; None if that has none.
 
         For an item that the trace does not have separately, the step knows only what the batch wrote.
         """

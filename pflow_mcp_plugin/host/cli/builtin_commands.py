@@ -89,7 +89,7 @@ def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
 
 
 class _RunNode:
-    """The only built-in command that is not click's: it runs nodes, and only they know its flags."""
+    """The only one of the host's commands that is not click's: it runs nodes; only they know its flags."""
 
     def main(
         self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, obj: EmbeddedHost, **extra: Any

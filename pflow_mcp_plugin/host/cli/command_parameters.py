@@ -32,7 +32,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Convert `--timeout`, a parameter that commands share, as `seconds` does; it must be more than 0."""
+    """Convert `--timeout`, which the host's commands share, as `seconds` does; it must be more than 0."""
     limit = seconds(context, parameter, value)
     if limit == 0:
         raise click.BadParameter(f"{value} must be more than 0")
@@ -132,18 +132,18 @@ def files(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """For the parameter NAME, which commands share: the names of all saved workflows, to complete it."""
+    """Offer values for the parameter NAME that commands share: the names of all saved workflows."""
     return _host(context).library.names()
 
 
 def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For the parameter WORKFLOW, which commands share: a saved name or a file, to complete it."""
+    """Offer values for the parameter WORKFLOW that commands share: a saved name or a file."""
     names = saved_names(context, parameter, incomplete)
     return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
 
 
 def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For the parameter RUN, which commands share: `latest`, newest ids or a trace file, to complete it."""
+    """Offer values for the parameter RUN that commands share: `latest`, newest ids or a trace file."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
     from pflow_mcp_plugin.host.trace_files import LATEST
@@ -154,12 +154,12 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """For the parameter KEY, which commands share: the names of all settings, not values, to complete it."""
+    """Offer values for the parameter KEY that commands share: names of settings, not what they are set to."""
     return list(_host(context).settings.names())
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For the parameter NODE, which commands share: node types that begin as typed, to complete it."""
+    """Offer values for the parameter NODE that commands share: node types that begin as typed."""
     from pflow_mcp_plugin.host.direct.chain_completion import node_types
 
     found = node_types(_host(context).registry, incomplete)
@@ -167,7 +167,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """For a command's parameter that is a source of node types: the names of all sources, to complete it."""
+    """Offer values for a command's parameter that is a source of node types: the names of all sources."""
     return [origin.name for origin in _host(context).registry.sources]
 
 

@@ -108,7 +108,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return a branch's error for a word that is not in the command tree; `error` is its fallback's."""
+        """Return the error for a word that a branch of the tree does not have; `error` is its fallback's."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -205,7 +205,7 @@ class Leaf(click.Command):
     def suggestions(
         self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
     ) -> list[Suggestion]:
-        """Import this leaf's code and return its completions; none if either fails."""
+        """Import the code of this leaf of the tree and return its completions; none if either fails."""
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion

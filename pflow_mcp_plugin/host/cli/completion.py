@@ -47,7 +47,7 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
 
 
 def suggestions(host: EmbeddedHost, line: TypedLine) -> Iterable[Suggestion]:
-    """Return the completions of a command line at its cursor, from the command that its words lead to."""
+    """Return the completions of a `pflow` command line at its cursor, from the command its words lead to."""
     if line.redirected:
         return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
 
 
 def report_interruption() -> int:
-    """For a Ctrl-C before `main` runs: report it as `main` does, and return the program's exit code."""
+    """Report, as the program `pflow` does, that Ctrl-C came before `main` ran; return its exit code."""
     with Streams() as streams:
         output = Output(streams, as_json=wants_json(sys.argv[1:]))
         return output.fail(PflowError("interrupted", kind="interrupted"))

@@ -266,7 +266,7 @@ def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Read the WORKFLOW of `pflow run`, `pflow validate` or another command: a saved name or a file.
+    """For `pflow run`, `pflow validate` and others, read the WORKFLOW they name: a saved name or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
     """

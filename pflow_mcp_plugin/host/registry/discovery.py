@@ -1,4 +1,4 @@
-"""Finds the nodes that a task in words needs: a set that covers its clauses, without any model.
+"""Finds the registry's nodes that a task in words needs: a set that covers its clauses, without any model.
 
 Each clause is a need. A node is scored for it by its own words (BM25, synonyms included), by how well
 the other nodes of its family fit the task, and by its match with the task as a whole. Nodes are then
@@ -108,7 +108,7 @@ def described(entry: Entry) -> Described:
 
 
 def _needs(index: Index, parts: Sequence[Iterable[str]], synonym: float, family: float) -> list[Scores]:
-    """Score nodes for each part of a task; `synonym` and `family` are weights."""
+    """Score how well nodes meet each need of a task, one per part; `synonym` and `family` are weights."""
     matches = cache(partial(index.matches, columns=_COLUMNS))
 
     @cache

@@ -249,7 +249,7 @@ def _storable(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Put spaces around the characters of scripts that do not separate words, for the node index."""
+    """For the index of nodes, put spaces around the characters of scripts that do not separate words."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 

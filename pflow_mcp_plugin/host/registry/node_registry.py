@@ -140,7 +140,7 @@ class NodeRegistry(Registry):
         return self._discovery().by_clause(task, most, limit)
 
     def _tell_lacking(self, text: str) -> None:
-        """Report for a search of the node registry what sources lack, such as an unsynced server's tools."""
+        """For a search of this registry, report what its sources lack, such as an unsynced server's tools."""
         for origin in self.sources if text else ():
             if not origin.plugin.own:
                 for problem in asked(partial(origin.lacking, text), self._report) or ():
@@ -171,7 +171,7 @@ class NodeRegistry(Registry):
         return Problem(message=unknown, suggestion=fix, kind="not_found")
 
     def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
-        """Ask the sources in the node registry what this machine lacks for these uses of their nodes."""
+        """Ask this registry's sources what the machine lacks for these uses of their nodes."""
         by_source: dict[str, list[NodeUse]] = {}
         for use in uses:
             by_source.setdefault(use.entry.source, []).append(use)

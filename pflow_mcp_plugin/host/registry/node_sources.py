@@ -142,7 +142,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
 
 
 def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
-    """Return a node source's answer; if the plugin behind it fails, report that and return None."""
+    """Return the answer of a plugin's source of nodes; if the plugin fails, report that and return None."""
     try:
         return attempt()
     except PluginFailed as failed:

@@ -150,7 +150,7 @@ class Attempts:
         return _failure(planned, action, node_failure(planned.ref, cause))
 
     def params(self, planned: PlannedNode, store: NodeAwareSharedStore) -> dict[str, object]:
-        """Return a node's params for an attempt: templates resolved, in their declared types.
+        """Return the params for an attempt to run a node: templates resolved, in their declared types.
 
         A param that consists of an optional input without a value, or of an output of a skipped node, is left
         out, unless the node requires the param and the store has no value for it. An error names node and
@@ -184,7 +184,7 @@ class Attempts:
         return params
 
     def store(self, planned: PlannedNode, **options: Any) -> NodeAwareSharedStore:
-        """Return the shared store for one attempt at a node, with what the node reads in its declared types.
+        """For an attempt to run a node, return the shared store, with what it reads in its declared types.
 
         A value that does not fit is returned unchanged; the node decides what to do with it. `options` are
         those of the store.

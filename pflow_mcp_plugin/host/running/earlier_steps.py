@@ -212,7 +212,7 @@ class EarlierSteps:
 
 
 def failed_items(steps: Sequence[RecordedStep], compiled: Compiled) -> list[RecordedStep]:
-    """Return those steps that are failed items of batches, or made one fail, and can be run again."""
+    """Return those earlier steps that are failed items of batches, or made one fail, and can be run again."""
     routed = {node.ref.id: node.routed for node in compiled.every()} if steps else {}
     return [
         it
@@ -241,7 +241,7 @@ def _of_any_pass(place: str) -> str:
 
 
 def _once(place: str) -> str:
-    """Return the place that a step had without another one in it."""
+    """Return the place that an earlier step would have if no other had been in it."""
     return re.sub(r"~\d+$", "", place)
 
 

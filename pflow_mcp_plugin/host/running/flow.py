@@ -263,7 +263,7 @@ def _announce(compiled: Compiled, attempts: Attempts) -> None:
 
 @attrs.define(eq=False, repr=False)
 class SubRun:
-    """Runs a workflow as a node of the pocketflow flow: on its own shared store, with the run's servers."""
+    """A node of the pocketflow `Flow` that runs a workflow: on its own store, with the run's servers."""
 
     _step: StepNode | None = None
     _params: Mapping[str, Any] = attrs.field(init=False, factory=dict)

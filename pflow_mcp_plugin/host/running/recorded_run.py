@@ -195,7 +195,7 @@ class RecordedRun:
             return self._record
 
     def sent(self, steps: Sequence[RecordedStep], *, first: Sequence[RecordedStep]) -> None:
-        """Record that harmful steps of the run are about to happen; raise StoreError if they must not.
+        """For a recorded run, note that harmful steps are about to happen; raise StoreError if they must not.
 
         Those that do so for the `first` time have then not happened. On a full disk a run without a record
         does not go on either, unlike one that may not write there.
@@ -329,7 +329,7 @@ class StepOfRun(RunStep):
         return recorded.key
 
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
-        """Write an earlier step's recorded outputs if it answers for this one; return it, else None."""
+        """Answer this step of a recorded run with an earlier one's outputs; return that step, else None."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             # The record may have this harmful step under another name or with other params.
@@ -392,7 +392,7 @@ class StepOfRun(RunStep):
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
     ) -> None:
-        """Record how this step of the run ended; raise the refusal if it must not act."""
+        """Record how this step of a recorded run ended; raise the refusal if it must not act."""
         recorded = self.recorded
         if self.refusal is not None:
             raise self.refusal
@@ -444,7 +444,7 @@ def runs_folder(host: Host) -> Path:
 
 
 def decisions(run_id: str, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
-    """Return the suggestions of the error that stops a recorded run at an open step: how to decide on it."""
+    """Suggest how to decide on an open step of a recorded run, in the error that stops the run there."""
     one = steps[0].place
     return (
         f"If {one} happened: pflow resume {run_id} --assume-done {quote(f'{one}=RESULT')}",

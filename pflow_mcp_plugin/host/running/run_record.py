@@ -231,7 +231,7 @@ class RunRecord:
         return size > LARGE
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
-        """Read from the run record what a step returned; raise PflowError if that is lost."""
+        """Return from this record what a step returned; raise PflowError if that is lost."""
         if given := self.given.get(step.number):
             return {**given}
         with self._transaction() as execute:
@@ -461,7 +461,7 @@ def _is_step(row: Mapping[str, Any]) -> bool:
 
 
 def levels(place: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the nodes around a step in a run record, the outermost first, then its own, from its place.
+    """Yield the nodes named by a step's place in the record: those around it, outermost first, then its own.
 
     Each is the place around it, its id with those of the nodes around it, and its item and pass: `outer[1]/`,
     `outer/send` and `[3]#2`.

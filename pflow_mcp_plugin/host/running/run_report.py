@@ -87,7 +87,7 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Tell the user that a run was stopped after `bound` steps: return the error, which names the loop."""
+    """Report that a run was stopped after `bound` steps: return the error, which names the loop."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
@@ -119,7 +119,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def must_succeed(run: CurrentRun) -> PflowError | None:
-    """Return the error that a run reports if an item failed although all must succeed; else None."""
+    """Report the failed items of a run in which all must succeed: return the error, None if none failed."""
     if not run.failed_items:
         return None
     named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
@@ -232,7 +232,7 @@ UNDECIDED_CODE = 4
 
 
 def interrupted(run: CurrentRun) -> PflowError:
-    """Cancel a run; return the error for its report, which tells where it was interrupted."""
+    """Report that a run was interrupted, and where: cancel it and return the error."""
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}

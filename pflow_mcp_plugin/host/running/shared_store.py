@@ -34,7 +34,7 @@ class BatchOutputs(dict[str, Any]):
         return {**self, **{key: [_loaded(it) for it in self[key]] for key in lists}}
 
     def read_by(self, node_id: str, text: str) -> dict[str, Any]:
-        """Return the values that an expression may read; stored results are loaded only if it needs any."""
+        """Return what an expression may read of a run's values; stored results are loaded if it needs any."""
         names = re.findall(rf"{re.escape(node_id)}(\.(?:count|succeeded|failed|errors|error)\b)?", text)
         if all(names) and not _READS_MORE.search(text):
             return {key: it for key, it in self.items() if not isinstance(it, list) or key == "errors"}
@@ -125,7 +125,7 @@ class Values:
         return reference.root in self.skipped and reference.root not in self.root
 
     def is_left_out(self, value: object) -> bool:
-        """Whether a param is a single template whose value is not among the values of this run.
+        """Whether a param is a single template whose value was left out of the run's shared store.
 
         That is an optional input that was not given, or an output of a node that was skipped.
         """

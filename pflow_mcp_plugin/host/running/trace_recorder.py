@@ -125,7 +125,7 @@ class Step:
 
 @attrs.define(eq=False, repr=False)
 class Preparation:
-    """Something that `nodes` wait for, such as the start of a program, as traced; times in milliseconds.
+    """What is traced of something that `nodes` wait for, such as a program's start; times in milliseconds.
 
     `offset` is the time from the start of the run to its beginning, and `milliseconds` how long it took, None
     until it has ended.
@@ -191,7 +191,7 @@ class RunWatcher:
     def step_ended(self, step: Step) -> None: ...
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
-        """Hear from the recorder that a batch's items ended: `counts` has `count`, `succeeded`, `failed`."""
+        """Hear from the trace's recorder how a batch's items ended: `count`, `succeeded` and `failed`."""
 
     def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None: ...
 
@@ -201,7 +201,7 @@ class RunWatcher:
 
 
 def _typed_line(stopped: Callable[[], bool]) -> str:
-    """Return a line that the user types on the terminal; EOFError says that there is none, or `stopped`."""
+    """Return a line typed by the user who watches the run; EOFError says that there is none, or `stopped`."""
     typed = b""
     while not typed.endswith(b"\n"):
         # In short turns: nothing wakes a thread other than the main one. Windows cannot wait for a terminal.
@@ -397,11 +397,11 @@ class Recorder:
         return Excerpt(self.redactor, most, self.files, repeated=repeated).of(value)
 
     def sample(self, value: object) -> Any:
-        """Return `value` as the recorder would put it into the trace, without a file for what is left out."""
+        """Redact and shorten `value` as in the trace being recorded, without a file for what is left out."""
         return Excerpt(self.redactor, LARGEST_STEP).of(value)
 
     def shown(self, value: object) -> Any:
-        """Shorten a value's large members as the recorder does in the trace, for whoever asked for the run.
+        """For whoever asked for the run being recorded, shorten a value's large members as in its trace.
 
         A string for which a node has named a file is shortened whatever its size.
         """

@@ -58,7 +58,7 @@ class ValueFiles:
         return self._named.get(_key(value)) if self._named else None
 
     def holding(self, value: object) -> Path | None:
-        """Return a file that holds a value whose excerpt is cut; None if it cannot be written."""
+        """Return a file that holds in full what a value's excerpt shortens; None if it cannot be written."""
         if isinstance(value, str) and (named := self.named(value)):
             return named
         if isinstance(value, list) and any(isinstance(it, StoredValue) for it in value):
@@ -103,7 +103,7 @@ class ValueFiles:
         return path
 
     def redact_again(self) -> None:
-        """Rewrite those files of excerpts in which something has become known as a secret since."""
+        """Rewrite those files of what excerpts leave out that contain something known as a secret since."""
         for path, known in self._written.items():
             if known == self._redactor.known:
                 continue
