@@ -126,7 +126,7 @@ def require_free(host: Host, given: Fitted, *, replace: bool) -> None:
 
 
 def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: Sequence[str] = ()) -> Report:
-    """Store servers as `pflow mcp add` does, and report what would run; `settings` were saved for them.
+    """Add servers, as `pflow mcp add` does, and report what would run; `settings` were saved for them.
 
     If some of them have mistakes, the others are added, and the report has the error.
     """

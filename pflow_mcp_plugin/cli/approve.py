@@ -91,7 +91,7 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
 def approve_server(
     host: Host, server: str, tools: Sequence[str] = (), *, shown: Comparison | None = None
 ) -> Report:
-    """Do what `pflow mcp approve` does, for a sync too: approve what changed in a server, or the named tools.
+    """For `pflow mcp approve` and a sync: approve what changed in a server, or the named tools; report it.
 
     `shown` is what the user was asked about; if there is something else by now, nothing is approved.
     """
@@ -123,7 +123,7 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Carry out `pflow mcp approve`: pin what is approved, and note that in the tool file, under its lock."""
+    """For `pflow mcp approve`: pin what the user approves, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:

@@ -80,7 +80,7 @@ def findings(host: Host, names: Sequence[str]) -> list[Finding]:
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return what `pflow mcp audit` finds about each server's tools, as the notes that a sync shows."""
+    """Return the findings of `pflow mcp audit` on each server, as the notes that `pflow mcp sync` shows."""
     from pflow_mcp_plugin.trust import tool_checks
 
     found = findings(host, names)

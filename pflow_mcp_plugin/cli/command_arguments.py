@@ -68,7 +68,7 @@ def words_of_add(context: click.Context, parameter: click.Parameter, incomplete:
 def words_of_presets(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the arguments of `pflow mcp presets`: first `show`, then the name of a ready-made server."""
+    """Complete words for `pflow mcp presets`: first `show`, then the name of a ready-made server."""
     words = context.params.get("words") or ()
     if not words:
         return [CompletionItem("show", help="Show one of them")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the server store for a command, and report its warnings to the host."""
+    """Return the server store that commands work with, from the host, and report its warnings to the host."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -51,7 +51,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Approve, in the host's pins, the launches of servers that a `pflow mcp` command wrote or showed.
+    """For several commands: approve, in the host's pins, the launches of servers that they wrote or showed.
 
     The names in `new` were free: what is left of former servers with these names is deleted first.
     """
@@ -63,7 +63,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """For `pflow mcp` commands: return the identity of a server's launch, by current config and variables."""
+    """Return, for a command, the identity of a server's launch by the host's current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -83,7 +83,7 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """Delete a server's stderr files when a `pflow mcp` command removes it or adds another by its name."""
+    """For several commands: delete a server's stderr files, as it is removed or another gets its name."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)

@@ -255,7 +255,7 @@ def new_preset(host: Host, name: str, folder: Path | None) -> Report:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a package of this name would take the place of another, or of one that it needs itself."""
+    """For `new-preset`: whether a package of this name would replace another, or one that it needs itself."""
     from importlib.metadata import distributions
 
     module = name.replace("-", "_")

@@ -467,7 +467,7 @@ class NodeSource(ABC):
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return this source's entry for a node type or alias, None if it has none.
+        """Return the entry that describes a node type, or an alias, to hosts; None if this source has none.
 
         Raises:
             PflowError: The source cannot be read.
@@ -490,11 +490,11 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why this source has no entry for a node type, and the next step; None by default."""
+        """Explain why this source of entries has none for a node type, and the next step; None by default."""
         return None
 
     def lacking(self, text: str) -> Iterable[Problem]:
-        """Name what entries this source could offer a search once something is done; nothing by default.
+        """Name what this source of entries could offer a search once something is done; nothing by default.
 
         Called for a filter, words or a task that the user typed, so it takes a few ms at most.
 
@@ -518,11 +518,11 @@ class NodeSource(ABC):
         return ()
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return today's form of a node that was written for an older entry of this source; None keeps it."""
+        """Return today's form of a workflow's node that uses an older entry of this source; None keeps it."""
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Yield what is wrong with one node's use of an entry of this source; by default nothing.
+        """Yield what this source of entries finds wrong with a node's use of one; by default nothing.
 
         Called with every check of a workflow and before every run, for each node, so that nothing has run
         when a mistake is found. The host itself checks that required params are there, that no unknown ones

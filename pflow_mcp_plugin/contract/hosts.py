@@ -32,7 +32,7 @@ API: tuple[int, int] = (1, 0)
 
 
 class NetworkRules(NamedTuple):
-    """The rules of `[network]` that a host and its plugins share: what servers and nodes may reach.
+    """The `[network]` settings of a host, as its plugins receive them: what servers and nodes may reach.
 
     With the `policy` registered, only the hosts in `hosts`, those in the URLs of configured servers, and
     those that `allow` matches are allowed. `allow` and `deny` are globs over host names, addresses and
@@ -80,12 +80,12 @@ class Host(ABC):
     @property
     @abstractmethod
     def hook(self) -> pluggy.HookRelay:
-        """The host's hook relay, on which plugins call hooks that they specify themselves."""
+        """The hook relay that a host offers to plugins, to call hooks that they specify themselves."""
 
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """The registry of node types that a host offers to plugins."""
+        """The host's registry of node types, for the plugins that receive this handle."""
 
     @property
     def runner(self) -> Runner | None:
@@ -162,7 +162,7 @@ class Host(ABC):
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Return what the host suggests at the cursor of a line for its `run_chain`; nothing by default.
+        """Return this host's suggestions at the cursor of a line for its `run_chain`; none by default.
 
         It starts no server and prompts nobody: it is called while somebody types.
 
@@ -239,7 +239,7 @@ class Traces(ABC):
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Return the path of one of the host's traces, by its run's id, the beginning of one, or `latest`.
+        """Return the path of a trace that plugins may read, by its run's id, the start of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.

@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen(kw_only=True)
 class Match(Generic[Found]):
-    """One item that a host's library or registry finds for a task in words, and how well it fits.
+    """One item that a library of workflows, or a registry, finds for a task in words, and how well it fits.
 
     Attributes:
         item: What matches.
@@ -38,7 +38,7 @@ class Match(Generic[Found]):
 
 @attrs.frozen(kw_only=True)
 class Discovery(Generic[Found]):
-    """What a host's library or registry finds for a task in words, best first.
+    """What a library of saved workflows, or a registry, finds for a task in words, best first.
 
     Attributes:
         matches: The matches, best first.

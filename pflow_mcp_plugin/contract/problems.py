@@ -103,7 +103,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether a failure must not become a `Problem`: it is a KeyboardInterrupt, comes from or groups one."""
+    """Whether no `Problem` may be made of an error: it is a KeyboardInterrupt, comes from or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -211,7 +211,7 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def refused(what: str, problems: Sequence[Problem], kind: Kind) -> PflowError:
-    """Return the error about something with problems: the message states a single one, or counts several."""
+    """Return the `PflowError` about something with problems: its message states one, or counts several."""
     if len(problems) > 1:
         return PflowError(f"{what} has {len(problems)} errors", problems=tuple(problems), kind=kind)
     step = problems[0].suggestion

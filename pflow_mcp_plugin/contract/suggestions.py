@@ -1,4 +1,4 @@
-"""The words that a plugin's command suggests to a shell that completes a line."""
+"""Suggestions: the words that a plugin's command offers to a shell that completes a line."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> T
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Do for a resource what a node does for a tool, without a workflow: read it, and return its value."""
+    """Read a resource as an `MCPNode` calls a tool, but without a workflow, and return its value."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 

@@ -79,7 +79,7 @@ class Target:
         return idempotency_argument(self.record, self.launch.server)
 
     def safe_to_repeat(self, arguments: JSONObject) -> bool:
-        """Whether the runtime may call the tool again: with an idempotency key, or by a trusted claim."""
+        """Whether the runtime may repeat this call: by its idempotency key, or a trusted claim."""
         if self.idempotency_argument and arguments.get(self.idempotency_argument):
             return True
         return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)

@@ -85,7 +85,7 @@ def encoded(envelope: JSONObject) -> tuple[Any, str]:
 
 
 def redacted(value: Any, schema: JSON, redactor: Redactor) -> Any:
-    """Return a part of an answer without secrets; the keys and words that its schema declares stay."""
+    """Return an envelope, or a part of it, redacted; the keys and words that its schema declares stay."""
     rules: Any = schema if isinstance(schema, Mapping) else {}
     declared, items = rules.get("properties"), rules.get("items")
     if "enum" in rules or "const" in rules:

@@ -69,7 +69,7 @@ class Resources(Protocol):
 
 
 class Prompts(Protocol):
-    """What the handlers of `prompts/...` call, over the SDK's low-level server, in a worker thread."""
+    """What the pflow MCP server's handlers of `prompts/...` call in a worker thread."""
 
     # Each with `name`, `description`, `arguments`.
     def prompts(self) -> Sequence[JSONObject]: ...
@@ -134,7 +134,7 @@ def call_handler(host: Host, tools: Tools) -> CallHandler:
 
 
 class WorkerThreads:
-    """Runs what the pflow MCP server's handlers must not do in its event loop, in threads that are reused.
+    """The pflow MCP server's reused threads, where its handlers do what they must not do in its event loop.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -238,7 +238,7 @@ class _Handlers:
             raise self._protocol_error(error, **facts) from None
 
     def note_lister(self, context: Context) -> None:
-        """Note that a client has asked for a list, so that it is notified when lists change."""
+        """For handlers of lists: note that a client has asked, so that it is notified when lists change."""
         if self._options.changes is not None:
             self._options.changes.seen(context)
 
@@ -305,7 +305,7 @@ class _Server(Server[Any]):
 
 
 def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
-    """Return a tool for the pflow MCP server's `tools/list` handler as the SDK's low-level one takes it."""
+    """Return what the `tools/list` handler answers about a tool, as the SDK's low-level server takes it."""
     redactor = redactor or Redactor()
     title = redactor.piece(tool.title)
     return {
@@ -327,7 +327,7 @@ def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str,
 def result(
     envelope: JSONObject, schema: JSONObject, redactor: Redactor, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return the answer of the pflow MCP server's `tools/call` handler as the SDK's low-level one takes it.
+    """Return what the `tools/call` handler answers, as the SDK's low-level server takes it.
 
     `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
     goes to `_meta`; a failure is in the text alone, since clients check the structured content of any result.

@@ -57,7 +57,7 @@ def refusal(content: bytes, otherwise: str = _NO_MESSAGE) -> JSONObject:
 
 
 def _read(content: bytes) -> Any:
-    """Return the value of a JSON text; raises ValueError for NaN and numbers that Python cannot hold, too."""
+    """Read a client's message as JSON; raises ValueError for NaN and numbers that Python cannot hold, too."""
     value = from_json(content, allow_inf_nan=False)
     json.dumps(value, allow_nan=False)  # 1e400 was read as infinity
     return value

@@ -169,7 +169,7 @@ _DEEPEST = 8
 
 
 def input_schema(interface: Interface) -> dict[str, Any]:
-    """Return the input schema of a saved workflow that is served as a tool of its own, by its inputs."""
+    """Return the input schema of a saved workflow as one of pflow's tools, with the types of its inputs."""
     properties: dict[str, Any] = {}
     for field in interface.params:
         schema = field.schema if isinstance(field.schema, Mapping) else {}
@@ -182,7 +182,7 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 
 def output_schema(interface: Interface) -> dict[str, Any]:
-    """Return the output schema of the tool that pflow serves for a saved workflow, by its outputs."""
+    """Return the output schema of a saved workflow as one of pflow's tools, with the types of its outputs."""
     properties: dict[str, Any] = {}
     for field in interface.outputs:
         inside = _structure(field.schema, 1)

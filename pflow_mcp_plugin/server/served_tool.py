@@ -221,7 +221,7 @@ def _wrong_type(path: str, name: str, schema: Mapping[str, Any], value: object) 
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Choose served tools by patterns of their names, such as `registry_*`; all without patterns."""
+    """Return the served tools that patterns choose by name, such as `registry_*`; all without patterns."""
     for pattern in patterns:
         if not matching(tools, [pattern]):
             names = [tool.name for tool in tools]
@@ -236,7 +236,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Choose served tools by patterns of their names; unlike in `selected`, a pattern may match no tool."""
+    """Return the served tools that patterns choose by name; unlike in `selected`, one may match no tool."""
     return tuple(
         tool
         for tool in tools
@@ -254,7 +254,7 @@ def runner_of(host: Host) -> Runner:
 
 
 def library_of(host: Host) -> Library:
-    """Return the host's library, which a served tool needs; raise `PflowError` if the host has none."""
+    """Return the host's library for the call of a served tool; raise `PflowError` if the host has none."""
     return _present(host.library, "save workflows")
 
 

@@ -110,7 +110,7 @@ def _decode(path: Path, content: bytes) -> Pinned:
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """How what a sync found differs from the pins of its server."""
+    """How the pins of a server differ from what a sync found."""
 
     launches: tuple[JSONObject, JSONObject] | None = None  # approved and found, if they differ
     instructions: tuple[Difference, ...] = ()
@@ -200,7 +200,7 @@ def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
 
 
 def first_pins(found: ToolFile) -> Pinned:
-    """Return the first pins of a server: all that its first sync found, except what hides text."""
+    """Return the pins that a server gets at its first sync: all that it found, except what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
     tools = {name: tool for name, tool in everything.tools.items() if name not in new.withheld}
@@ -209,7 +209,7 @@ def first_pins(found: ToolFile) -> Pinned:
 
 
 def approved(found: ToolFile) -> Pinned:
-    """Return the pins that approve all that a sync found."""
+    """Return the pins by which all that a sync found of a server is approved."""
     tools = {tool.name: tool for tool in found.tools}
     return Pinned(launch=found.launch or {}, instructions=found.info.instructions, tools=tools)
 
@@ -221,7 +221,7 @@ def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> P
 
 
 def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
-    """Return a tool file marked by the pins: with the approved version of each tool that differs from it."""
+    """Return a tool file marked by its pins: with the pinned version of each tool that differs from that."""
     changed = {tool.name for tool in comparison.tools}
     return attrs.evolve(
         found,

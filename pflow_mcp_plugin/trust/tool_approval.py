@@ -51,7 +51,7 @@ def withheld(
 
 
 def task_only(tool: Tool, server: str) -> Problem:
-    """Return why no approval makes a tool usable that runs as a task only (2025-11-25, "Tasks")."""
+    """Return why a tool may not be used, even if approved: it runs as a task only (2025-11-25, "Tasks")."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
@@ -63,7 +63,7 @@ def task_only(tool: Tool, server: str) -> Problem:
 def launch_changed(
     synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return why a server's tools need a new approval: it is not started as it was synced; else None."""
+    """Return why tools need a new approval: their server is not started as it was when synced; else None."""
     if server.trust == "auto" or synced.launch is None:
         return None
     if launch_identity.is_launch_of(synced.launch, server, variables):

@@ -187,7 +187,7 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Check servers' tools, as last synced, for what is suspicious; yield the findings, start no server.
+    """Run the checks for suspicious tools on servers as last synced; yield the findings, start no server.
 
     Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
     `allowed` by server and name become no nodes, and are left out.
@@ -206,7 +206,7 @@ def audit(
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
-    """Return the names of a server's tools for the checks to compare; none if its tool file is unreadable."""
+    """Return the names of a server's tools that the checks compare; none if its tool file is unreadable."""
     try:
         return catalog.tool_names(server)
     except storage.StoreError:  # the others must be checked all the same
@@ -214,7 +214,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield the findings of the checks for suspicious tools as lines: errors first, and not all of many."""
+    """Yield what the checks found suspicious about a server, as lines: errors first, not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     for finding in found[:_NOTED]:
         whose = f"{finding.tool}: " if finding.tool else ""

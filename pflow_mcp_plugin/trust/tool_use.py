@@ -235,7 +235,7 @@ class ToolUse:
             yield self._affected(what, path)
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Check a use of the tool, and return what to send.
+        """Check a use of a tool that may have changed since its approval, and return what to send.
 
         Raises `McpError` if the use does not fit or is affected by the tool's change.
         """

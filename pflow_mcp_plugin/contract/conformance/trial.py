@@ -58,7 +58,7 @@ Check = Callable[[Trial], None]
 
 
 def checks_in(module: ModuleType) -> tuple[Check, ...]:
-    """Return the conformance checks in a module: its public functions, in their order.
+    """Return a module's conformance checks, each for a host on trial: its public functions, in their order.
 
     One that runs something passes for a host without a runner.
     """

@@ -85,7 +85,7 @@ class OriginGate:
 
 @attrs.frozen(kw_only=True)
 class TokenGate:
-    """The first part of the HTTP app: only requests with a valid token pass; some paths need none."""
+    """The token gate of the ASGI application: only requests with a valid token pass; some paths need none."""
 
     app: ASGIApp = attrs.field(converter=AuthContextMiddleware)
     check: TokenCheck
@@ -372,7 +372,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
-    """Return the Host and Origin headers with which requests pass the gates of the HTTP application.
+    """Return which requests pass the first gate of the ASGI application, by their Host and Origin headers.
 
     A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
     of the server itself is allowed: no page is served there.

@@ -129,7 +129,7 @@ _INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Tls:
-    """The PEM files with the HTTP server's certificate (and intermediate ones) and, if apart, its key."""
+    """The PEM files to serve HTTPS with uvicorn: certificate, intermediate ones and, if apart, its key."""
 
     certificate: Path
     key: Path | None = None

@@ -74,7 +74,7 @@ class BearerToken:
 
 
 def read_token(path: Path) -> tuple[str, str]:
-    """Return the bearer token of HTTP requests from its file, and a warning if others may read that file."""
+    """Return the token that HTTP requests must bear, from its file, and a warning if others may read that."""
     try:
         content = read_regular(path, _LONGEST).decode()
         mode = stat.S_IMODE(path.stat().st_mode)
