@@ -1,4 +1,4 @@
-"""The entry point of the package as a program: `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin`."""
+"""What runs the package as a program: `pflow`, `pflow-mcp` and `python -m pflow_mcp_plugin` start here."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Entry point of the programs `pflow` and `pflow-mcp`: return the exit code for their process.
+    """Run the package as the program `pflow` or `pflow-mcp`; return the exit code for its process.
 
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.

@@ -118,7 +118,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """The error of a call that was cancelled at a deadline: a `CallFailed` whose message names it."""
+    """A `CallFailed` error: the call was cancelled at a deadline, which the message names."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable that an exchange lacks, without its value in shell history."""
+    """Return the command that sets a variable that a launch lacks, without its value in shell history."""
     return f"pflow settings set {variable} -"
 
 
@@ -83,7 +83,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """A hash of this launch's expanded config: exchanges with different ones never share a connection."""
+        """A hash of this launch's expanded config: launches with different ones never share a connection."""
         import json
         from hashlib import sha256
 

@@ -146,7 +146,7 @@ class Catalog:
         return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
     def named(self, server: str, name: str) -> ToolRecord | None:
-        """Find a tool in the catalog by server and raw name, or as in node types, even if it is renamed."""
+        """Return the catalog's record of a server's tool by raw name or as in node types, even if renamed."""
         record = self.tool(server, name)
         if record is not None:
             return record
@@ -188,7 +188,7 @@ class Catalog:
         config_fingerprint: str,
         approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
     ) -> tuple[ToolFile | None, ToolFile]:
-        """Save what a sync found in the catalog; return the file's content before, or None, and the new one.
+        """Save a server's synced tools in the catalog; return its file's content before, or None, and now.
 
         `approve` is called with both under the lock, and marks what is not approved in the new one. If the
         file cannot be written, the previous one stays.
@@ -262,7 +262,7 @@ class Catalog:
         return found
 
     def _named(self, found: Iterable[_Found], gone: Collection[tuple[str, str]]) -> Iterator[ToolRecord]:
-        """Yield the catalog's tools that have names; one that is `gone` keeps its own from other servers."""
+        """Name the catalog's tools and yield records; a `gone` one keeps its name from other servers."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
@@ -339,7 +339,7 @@ def _failure_path(folder: Path, server: str) -> Path:
 
 
 def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return a synced tool that is not approved yet as the catalog shows it: only a name and a size.
+    """Return what the catalog shows of a synced tool that is not approved yet: only a name and a size.
 
     Nothing else in it is from its server.
     """
@@ -353,7 +353,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command that the tool catalog shows with a tool that is not approved, to approve it."""
+    """Return the command to approve a tool, which the catalog shows as part of its description until then."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.printable_text import one_line

@@ -169,7 +169,7 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tool_to_json(tool: Tool) -> dict[str, JSON]:
-    """Return a tool as the JSON that a tool file has on its line."""
+    """Return the JSON form of a tool, as it stands on the tool's line in a tool file."""
     data: dict[str, JSON] = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
     if tool.output_schema is not None:
         data["outputSchema"] = tool.output_schema

@@ -304,7 +304,7 @@ class Connection:
         return self._session
 
     async def _own(self, ready: asyncio.Future[None]) -> None:
-        """Open the connection, serve until `close` or the end of the server, then close it."""
+        """The owner task: open the connection, serve until `close` or the server's end, then close it."""
         whole = start_deadline(self._server)
         deadline = asyncio.timeout(whole.seconds)
 

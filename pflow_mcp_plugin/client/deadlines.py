@@ -105,7 +105,7 @@ async def with_retry_after(
     until: Callable[[], float | None],
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """If its deadline leaves time, repeat a request after the pause that a busy server asks for (429).
+    """Repeat a request after the pause that a busy server asks for (429), if that ends before its deadline.
 
     A server that answers 429 (RFC 6585, section 4) has not started the request: repeating it is safe.
     `before` is awaited each time.

@@ -304,7 +304,7 @@ class Pool(AbstractContextManager["Pool"]):
             return self._supervisors[launch.key]
 
     def _tell(self, text: str) -> None:
-        """Pass on a pool's warning, in the loop's thread; a failing callback must not break a connection."""
+        """Warn the pool's user, in the loop's thread; a failing callback must not break a connection."""
         try:
             self._warn(text)
         except Exception as error:  # noqa: BLE001 - a caller's callback may raise anything

@@ -49,7 +49,7 @@ class Undelivered(Exception):
 
 @attrs.define(slots=False)
 class MessageTooLarge(Exception):
-    """The request failed: its answer, or an event in it, exceeds the cap; `size` is in decompressed bytes."""
+    """The exception of a failed request: an answer or event over the cap; `size` is in decompressed bytes."""
 
     what: str
     size: int
@@ -91,7 +91,7 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return the exception behind a failed request in words: its redacted message, and its class."""
+    """Return the exception of a failed request in words: its redacted message, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), 200)
     return f"{text} ({kind})" if text else kind
 
@@ -112,7 +112,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exceptions behind a request failure, each followed by its causes."""
+    """Yield the exceptions of a failed request, each followed by its causes."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

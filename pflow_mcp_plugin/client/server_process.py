@@ -100,7 +100,7 @@ def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") 
 
 
 def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
-    """Keep what a server's process wrote to stderr in a log file, and return that; None if that failed."""
+    """Keep the stderr of a server's process in a log file, and return its path; None if that failed."""
     content = text.encode("utf-8", "replace")
     # Named by content: a server that fails the same way in every run keeps one file.
     path = folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
@@ -116,7 +116,7 @@ def keep_stderr(folder: Path, server: str, text: str) -> Path | None:
 
 
 def runner(server: Server) -> str:
-    """Return the package runner, such as npx, that a server's process is started with; empty without one."""
+    """Return the package runner, such as npx, that starts a server's process; empty if none does."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 

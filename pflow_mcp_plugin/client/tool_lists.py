@@ -96,7 +96,7 @@ def redactor_of(launch: Launch) -> Redactor:
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Redact what a server says of itself like its tool list; return that, and a note if it had secrets."""
+    """Redact what a server says of itself besides its tool list; return it, and a note if it had secrets."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),

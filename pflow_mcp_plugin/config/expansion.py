@@ -72,7 +72,7 @@ _SHOWN = tuple(f"auth.{key}" for key in auth.PUBLIC)
 
 @attrs.frozen
 class VariableLookup:
-    """Looks up values to replace references by: in the environment, then in the user's settings, if any."""
+    """Looks up variables for their expansion: in the environment, then in the user's settings, if any."""
 
     settings: Settings | None = None
 
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the variables in a config whose expansion decides what is started or reached, or trusted as it.
+    """Return the variables that decide, once expanded, what a config starts or reaches, and what it trusts.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.

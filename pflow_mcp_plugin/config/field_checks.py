@@ -259,7 +259,7 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
 
 
 def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
-    """Return the check of each config value in a table; `own` holds those that the schema cannot tell."""
+    """Return the check of each field in a config table; `own` holds those that the schema cannot tell."""
     special = {**_BY_FIELD, **(own or {})}
     return {key: special.get(key) or _check_of(rule) for key, rule in properties.items() if rule is not False}
 

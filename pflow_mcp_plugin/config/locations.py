@@ -64,7 +64,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Check the locations of sign-ins, pins and tools: yield a problem where others may read or write."""
+    """Check who may read or write the files of sign-ins, pins and tools: yield a problem where others may."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -376,7 +376,7 @@ def require_plain_http(server: str, url: str) -> None:
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
-    """Return the part of a server table into which options are turned in any form of input, even a preset."""
+    """Turn the options that go with any form of input, even a preset, into their part of a server table."""
     table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True

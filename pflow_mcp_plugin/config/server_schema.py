@@ -113,7 +113,7 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Check that a raw document has no policy on data flows, for which the schema has no place."""
+    """Check the raw `mcp-servers.toml` for a policy on data flows: its schema has no place for one."""
     # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
@@ -165,7 +165,7 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Check the table `[network]`, and any with nearly its name, against the schema; return every problem."""
+    """Check a document's `[network]`, and tables with nearly its name, by the schema; return all problems."""
     # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [

@@ -95,7 +95,7 @@ class ServerStore:
         return self._project()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the store's servers in the order of its file; those of a project are last."""
+        """Return the servers' names in the order of `mcp-servers.toml`; those of a project are last."""
         return (*self._servers(), *self._read().of_project)
 
     def table(self, name: str) -> JSON:
@@ -122,7 +122,7 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the store's servers outside `mcp-servers.toml`, each with the folder of its tool file."""
+        """Return the store's servers that are not in its own file, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
@@ -275,7 +275,7 @@ class ServerStore:
         )
 
     def differing(self, tables: JSONObject) -> tuple[str, ...]:
-        """Return the names of those servers that the store has in `mcp-servers.toml` with another table.
+        """Return the names of the servers that `mcp-servers.toml` already has, but with another table.
 
         Which preset a table came from makes no difference.
         """

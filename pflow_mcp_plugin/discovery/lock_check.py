@@ -97,7 +97,7 @@ def _problem(lock: LockFile, path: str, message: str) -> Problem:
 
 
 def read_lock(path: Path) -> LockFile:
-    """Read the lock that a check compares with; without one, raise a `PflowError` with the next step."""
+    """Read the lock file to compare servers with; without one, raise a `PflowError` with the next step."""
     content = storage.read_bytes(path, 16 << 20)
     if content is None:
         where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path

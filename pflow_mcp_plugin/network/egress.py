@@ -88,7 +88,7 @@ class HostRefused(Exception):
 
 
 def plain_http_host(url: str) -> str:
-    """Return the host that egress to a URL would reach by plain http over a network; empty if by none.
+    """For the egress rule on plain http: return the host that a URL reaches by it over a network, or empty.
 
     A URL whose host still has to be expanded passes.
     """

@@ -160,7 +160,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Read the values for the inputs of a preset in the collection, given as `NAME=VALUE`; empty is none."""
+    """Read values for a collected preset's inputs, given as `NAME=VALUE`; an empty one counts as none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -174,7 +174,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return the input values with which a plugin's preset becomes a server, and which inputs lack one."""
+    """Return the values for a collected preset's inputs that make it a server, and which inputs lack one."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []

@@ -102,13 +102,13 @@ def is_memory_known() -> bool:
 
 
 def has_members(group: int) -> bool:
-    """Ask the operating system whether a group has more than zombies; true where it has no `/proc`."""
+    """Whether the list of processes has more than zombies of a group; true where there is no `/proc`."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return by `/proc` the processes that stem from a session's leader, and their memory in MiB.
+    """Return from the `/proc` list the processes that stem from a session's leader, and their memory in MiB.
 
     Those are the ones in its session, and their descendants, which may be in a session of their own. Memory
     that processes share counts for each of them.

@@ -21,7 +21,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type whose class in Python code has this name; None if there is none.
+    """Return the node type for the name of a tool's class, as in the stub file; None if there is none.
 
     The `Node` at its end may be left out.
     """

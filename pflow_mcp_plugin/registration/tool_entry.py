@@ -139,7 +139,7 @@ def _without_need(interface: Interface, key: str) -> Interface:
 
 
 def changed_interface(record: ToolRecord) -> Interface:
-    """Return the interface in the entry of a tool that differs from its approved version, or has none.
+    """Build the interface for the entry of a tool that differs from its approved version, or has none.
 
     It names and describes what was approved, with the current types. What is new is hidden: it may be used,
     but is not shown. Which values an argument may have is for `check_use` to judge, by the current schema.

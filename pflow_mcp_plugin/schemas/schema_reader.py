@@ -238,7 +238,7 @@ _OF_KEYS = frozenset(
 
 @attrs.frozen(kw_only=True)
 class Declaration:
-    """The properties that a JSON Schema of an object declares.
+    """What is read from an object's JSON Schema: the properties it declares, and whether it allows others.
 
     Keys of the form `__name__` are reserved for the host and are left out.
     """

@@ -122,7 +122,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
 
 def as_string(value: object) -> str:
-    """Return a value of a stored JSON text that must be a string; raise TypeError if it is not."""
+    """Return a value decoded from JSON text, which must be a string; raise TypeError if it is not."""
     if not isinstance(value, str):
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)

@@ -12,7 +12,7 @@ _FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
-    """Return how wide text looks, in a terminal's cells: characters take one cell, two or none."""
+    """Return how wide text looks on a terminal, in cells: a character takes one, two or none."""
     if _is_plain(text):
         return len(text)
     from wcwidth import wcswidth
@@ -22,7 +22,7 @@ def text_width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text that looks at most `room` cells wide, with an ellipsis in place of the rest."""
+    """Cut text that looks wider than `room` cells on a terminal, with an ellipsis in place of the rest."""
     if text_width(text) <= room:
         return text
     return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
@@ -124,7 +124,7 @@ def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
 
 
 def moves_cursor() -> bool:
-    """Whether the terminal can look as if lines change: not if `TERM` is `dumb` or missing."""
+    """Whether the terminal can move its cursor to redraw lines: not if `TERM` is `dumb` or missing."""
     return os.name == "nt" or os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 

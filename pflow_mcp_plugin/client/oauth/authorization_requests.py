@@ -99,7 +99,7 @@ class AuthorizationRequests(AbstractAsyncContextManager["AuthorizationRequests"]
         return headers
 
     async def status(self, url: str) -> tuple[int, str]:
-        """Request an authorization page; return its status and its redirect, which is not followed."""
+        """Send a request for an authorization page; return its status and redirect, which is not followed."""
         response, _ = await self._sent("GET", url, whole=False)
         return response.status_code, response.headers.get("location", "")
 

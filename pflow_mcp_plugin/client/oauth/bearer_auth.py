@@ -245,7 +245,7 @@ class BearerAuth:
 
 
 class KeptSignIn:
-    """The source of the bearer token put on requests: the stored sign-in, or this run's if storing failed.
+    """The sign-in whose bearer token is put on requests: the stored one, or this run's if storing failed.
 
     The launch learns the secrets of what is read and written.
     """

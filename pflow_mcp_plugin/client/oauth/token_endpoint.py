@@ -128,7 +128,7 @@ def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
 
 
 def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registration | None:
-    """Return how the client in an `auth` table authenticates at the token endpoint; None if it names none.
+    """Return how a configured client authenticates at the token endpoint; None if `auth` names no client.
 
     Its authentication is the one that the authorization server knows; with a private key, an assertion.
     """

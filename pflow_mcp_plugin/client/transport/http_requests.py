@@ -148,7 +148,7 @@ async def read_whole(response: httpx2.Response, limit: int) -> bytes:
 
 
 async def read_beginning(response: httpx2.Response) -> bytes:
-    """Return the beginning of an HTTP body that need not be read completely, even if it is cut off."""
+    """Return how the body of the answer to an HTTP request begins, where that is enough, even if cut off."""
     body = b""
     try:
         async for chunk in response.aiter_bytes():
@@ -175,7 +175,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP answer or event; invalid UTF-8 becomes U+FFFD."""
+    """Return the JSON of the answer to an HTTP request, or of its event; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         return read_json(content)
@@ -188,7 +188,7 @@ def read_value(text: bytes | str) -> JSON:
 
 
 def is_event_stream(response: httpx2.Response) -> bool:
-    """Whether an HTTP answer is successful and an event stream."""
+    """Whether the answer to an HTTP request is successful and an event stream."""
     return response.is_success and media_type(response.headers) == EVENTS
 
 

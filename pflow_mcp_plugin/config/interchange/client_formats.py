@@ -37,7 +37,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
 def _one_url(table: Table) -> Table:
-    """Rename the URL fields of some clients' formats, which imply a transport."""
+    """For clients whose servers have other fields for the URL: rename those, which imply a transport."""
     for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:

@@ -37,7 +37,7 @@ class LiteralSecret:
 
 @attrs.frozen
 class _Span:
-    """Where an import would replace a literal secret: the field's path, a word for it, its start and end."""
+    """A literal secret that an import would replace: its field's path, a word for it, its start and end."""
 
     field: str
     word: str
@@ -121,7 +121,7 @@ def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
 
 
 def _in_url(field: str, text: str) -> Iterator[_Span]:
-    """Yield what an import would move from a URL to the settings: passwords, and values of the query."""
+    """Plan what an import moves from a URL to the settings: yield passwords, and values of the query."""
     end = 0
     for value in sorted(set(secret_detection.in_urls(text)), key=text.index):
         start = text.find(value, end)
