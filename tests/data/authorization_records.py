@@ -1,7 +1,5 @@
 """What the authorization server of the tests does, and remembers: clients, codes, tokens and devices."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from typing import Any, Literal

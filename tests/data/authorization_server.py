@@ -4,8 +4,6 @@ Its grants are Authlib's. What it does is switched, by `Switches` in `authorizat
 tells what it was asked, secrets and all.
 """
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 As a program, it is somebody at a browser who approves the login page of `authorization_server.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -3,8 +3,6 @@
 It speaks as much of OpenAI's chat completions over HTTP as the `llm` library's own plugin needs.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

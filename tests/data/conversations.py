@@ -1,7 +1,5 @@
 """Conversations of a client of the SDK with a server, in either protocol generation."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

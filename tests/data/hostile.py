@@ -1,7 +1,5 @@
 """Schemas that no honest server sends: each keyword of JSON Schema holding what it may not hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

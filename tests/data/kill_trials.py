@@ -1,7 +1,5 @@
 """Trials of killed runs: programs that die at a point of their own, and a server that counts what it did."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

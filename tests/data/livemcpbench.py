@@ -1,7 +1,5 @@
 """The tools of LiveMCPBench: what 70 real servers list, and how they are started."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

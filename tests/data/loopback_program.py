@@ -3,8 +3,6 @@
 The program's side is `recorded_app.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

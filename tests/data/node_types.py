@@ -1,7 +1,5 @@
 """A registry of a few node types, for checks of workflows, and a source of some for a whole host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from types import SimpleNamespace

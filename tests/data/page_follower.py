@@ -3,8 +3,6 @@
 python page_follower.py FILE [CA_FILE] URL
 """
 
-from __future__ import annotations
-
 import ssl
 import sys
 from pathlib import Path

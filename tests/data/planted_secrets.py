@@ -1,7 +1,5 @@
 """Looks for what is left of a planted secret in everything that was printed or written."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -5,8 +5,6 @@ before all else. A start with other values of these than the prepared process ha
 unless only `PYTHONPATH` differs. `PFLOW_FRESH_STARTS` makes each start a new interpreter.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

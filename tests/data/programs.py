@@ -1,7 +1,5 @@
 """Programs that tests start: pflow, servers that are scripts in Python, and plugins on their path."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -3,8 +3,6 @@
 `protected_server.py` starts it.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 from collections import Counter

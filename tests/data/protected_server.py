@@ -4,8 +4,6 @@ It believes an authorization server of `authorization_server.py`, which it asks 
 are `read_note`, and `write_note` and `delete_note`, which need the scopes `notes:write` and `notes:delete`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

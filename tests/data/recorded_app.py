@@ -3,8 +3,6 @@
 The test's side is `loopback_program.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

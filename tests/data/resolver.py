@@ -1,7 +1,5 @@
 """A resolver of a test's own."""
 
-from __future__ import annotations
-
 import socket
 
 

@@ -1,7 +1,5 @@
 """Values that fit a JSON Schema, made by hypothesis-jsonschema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

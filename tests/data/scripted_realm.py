@@ -3,8 +3,6 @@
 It does what no library for authorization servers would.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real upgrades: what neighbouring released versions of five public servers answered to `tools/list`."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A person who signs in at the servers of the tests, in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Mapping

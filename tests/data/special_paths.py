@@ -1,7 +1,5 @@
 """Paths that lead to no regular file, for tests of everything that reads files."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

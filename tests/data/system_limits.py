@@ -1,7 +1,5 @@
 """What the system may refuse: a user without privileges, a limit on the size of files, a small disk."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

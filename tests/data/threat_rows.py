@@ -4,8 +4,6 @@
 of their own: a test of theirs plays no threat.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Written byte by byte, because the library that writes ONNX is not needed for anything else.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path

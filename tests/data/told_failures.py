@@ -4,8 +4,6 @@ A test plays a failure for its own sake, and says little of what every failure m
 here, for all failures that are made in the process of the tests.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An interactive shell in a terminal of its own, at which a test types."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """A virtual environment for a test, into which packages are really installed, offline."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sysconfig

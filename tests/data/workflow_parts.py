@@ -1,7 +1,5 @@
 """The parts of a workflow, in as few words as tests can read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Certificates made for a test: a CA of its own, and what it signs."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1

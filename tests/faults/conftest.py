@@ -1,7 +1,5 @@
 """The faulty stdio server, and what tests ask of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@
 changes are named as `mutations.py` says; a test checks that each fits exactly once.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from mutations import (

@@ -3,8 +3,6 @@
 A script sees each request before the server does, and may answer it as badly as it likes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -5,8 +5,6 @@ selects run. It runs them under coverage.py with this module as a plugin of pyte
 the context in which its lines are counted. A program that a test starts reads it from its environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The two matrices: what may go wrong, and what somebody may do; each with its guards and its tests."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ and strings in it. Moving or renaming a module, reformatting and rewording a mes
 free; whoever renames a symbol corrects one word.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,6 @@ programs. The folder keeps which tests run which lines; `line_coverage.py` makes
 It prints a line for each change, and exits 0 whatever lived: some changes change no behaviour.
 """
 
-from __future__ import annotations
-
 import ast
 import random
 import re

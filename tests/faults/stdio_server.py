@@ -4,8 +4,6 @@ A scenario is a class; what it does not say, `Plain` does well. With `$LOG` set,
 happens is a line in that file: `start`, the method of each message, `call VALUE`, `cancelled`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

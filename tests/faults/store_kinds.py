@@ -5,8 +5,6 @@
 prints the changes that they had acknowledged.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

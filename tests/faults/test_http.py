@@ -1,7 +1,5 @@
 """Faults 35 to 55: what goes wrong with an HTTP server, and what the user is told."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket

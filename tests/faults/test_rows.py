@@ -1,7 +1,5 @@
 """Every fault has a test and a guard, and is one of the fault matrix."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults of signing in: fault 56 and those that are of the same kind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

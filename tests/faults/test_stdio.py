@@ -1,7 +1,5 @@
 """Faults 1 to 34: what goes wrong with a stdio server, and what the user is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

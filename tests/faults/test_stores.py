@@ -1,7 +1,5 @@
 """Faults 57 to 64: what goes wrong with the files that pflow keeps."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -4,8 +4,6 @@ As in `guards.py`. Where a threat is held off by something that pflow does not d
 that a result names, the change does it.
 """
 
-from __future__ import annotations
-
 from guards import Guard
 from mutations import always, drop, gives, instead, never, outside
 

@@ -8,8 +8,6 @@ one went unnoticed, or is not where `guards.py` or `threat_guards.py` says.
 It tells something only of tests that pass with their guards: run `tox -e faults,threats` first.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

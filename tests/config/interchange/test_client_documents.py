@@ -364,6 +364,7 @@ def test_a_file_of_another_shape_is_named_with_what_is_wrong(content, words, tmp
         client_documents.read_any(path, MACHINE, CLIENTS["cursor"])
     assert str(path) in caught.value.message
     assert words in caught.value.message
+    assert (caught.value.kind == "usage") == (words == "contains no server")
 
 
 def test_a_server_that_is_no_table_is_left_out_and_a_clients_own_file_without_servers_no_error(tmp_path):

@@ -81,6 +81,7 @@ def test_what_is_decided_about_a_step_is_what_later_ones_see(bench, sent, resume
     steps = {it["id"]: it for it in trace_of(failed)["steps"]}
     assert list(steps) == ["s-a", "s-b", "s-c"]
     assert outputs.items() <= steps["s-b"]["outputs"].items()
+    assert ("skipped" in steps["s-b"]["details"]) == (not outputs)
 
 
 def test_a_step_that_is_safe_to_repeat_is_repeated(bench, sent, resumed):
