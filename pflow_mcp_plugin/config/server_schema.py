@@ -7,8 +7,10 @@ which editors use too.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -255,12 +257,14 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
     Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
     used, so changing them requires no sync.
     """
-    from hashlib import sha256  # not needed for a lookup, and OpenSSL is slow to load
-
     merged = {**mapping(defaults), **mapping(clean(table))}
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
     written = json.dumps(deciding, sort_keys=True, default=str)
-    return "sha256:" + sha256(written.encode()).hexdigest()
+    try:  # hashlib would load OpenSSL, which takes about a twentieth of the time of `mcp list`
+        sha256 = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
+    except ImportError:  # this Python has none of its own
+        from hashlib import sha256
+    return f"sha256:{sha256(written.encode()).hexdigest()}"
 
 
 def _is_like_server(value: JSON) -> bool:

@@ -97,7 +97,9 @@ def sync(
     def one(name: str) -> Synced:
         synced = _sync_one(name, known, list_tools, lookup)
         if synced.error and not interrupted.is_set():
-            _keep_failure(name, synced.error, known)
+            with suppress(PflowError), known.catalog.locked(name) as path:
+                known.store.table(name)  # nothing is kept of a server that was removed meanwhile
+                keep_failure(path.parent, name, synced.error.message)
         return synced
 
     threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), at_once)), thread_name_prefix="sync")
@@ -152,12 +154,6 @@ def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) 
         is_first=approval.is_first,
         comparison=approval.comparison,
     )
-
-
-def _keep_failure(name: str, error: PflowError, known: Servers) -> None:
-    with suppress(PflowError), known.catalog.locked(name) as path:
-        known.store.table(name)  # nothing is kept of a server that was removed meanwhile
-        keep_failure(path.parent, name, error.message)
 
 
 @attrs.define

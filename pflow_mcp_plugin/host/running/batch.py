@@ -81,9 +81,8 @@ def run_batch(
                 run.watcher.items_ended(planned.ref.id, tally.counts)
                 run.check()
                 ended = len(tally.items)
-                run.progress.within(
-                    ended, len(items), f"node {planned.ref.id}: {ended} of {len(items)} items"
-                )
+                message = f"node {planned.ref.id}: {ended} of {len(items)} items"
+                run.progress.within(ended, len(items), message)
             if planned.sub:  # nothing else in a run's record counts such items
                 run.recorder.annotate(planned.ref.id, {"batch": tally.noted()}, soon=True)
     except BaseException as error:
