@@ -103,7 +103,7 @@ GUARDS = (
     Guard(60, "_require_no_writers", never("user", "geteuid"), "access_list"),
     Guard(60, "_is_known", always("_identity", "was"), "folder_in_which"),
     Guard(61, "_Approval.approve", never("fingerprint"), "took_the_name"),
-    Guard(61, "tool_sync._keep_failure", drop("table"), "while_it_is_synced"),
+    Guard(61, "tool_sync.sync", drop("table"), "while_it_is_synced"),
     Guard(61, "approve_launches", drop("_forget_former"), "editor_left"),
     Guard(61, "Servers.forget", instead("Pins", "forget", code="self.pins.forget(server)"), "project"),
     Guard(61, "log_in", drop("_require_unchanged"), "login"),
