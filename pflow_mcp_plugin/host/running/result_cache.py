@@ -38,10 +38,11 @@ _SHARE = 8
 _WAIT = 10.0
 """Seconds to wait for other processes, each of which writes for a moment."""
 _TABLES = """
-PRAGMA auto_vacuum = FULL;
+PRAGMA auto_vacuum = FULL; BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS result (key TEXT PRIMARY KEY, made REAL NOT NULL, action TEXT NOT NULL,
   outputs BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS age ON result (made);
+PRAGMA user_version = 1; COMMIT;
 """
 _SIZE = """
 SELECT (page_count - freelist_count) * page_size
@@ -157,7 +158,7 @@ class ResultCache:
                 with closing(sqlite3.connect(path, timeout=_WAIT)) as connection, connection:
                     # A file damaged by a power failure is created again; no secret may remain in free pages.
                     connection.executescript("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
-                    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                    if connection.execute("PRAGMA user_version").fetchone() == (0,):
                         connection.executescript(_TABLES)
                     yield connection.execute
         except sqlite3.OperationalError as error:

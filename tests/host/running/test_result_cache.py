@@ -89,6 +89,14 @@ def execute(folder, text, *values):
         return connection.execute(text, values).fetchall()
 
 
+def test_a_file_that_another_program_is_just_creating_takes_results(cache):
+    cache.folder.mkdir(0o700)
+    with closing(sqlite3.connect(cache.folder / "results.db")) as other:
+        other.executescript("PRAGMA auto_vacuum = FULL")  # it has a page now, and no table yet
+    cache.put(KEY, "default", b"{}")
+    assert cache.usage().entries == 1
+
+
 def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, calls):
     first, second = run(bench), run(bench, node(id="of-another-name"))
     assert calls == [1]
