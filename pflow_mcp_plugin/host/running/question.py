@@ -7,25 +7,32 @@ again only while they are the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from shlex import quote
 from typing import Any
 
 import attrs
+import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING, expression_reads, param_expressions
-from pflow_mcp_plugin.terminal.printable_text import continued, one_line
+from pflow_mcp_plugin.terminal.printable_text import continued, one_line, printable
 
 _FOLLOWING = "__following__"
 """The parameter with the steps that follow: a run recognizes a question by it, too."""
 _LONGEST = 4_000
 """Characters of an argument that the text of a question shows."""
+_one_at_a_time = threading.Lock()  # parallel steps may ask, too
 
 
 def with_question(
@@ -94,7 +101,7 @@ def _answered(
     lines = [f"{place} asks: {continued(question)}"]
     lines += (line for it in steps for line in _lines("Then", it))
     text = "\n".join(lines)
-    if (answer := run.watcher.ask(run.redactor.text(text), choices, run.cancelled)) is not None:
+    if (answer := typed_answer(run.watcher, run.redactor.text(text), choices, run.cancelled)) is not None:
         return answer
     one = f" ({', '.join(map(one_line, choices))})" if choices else ""
     error = PflowError(
@@ -108,6 +115,45 @@ def _answered(
         how = f", which cannot be written now: {failure.message}" if failure else ": without --no-trace"
         error.suggestions = (f"Run it on a terminal, or let it leave a record{how}",)
     raise error
+
+
+def typed_answer(
+    watcher: RunWatcher, question: str, choices: Sequence[str], stopped: Callable[[], bool]
+) -> str | None:
+    """Ask the user who watches the run a question; return one of `choices` if there are any, or None.
+
+    Ctrl-C or Ctrl-D leaves the answer open, and so does the end of the run: `stopped` says that it came.
+    """
+    if not watcher.asks:
+        return None
+    words = f"Answer ({', '.join(map(one_line, choices))}): " if choices else "Answer: "
+    with _one_at_a_time, watcher.paused():
+        shown = f"{printable(question)}\n"
+        while not stopped():
+            click.echo(shown + words, nl=False, err=True)
+            try:
+                answer = _typed_line(stopped)
+            except (KeyboardInterrupt, EOFError, OSError):  # the terminal may be gone
+                click.echo(err=True)
+                break
+            if answer and (not choices or answer in choices):
+                return answer
+            shown = ""
+    return None
+
+
+def _typed_line(stopped: Callable[[], bool]) -> str:
+    """Return a line typed by the user who is asked; EOFError says that there is none, or `stopped`."""
+    typed = b""
+    while not typed.endswith(b"\n"):
+        # In short turns: nothing wakes a thread other than the main one. Windows cannot wait for a terminal.
+        while os.name == "posix" and not select.select([sys.stdin], [], [], 0.1)[0]:
+            if stopped():
+                raise EOFError
+        if not (some := os.read(sys.stdin.fileno(), 4096)):
+            raise EOFError
+        typed += some
+    return typed.decode(sys.stdin.encoding, "replace").rstrip("\r\n")
 
 
 def _lines(when: str, step: dict[str, Any]) -> Iterator[str]:

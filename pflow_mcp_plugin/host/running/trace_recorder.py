@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import select
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -28,7 +24,6 @@ from pflow_mcp_plugin.host.running.value_excerpt import (
 from pflow_mcp_plugin.host.trace_files import write_trace
 from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
@@ -52,9 +47,6 @@ ItemTime = tuple[int, float, float, bool]
 """An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
 _SHOWN = 32_000
 """Characters that are shown of a larger value; approximate."""
-_one_at_a_time = threading.Lock()  # parallel steps may ask, too
-_TURN = 0.1
-"""Seconds to wait at a time for an answer."""
 _LONGEST_NOTE = 1_000
 """Characters that the path of a file may add to a string that was shortened."""
 
@@ -159,30 +151,6 @@ class RunWatcher:
     asks = False
     """Whether the user can be asked, on the terminal."""
 
-    def ask(self, question: str, choices: Sequence[str], stopped: Callable[[], bool]) -> str | None:
-        """Ask the user who watches the run being recorded; return one of `choices` if there are any, or None.
-
-        Ctrl-C or Ctrl-D leaves the answer open, and so does the end of the run: `stopped` says that it came.
-        """
-        if not self.asks:
-            return None
-        import click
-
-        words = f"Answer ({', '.join(map(one_line, choices))}): " if choices else "Answer: "
-        with _one_at_a_time, self.paused():
-            shown = f"{printable(question)}\n"
-            while not stopped():
-                click.echo(shown + words, nl=False, err=True)
-                try:
-                    answer = _typed_line(stopped)
-                except (KeyboardInterrupt, EOFError, OSError):  # the terminal may be gone
-                    click.echo(err=True)
-                    break
-                if answer and (not choices or answer in choices):
-                    return answer
-                shown = ""
-        return None
-
     def paused(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -198,20 +166,6 @@ class RunWatcher:
     def preparing(self, preparation: Preparation) -> None: ...
 
     def prepared(self, preparation: Preparation) -> None: ...
-
-
-def _typed_line(stopped: Callable[[], bool]) -> str:
-    """Return a line typed by the user who watches the run; EOFError says that there is none, or `stopped`."""
-    typed = b""
-    while not typed.endswith(b"\n"):
-        # In short turns: nothing wakes a thread other than the main one. Windows cannot wait for a terminal.
-        while os.name == "posix" and not select.select([sys.stdin], [], [], _TURN)[0]:
-            if stopped():
-                raise EOFError
-        if not (some := os.read(sys.stdin.fileno(), 4096)):
-            raise EOFError
-        typed += some
-    return typed.decode(sys.stdin.encoding, "replace").rstrip("\r\n")
 
 
 class Recorder:

@@ -12,6 +12,7 @@ from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import Decision, PflowError
 from pflow_mcp_plugin.host.cli.trace_commands import show
+from pflow_mcp_plugin.host.running.question import typed_answer
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 
 QUESTION = {"question": "Send it?", "choices": ["yes", "no"]}
@@ -275,7 +276,7 @@ def test_a_choice_stays_in_its_line(bench, sent, monkeypatch, capsys, tmp_path):
     (tmp_path / "typed").write_text("yes\n")
     with (tmp_path / "typed").open() as typed:
         monkeypatch.setattr("sys.stdin", typed)
-        assert watcher.ask("Send it?", choices, lambda: False) == "yes"
+        assert typed_answer(watcher, "Send it?", choices, lambda: False) == "yes"
     assert "Answer (yes, no\\n\\u001b[2KThen: send)" in capsys.readouterr().err
 
 
