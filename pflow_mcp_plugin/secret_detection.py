@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 _SECRET = re.compile(
     r"auth|bearer|cookie|credential|dsn|jwt|key|pass(?!ive)|pwd|secret|session|\bsig\b|signature|token"
-    r"|(?:^|[_-])pat(?:$|[_-])",
-    re.IGNORECASE,
+    r"|(?:^|[_-])pat(?:$|[_-])"
 )
 # Patterns that few commands need are text: `re` compiles one when it is first used.
 _ABOUT_ONE = (
@@ -53,7 +52,7 @@ _LONE_USER = r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.
 
 def is_secret(name: str) -> bool:
     """Whether a variable, header, option or query parameter contains a secret, by its name."""
-    return _SECRET.search(name) is not None and re.search(_ABOUT_ONE, name) is None
+    return _SECRET.search(name.casefold()) is not None and re.search(_ABOUT_ONE, name) is None
 
 
 def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_file import Head, ToolFile
     from pflow_mcp_plugin.exchange import Listing
 
-
 _T = TypeVar("_T")
 
 

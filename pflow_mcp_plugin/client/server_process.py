@@ -21,11 +21,10 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.config.server_program import find_program
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, child_environment
-from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
+from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups, too_long
 from pflow_mcp_plugin.types import Server
 
 ROLL_BACK_SECONDS = 10.0

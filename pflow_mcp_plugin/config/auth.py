@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -92,8 +91,9 @@ def with_header(headers: Mapping[str, str], auth: JSONObject) -> dict[str, str]:
     if auth.get("type") == "api_key":
         value = str(auth["key"])
     elif auth.get("type") == "basic":
-        pair = f"{auth['username']}:{auth['password']}".encode()
-        value = "Basic " + base64.b64encode(pair).decode()
+        from base64 import b64encode
+
+        value = "Basic " + b64encode(f"{auth['username']}:{auth['password']}".encode()).decode()
     else:
         token = auth.get("token") or f"${{{auth['token_env']}}}"
         value = f"Bearer {token}"

@@ -56,14 +56,16 @@ _KEY_FILE = (
 """The whole of a private key: anything else could stand between its marks."""
 _ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
 """A variable with a word that names no other program."""
-_PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
-_RUNNERS = (
-    rf"(?:{_PACKAGE_RUNNERS}|python|pypy|node|nodejs|deno|corepack|tsx|ts-node|uv|uvx|pip|pipx|poetry|conda|ruby"
-    r"|bundle|perl|php|lua|java|dotnet|dnx|go|cargo|docker|podman|nerdctl|(?:ba|da|z|k|fi|c|tc|a)?sh|busybox|env"
-    r"|sudo|doas|nice|nohup|setsid|stdbuf|timeout|time|xargs|exec|cmd|start|powershell|pwsh|wsl|ssh|nix|nix-shell"
-    r"|mise|asdf|direnv|make|just|script|strace|unshare|flatpak|snap)"
+_PACKAGE_RUNNERS = frozenset(("npm", "npx", "npm-cli", "npx-cli", "pnpm", "pnpx", "yarn", "bun", "bunx"))
+_RUNNERS = _PACKAGE_RUNNERS.union(
+    ("python", "pypy", "node", "nodejs", "deno", "corepack", "tsx", "ts-node", "uv", "uvx", "pip", "pipx"),
+    ("poetry", "conda", "ruby", "bundle", "perl", "php", "lua", "java", "dotnet", "dnx", "go", "cargo"),
+    ("docker", "podman", "nerdctl", "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "ash"),
+    ("busybox", "env", "sudo", "doas", "nice", "nohup", "setsid", "stdbuf", "timeout", "time", "xargs"),
+    ("exec", "cmd", "start", "powershell", "pwsh", "wsl", "ssh", "nix", "nix-shell", "mise", "asdf"),
+    ("direnv", "make", "just", "script", "strace", "unshare", "flatpak", "snap"),
 )
-_EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
+_VERSION_AND_SUFFIX = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?$"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
 _ALONE = re.compile(r"-(?:[yqitdBuEsSIlx-]|it|ti)|--(?:yes|no|quiet|silent|rm|init|offline)")
 """Options without an argument. What follows any other may be the program, if the runner does not know it."""
@@ -153,7 +155,7 @@ def startable(words: Sequence[str]) -> set[int]:
     found: set[int] = set()
     pending = False
     for index, word in enumerate(words):
-        name = PurePath(word.replace("\\", "/")).name
+        name = re.sub(_VERSION_AND_SUFFIX, "", PurePath(word.replace("\\", "/")).name.lower())
         if pending:
             found.add(index - 1)
             before = words[index - 1]
@@ -165,14 +167,10 @@ def startable(words: Sequence[str]) -> set[int]:
             )
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         after = words[index + 1] if index + 1 < len(words) else ""
-        takes_code = after in _NAMING or re.fullmatch(r"-[A-Za-z]*[ce]|/[ck]", after, re.IGNORECASE)
+        takes_code = after in _NAMING or re.fullmatch(r"-[a-z]*[ce]|/[ck]", after.lower())
         # What takes code is an interpreter, whatever runs it.
         runners = _RUNNERS if takes_code or index == 0 or index - 1 in found else _PACKAGE_RUNNERS
-        pending = (
-            pending
-            or (index == 0 and "${" in word)
-            or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
-        )
+        pending = pending or (index == 0 and "${" in word) or name in runners
     return found
 
 

@@ -3,13 +3,13 @@
 A plugin author needs this package and nothing else from the host:
 
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
-- `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
-  `Sketch`; what a host runs: `Node`; and `NodeUse`, by which a source judges the use of a node before a run.
+- `entries`: what a source of nodes has: `Entry`, `Interface`, `Field`, `Sketch`; what a host runs: `Node`;
+  and `NodeUse`, by which a source judges the use of a node before a run.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
   `suggestions`, to its completion in shells: `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
-  It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
-  `NetworkRules` says which hosts may be connected to.
+  It leads to `runners`: `Runner`; `libraries`: `Library`, `SavedWorkflow`; and `registries`: `Registry`,
+  with `NodeSource`, which a plugin contributes. `NetworkRules` says which hosts may be connected to.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
 - `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
   `Keeper`; resumes one: `Decision`; how far it has come: `Progress`; and how it ended: `Outcome`; in
@@ -45,13 +45,12 @@ if TYPE_CHECKING:
         Field,
         Interface,
         Node,
-        NodeSource,
         NodeUse,
         Recipe,
         Sketch,
     )
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
-    from pflow_mcp_plugin.contract.registries import Registry
+    from pflow_mcp_plugin.contract.registries import NodeSource, Registry
     from pflow_mcp_plugin.contract.run_requests import (
         THE_USER,
         Decision,
@@ -67,9 +66,9 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.suggestions import Suggestion
 else:
     _LATER = {
-        "entries": "FAILURES UNKNOWN Entry Field Interface Node NodeSource NodeUse Recipe Sketch",
+        "entries": "FAILURES UNKNOWN Entry Field Interface Node NodeUse Recipe Sketch",
         "libraries": "Discovery Library Match SavedWorkflow",
-        "registries": "Registry",
+        "registries": "NodeSource Registry",
         "run_requests": "THE_USER Decision Keeper Outcome Progress RunControl RunOptions RunOrigin",
         "runners": "NodeOutcome Runner ValuePath",
         "runs": "LockCheck NodeRef Run RunStep Workflow",

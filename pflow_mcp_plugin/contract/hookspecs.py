@@ -21,9 +21,9 @@ import pluggy
 
 if TYPE_CHECKING:  # creating these classes would slow each start
     from pflow_mcp_plugin.contract.commands import Command
-    from pflow_mcp_plugin.contract.entries import NodeSource
     from pflow_mcp_plugin.contract.hosts import Host
     from pflow_mcp_plugin.contract.problems import Problem
+    from pflow_mcp_plugin.contract.registries import NodeSource
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run
 
 PROJECT = "pflow"

@@ -1,7 +1,5 @@
 """The types of JSON values in the contract's annotations, and the names of the types of values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract.problems import PflowError, Problem, problem_of
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.entries import Entry
+    from pflow_mcp_plugin.contract.entries import Entry, NodeUse, Sketch
+    from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.libraries import Discovery
 
 
@@ -117,3 +120,98 @@ class Registry(ABC):
             PflowError: Kind `usage`: the host cannot; by default always.
         """
         raise PflowError("This pflow cannot withhold nodes that run code", kind="usage")
+
+
+class NodeSource(ABC):
+    """Base class of a source of entries that a plugin contributes, one entry for each of its node types.
+
+    A source is cheap to create: it reads nothing until a method is called, and it starts no server.
+
+    Attributes:
+        name: Unique among sources; `Entry.source` of its entries.
+        prefixes: Its node types start with one of these, e.g. `("mcp-",)`.
+        files: The files and folders it reads, each with its purpose; `config path` shows them.
+    """
+
+    name: str
+    prefixes: tuple[str, ...]
+    files: Mapping[Path, str] = MappingProxyType({})
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a string that changes with the entries of this source; at most 5 ms, `stat` only."""
+
+    @abstractmethod
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry that describes a node type, or an alias, to hosts; None if this source has none.
+
+        Raises:
+            PflowError: The source cannot be read.
+        """
+
+    @abstractmethod
+    def entries(self) -> Iterator[Entry]:
+        """Yield every entry of this source; called for lists and to build the search index only.
+
+        Raises:
+            PflowError: The source cannot be read; lists then leave it out and show the message.
+        """
+
+    def sketches(self) -> Iterator[Sketch]:
+        """Yield a `Sketch` of every entry of this source; by default made from the whole entries.
+
+        Raises:
+            PflowError: As for `entries`.
+        """
+        from pflow_mcp_plugin.contract.entries import Sketch
+
+        return map(Sketch.of, self.entries())
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Explain why this source of entries has none for a node type, and the next step; None by default."""
+        return None
+
+    def lacking(self, text: str) -> Iterable[Problem]:
+        """Name what this source of entries could offer a search once something is done; nothing by default.
+
+        Called for a filter, words or a task that the user typed, so it takes a few ms at most.
+
+        Args:
+            text: What the user typed.
+        """
+        return ()
+
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
+        """Return what nodes with entries of this source need and this machine lacks; nothing by default.
+
+        Called with every check of a workflow, before anything runs, so it takes a few ms at most.
+
+        Args:
+            uses: The uses of the source's nodes in the workflow, and in those that it runs.
+
+        Returns:
+            The problems. An error stops a run that certainly reaches one of these nodes and has no edge for
+            its failure; otherwise it is shown as a warning.
+        """
+        return ()
+
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
+        """Return today's form of a workflow's node that uses an older entry of this source; None keeps it."""
+        return None
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Yield what this source of entries finds wrong with a node's use of one; by default nothing.
+
+        Called with every check of a workflow and before every run, for each node, so that nothing has run
+        when a mistake is found. The host itself checks that required params are there, that no unknown ones
+        are, and their types; a source checks what only it knows. What concerns an `UNKNOWN` part is left to
+        the run. It takes a few ms at most.
+
+        Args:
+            use: The node, its params, and what is read of its outputs.
+
+        Returns:
+            The problems. Their paths are relative to the params: `labels[0].name`; empty for the node as a
+            whole. An error stops the run.
+        """
+        return ()

@@ -29,7 +29,7 @@ from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, Host, PflowErr
 from pflow_mcp_plugin.contract.problems import advice, described, problem_of
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 
-_METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
+_METADATA_FOLDERS = (".dist-info", ".egg-info")
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -113,13 +113,13 @@ def _distributions() -> Iterator[Distribution]:
         return
     for place in sys.path:
         try:
-            names = sorted(os.listdir(place or "."))  # the order of a folder differs between machines
+            names = [name for name in os.listdir(place or ".") if name.endswith(_METADATA_FOLDERS)]
         except OSError:  # sys.path may name missing folders
             continue
-        for name in names:
-            match = _METADATA_FOLDER.fullmatch(name)
-            # Normalised as in the packaging specification: `My_Pkg` and `my-pkg` are the same.
-            project = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
+        for name in sorted(names):  # the order of a folder differs between machines
+            # Normalised as in the packaging specification: `My_Pkg` and `my.pkg` are the same.
+            words = name.rpartition(".")[0].partition("-")[0].lower().replace(".", "_").split("_")
+            project = "-".join(filter(None, words))
             if project and project not in seen:
                 seen.add(project)
                 folder = os.path.join(place or ".", name)

@@ -4,5 +4,5 @@
   helper process that ends servers and commands if pflow dies, whose program is `reaper_process`
 - `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
 - `shutdown`: waits for a process to exit, ends it step by step, and limits its memory; imports asyncio
-- `system_calls`: what differs between operating systems; who belongs together, and the memory they use
+- `system_calls`: what differs between operating systems, such as memory, pipes and the longest arguments
 """

@@ -1,16 +1,42 @@
-"""What differs between operating systems: the list of processes and their memory (`/proc`), and pipes."""
+"""What differs between operating systems: processes and their memory (`/proc`), pipes, longest arguments."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
 _STATE, _PARENT, _GROUP, _SESSION, _RESIDENT = 0, 1, 2, 3, 21
 """The positions of these fields after the name of a process, see proc(5)."""
 _MIB = 1 << 20
+LONGEST = 131_071
+"""Bytes of one argument, or of one variable with its name, that Linux takes (`MAX_ARG_STRLEN`)."""
+_OVERHEAD = 9
+"""Bytes that each takes in addition: its end, and a pointer."""
+
+
+def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which argument or variable the system does not start a program with (E2BIG), as it is too long.
+
+    If none is, return which group of them has most bytes. The strings have the names that a message gives
+    them, such as `env.TOKEN` in the group `env`.
+    """
+    sizes = {
+        group: {name: len(os.fsencode(text)) for name, text in strings.items()}
+        for group, strings in groups.items()
+    }
+    name, size = max((it for each in sizes.values() for it in each.items()), key=itemgetter(1))
+    if size > LONGEST:
+        return f"{name} is {size:,} bytes long; the system takes {LONGEST:,} for an argument or variable"
+    totals = {group: sum(size + _OVERHEAD for size in each.values()) for group, each in sizes.items()}
+    group = max(totals, key=totals.__getitem__)
+    return (
+        f"{group} is {totals[group]:,} bytes long; "
+        f"the system takes {os.sysconf('SC_ARG_MAX'):,} for all arguments and variables"
+    )
 
 
 def has_process_groups() -> bool:

@@ -6,12 +6,11 @@ from pflow_mcp_plugin.contract.commands import Command
 from pflow_mcp_plugin.contract.conformance import sample_plugins
 from pflow_mcp_plugin.contract.conformance.sample_plugins import Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial, assert_named, node, raised, run_nodes
-from pflow_mcp_plugin.contract.entries import NodeSource
 from pflow_mcp_plugin.contract.hosts import Host, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.libraries import Library
 from pflow_mcp_plugin.contract.problems import Problem
-from pflow_mcp_plugin.contract.registries import Registry
+from pflow_mcp_plugin.contract.registries import NodeSource, Registry
 from pflow_mcp_plugin.contract.runners import Runner
 from pflow_mcp_plugin.contract.runs import LockCheck
 

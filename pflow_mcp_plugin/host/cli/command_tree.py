@@ -72,6 +72,7 @@ class Branch(click.Group):
             invoke_without_command=True,
             context_settings={"help_option_names": list(_HELP_OPTIONS)},
         )
+        _add_help_option(self)
         self.fallback: Leaf | None = None
         """The command that receives words that name no command of the branch."""
         self._plugins = plugins
@@ -200,6 +201,7 @@ class Leaf(click.Command):
                 )
             if "--project" not in there:
                 command.params.append(_project_option(hidden=True))
+            _add_help_option(command)
         return command
 
     def suggestions(
@@ -312,14 +314,7 @@ def wrong_usage(error: click.ClickException) -> PflowError:
 
 def build_cli(host: EmbeddedHost) -> Branch:
     """Build the tree of every command that the host and its plugins announce."""
-    version = click.Option(
-        ["--version", "-V"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_show_version,
-        help="Show the version and exit.",
-    )
+    version = _eager_flag(["--version", "-V"], _show_version, "Show the version and exit.")
     root = Branch(PROGRAM, _ROOT_HELP, host.plugins, [version])
     root.epilog = _ROOT_EPILOG
     for plugin, commands in host.plugins.collect("pflow_register_commands"):
@@ -343,21 +338,26 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
             yield from leaves(command)
 
 
+def _eager_flag(
+    names: Sequence[str], callback: Callable[..., None], help_text: str, *, hidden: bool = False
+) -> click.Option:
+    """Return an option of the tree's commands that acts before the others are read."""
+    eager: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
+    return click.Option(names, callback=callback, help=help_text, hidden=hidden, **eager)
+
+
+def _add_help_option(command: click.Command) -> None:
+    """Give a command of the tree its option for help: click's own looks for a translation, 3 ms."""
+    names = command.context_settings["help_option_names"] if command.add_help_option else ()
+    if names:
+        command.params.append(_eager_flag([*names, "asks_help"], _show_usage, "Show this message and exit."))
+    command.add_help_option = False
+
+
 def _project_option(*, hidden: bool) -> click.Option:
-
-    def use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
-        if wanted and isinstance(ctx.obj, EmbeddedHost):
-            ctx.obj.use_project()
-
-    return click.Option(
-        ["--project"],
-        is_flag=True,
-        is_eager=True,  # arguments are completed and checked with it
-        expose_value=False,
-        callback=use_project,
-        help="Use the config of the project in the current folder, too.",
-        hidden=hidden,
-    )
+    # Eager, as arguments are completed and checked with it.
+    help_text = "Use the config of the project in the current folder, too."
+    return _eager_flag(["--project"], _use_project, help_text, hidden=hidden)
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:
@@ -368,7 +368,7 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
     for word in command.path[:-1]:
         if not isinstance(place, Branch):
             break
-        place = place.commands.setdefault(word, Branch(word, "", plugins))
+        place = place.commands.get(word) or place.commands.setdefault(word, Branch(word, "", plugins))
     place.help = place.help or command.group
     words = " ".join(command.path)
     if not isinstance(place, Branch):
@@ -406,6 +406,17 @@ def _show_help(ctx: click.Context, *, json: bool) -> Report | None:
         message = f"{ctx.command_path}: a command is missing"
         raise PflowError(message, suggestions=(f"See: {ctx.command_path} --help",), kind="usage")
     return Report(text=ctx.get_help())
+
+
+def _use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
+    if wanted and isinstance(ctx.obj, EmbeddedHost):
+        ctx.obj.use_project()
+
+
+def _show_usage(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:

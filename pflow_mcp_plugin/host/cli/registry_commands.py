@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Report
+from pflow_mcp_plugin import contract
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.cli.command_parameters import (
     WithLoneCache,
@@ -26,11 +27,10 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Host, ValuePath
+    from pflow_mcp_plugin.contract import Discovery, Entry, Host, ValuePath
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
     from pflow_mcp_plugin.host.registry.node_index import NodeRow
-
 
 _PATHS = 100
 """The number of paths that `registry run` shows to people."""
@@ -89,7 +89,7 @@ def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
         entries = host.registry.describe(nodes)
     except PflowError as error:
         known = cast("list[JSONObject]", error.details.get("entries", []))
-        return Report(text=lambda: _descriptions(map(Entry.from_dict, known)), error=error)
+        return Report(text=lambda: _descriptions(map(contract.Entry.from_dict, known)), error=error)
     data = [entry.to_dict() for entry in entries]
     return Report(data=data if len(nodes) > 1 else data[0], text=lambda: _descriptions(entries))
 

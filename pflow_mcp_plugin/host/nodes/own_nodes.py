@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from pflow_mcp_plugin.contract import (
-    EXIT_CODES,
-    UNKNOWN,
-    Entry,
-    Field,
-    Interface,
-    NodeSource,
-    NodeUse,
-    Problem,
-)
+from pflow_mcp_plugin import contract
+from pflow_mcp_plugin.contract import EXIT_CODES, NodeSource, Problem
 from pflow_mcp_plugin.contract.problems import problem_of
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Entry, NodeUse
     from pflow_mcp_plugin.contract.json_types import JSON
 
-
-def _field(key: str, kind: str, description: str, **more: Any) -> Field:
-    return Field(key=key, type=kind, description=description, **more)
+_OF_INTERFACE = ("inputs", "params", "outputs", "actions", "open", "open_outputs", "result", "piped")
 
 
-def _own(node: str, module: str, description: str, **more: Any) -> Entry:
-    """Return the entry of a host's own node; `more` are its fields. Most classes have the node's name."""
-    more.setdefault("class_name", node.title().replace("-", ""))
-    shape = {key: more.pop(key) for key in attrs.fields_dict(Interface).keys() & more.keys()}
-    return Entry(
-        node=node,
-        module=f"pflow_mcp_plugin.host.{module}",
-        file_path=f"pflow_mcp_plugin/host/{module.replace('.', '/')}.py",
-        source="pflow",
-        description=description,
-        interface=Interface(**shape),
+def _field(key: str, kind: str, description: str, **more: Any) -> dict[str, Any]:
+    return {"key": key, "type": kind, "description": description, **more}
+
+
+def _own(node: str, module: str, description: str, **more: Any) -> dict[str, Any]:
+    """Return the JSON form of an own node's entry, with `more`; most classes have the node's name."""
+    return {
+        "node": node,
+        "class_name": node.title().replace("-", ""),
+        "module": f"pflow_mcp_plugin.host.{module}",
+        "file_path": f"pflow_mcp_plugin/host/{module.replace('.', '/')}.py",
+        "source": "pflow",
+        "description": description,
+        "interface": {key: more.pop(key) for key in _OF_INTERFACE if key in more},
         **more,
-    )
+    }
 
 
 _ABOVE_0: dict[str, Any] = {"schema": {"type": "number", "exclusiveMinimum": 0}}
@@ -451,10 +444,10 @@ _ENTRIES = (
 
 
 class OwnNodes(NodeSource):
-    """The node source with the entries of the host's own nodes."""
+    """The node source with the entries of the host's own nodes, which most lists and searches do not need."""
 
     name = "pflow"
-    prefixes = tuple(entry.node for entry in _ENTRIES)
+    prefixes = tuple(entry["node"] for entry in _ENTRIES)
 
     def fingerprint(self) -> str:
         from zlib import crc32
@@ -462,14 +455,18 @@ class OwnNodes(NodeSource):
         return f"{crc32(repr(_ENTRIES).encode()):08x}"
 
     def get(self, node_type: str) -> Entry | None:
-        return next((entry for entry in _ENTRIES if entry.node == node_type), None)
+        return next((entry for entry in self._entries if entry.node == node_type), None)
 
     def entries(self) -> Iterator[Entry]:
-        yield from _ENTRIES
+        yield from self._entries
+
+    @cached_property
+    def _entries(self) -> tuple[Entry, ...]:
+        return tuple(map(contract.Entry.from_dict, _ENTRIES))
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
         """Yield what is wrong with the use of an own node: params of `http`, code, what starts a program."""
-        command = use.params.get("command", UNKNOWN)
+        command = use.params.get("command")
         if use.entry.node == "shell" and (
             command == [] or (isinstance(command, str) and not command.strip())
         ):
@@ -559,4 +556,4 @@ def _missing_program(use: NodeUse) -> str:
     path = env.get("PATH", os.environ.get("PATH"))
     import shutil
 
-    return "" if path is UNKNOWN or shutil.which(program, os.F_OK, path) else program
+    return "" if not isinstance(path, str | None) or shutil.which(program, os.F_OK, path) else program

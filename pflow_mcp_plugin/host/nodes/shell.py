@@ -11,7 +11,6 @@ from typing import Any
 
 import pocketflow
 
-from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import ChildCommand, CommandOutput
 from pflow_mcp_plugin.host.nodes.own_nodes import unnamable
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.host.workflow.coercion import lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_reads import READS
+from pflow_mcp_plugin.processes.system_calls import too_long
 from pflow_mcp_plugin.storage.json_text import strict_json
 
 TIMEOUT = 300.0

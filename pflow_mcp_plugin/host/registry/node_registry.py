@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Registry
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
@@ -21,12 +21,11 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Match
+    from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeUse, Sketch
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
-
-_Drawn = TypeVar("_Drawn", Entry, Sketch)
+_Drawn = TypeVar("_Drawn", "Entry", "Sketch")
 _FEW = 2_000
 """The most names in the registry that are compared one by one with a misspelt name."""
 

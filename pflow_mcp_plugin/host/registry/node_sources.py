@@ -6,16 +6,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
+from pflow_mcp_plugin import contract
+from pflow_mcp_plugin.contract import NodeSource, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, file_stamp, write_atomic
 from pflow_mcp_plugin.terminal.human_units import names_text
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Entry, NodeUse, Sketch
 
 T = TypeVar("T")
 
@@ -103,7 +107,7 @@ class Origin:
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
-        _expected(entry, Entry)
+        _expected(entry, contract.Entry)
         return entry if entry.source else attrs.evolve(entry, source=self.name)
 
     def _asking(
@@ -333,7 +337,7 @@ class SavedEntries(NodeSource):
 
     def _entry(self, name: str, node: Any) -> Entry | None:
         try:
-            return Entry.from_dict(_normalised(name, node))
+            return contract.Entry.from_dict(_normalised(name, node))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             message = f"{self.store.path}: {name} is left out, it is not a valid entry"
             step = f"Correct it: {type(error).__name__} {error}"

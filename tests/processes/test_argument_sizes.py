@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from pflow_mcp_plugin.argument_sizes import LONGEST, too_long
+from pflow_mcp_plugin.processes.system_calls import LONGEST, too_long
 
 
 def test_the_longest_string_is_named_if_the_system_takes_none_that_long() -> None:
