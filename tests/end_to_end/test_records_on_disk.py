@@ -41,12 +41,13 @@ def traced(configured, started, workflow, tmp_path):
         nodes = [step(f"n{it}", f"mcp-counting-{tool}", {"value": it}) for it in range(4)]
         path = workflow(*nodes, edges=[edge(f"n{it}", f"n{it + 1}") for it in range(3)])
         log = tmp_path / "strace"
-        calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
-        strace = ("strace", "-f", "-y", "-s", "400", "-e", calls, "-o", log)
+        traced = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
+        strace = ("strace", "-f", "-y", "-s", "400", "-e", traced, "-o", log)
         program = started("run", path, program=(*map(str, strace), *PROGRAM))
         _, said = program.communicate(timeout=60)
-        assert program.returncode == 0, said
-        return re.findall(r"(sync)\(\d+<[^>]*/runs/open/[^>]*>|(tools/call)", log.read_text())
+        calls = log.read_text()
+        assert program.returncode == 0, f"{said}\n{calls[-2000:]}"
+        return re.findall(r"(sync)\(\d+<[^>]*/runs/open/[^>]*>|(tools/call)", calls)
 
     return run
 
