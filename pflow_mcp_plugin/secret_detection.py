@@ -32,7 +32,7 @@ _PAIR = (
     r"""|(?<![\w.-])-{1,2}(?P<flag>[\w.-]{1,64})[ \t]{1,3}(?!-)"""
     r"""|<(?P<tag>[\w.-]{1,64})>)["'{]?(?P<rest>[^;\r\n]{1,4096})"""
 )
-_WORD_END = re.compile(r"""[\s"',&}\]<]""")
+_WORD_END = r"""[\s"',&}\]<]"""
 _CREDENTIALS = r"(?:^|[\s:])[^\s:/@]{1,64}[:/](?P<password>[^\s/@]{1,256})@(?P<host>(?:tcp|unix)\(|//)?"
 """User and password without a scheme, such as `me/SECRET@//host/db` and `me:SECRET@tcp(host)/db`."""
 _BASIC = r"[^\s:]+:(?P<password>\S+)"
@@ -114,10 +114,10 @@ def _in_pairs(text: str) -> Iterator[str]:
         at = found.start("rest")  # a value may begin with the next name
         if is_secret(found["name"] or found["flag"] or found["tag"]):
             rest = found["rest"].strip()
-            first = _WORD_END.split(rest, maxsplit=1)[0]
+            first = re.split(_WORD_END, rest, maxsplit=1)[0]
             at += len(first)
             scheme, _, second = rest.partition(" ")
-            after = _WORD_END.split(second, maxsplit=1)[0] if scheme.lower() in _NO_SECRETS else ""
+            after = re.split(_WORD_END, second, maxsplit=1)[0] if scheme.lower() in _NO_SECRETS else ""
             whole = rest if ";" in text and "://" not in text else ""  # what may hold spaces
             for value in {whole, first, after}:
                 if len(value) >= _SHORTEST_PART and value.lower() not in _NO_SECRETS:

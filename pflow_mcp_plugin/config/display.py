@@ -54,7 +54,7 @@ _KEY_FILE = (
     r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
 )
 """The whole of a private key: anything else could stand between its marks."""
-_ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
+_ASSIGNED = r"\w+=[^\s;|&<>(){}/]+"
 """A variable with a word that names no other program."""
 _PACKAGE_RUNNERS = frozenset(("npm", "npx", "npm-cli", "npx-cli", "pnpm", "pnpx", "yarn", "bun", "bunx"))
 _RUNNERS = _PACKAGE_RUNNERS.union(
@@ -67,7 +67,7 @@ _RUNNERS = _PACKAGE_RUNNERS.union(
 )
 _VERSION_AND_SUFFIX = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?$"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
-_ALONE = re.compile(r"-(?:[yqitdBuEsSIlx-]|it|ti)|--(?:yes|no|quiet|silent|rm|init|offline)")
+_ALONE = r"-(?:[yqitdBuEsSIlx-]|it|ti)|--(?:yes|no|quiet|silent|rm|init|offline)"
 """Options without an argument. What follows any other may be the program, if the runner does not know it."""
 _NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
 """Options whose argument is the program."""
@@ -145,7 +145,7 @@ def arguments(
         if (widely or is_secret) and (hidden := hide(value)) != value:
             shown[index] = before + hidden
     # The name of a package or program may look like a token; the value of a variable is not such a name.
-    named = {index for index in started if not _ASSIGNED.fullmatch(shown[index])}
+    named = {index for index in started if not re.fullmatch(_ASSIGNED, shown[index])}
     return [url(each, hide, widely=widely, tokens_too=index not in named) for index, each in enumerate(shown)]
 
 
@@ -163,7 +163,7 @@ def startable(words: Sequence[str]) -> set[int]:
                 not before.startswith("-")
                 or "=" in before
                 or before in _NAMING
-                or _ALONE.fullmatch(before) is not None
+                or re.fullmatch(_ALONE, before) is not None
             )
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         after = words[index + 1] if index + 1 < len(words) else ""

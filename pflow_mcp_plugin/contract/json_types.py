@@ -35,5 +35,4 @@ PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-"""For each type of JSON Schema, the types of its values in Python; compare them with `type(value)`, as in
-Python, unlike JSON, True is an int."""
+"""For each type of JSON Schema, the types of its values in Python; compare `type(value)`: True is an int."""

@@ -29,7 +29,6 @@ from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, Host, PflowErr
 from pflow_mcp_plugin.contract.problems import advice, described, problem_of
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 
-_METADATA_FOLDERS = (".dist-info", ".egg-info")
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -113,7 +112,7 @@ def _distributions() -> Iterator[Distribution]:
         return
     for place in sys.path:
         try:
-            names = [name for name in os.listdir(place or ".") if name.endswith(_METADATA_FOLDERS)]
+            names = [name for name in os.listdir(place or ".") if name.endswith((".dist-info", ".egg-info"))]
         except OSError:  # sys.path may name missing folders
             continue
         for name in sorted(names):  # the order of a folder differs between machines
@@ -378,7 +377,7 @@ class Plugins:
                 self._warn(plugin, message)
                 continue
             # An implementation need not take the argument.
-            yield plugin, item.function if item.argnames else partial(_without_argument, item.function)
+            yield plugin, item.function if item.argnames else partial(lambda call, _: call(), item.function)
 
     def of(self, module: object) -> Plugin:
         known = (plugin for plugin in self.all if plugin.module is module)
@@ -426,7 +425,3 @@ class Plugins:
 
     def _warn(self, plugin: Plugin, message: str, suggestion: str = "") -> None:
         self.report(advice("", message, suggestion, source=plugin.name))
-
-
-def _without_argument(function: Callable[[], Any], _: object) -> Any:
-    return function()

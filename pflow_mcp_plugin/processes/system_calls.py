@@ -19,10 +19,9 @@ _OVERHEAD = 9
 
 
 def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
-    """Return which argument or variable the system does not start a program with (E2BIG), as it is too long.
+    """Return which argument or variable the system takes for too long (E2BIG), or which group has most bytes.
 
-    If none is, return which group of them has most bytes. The strings have the names that a message gives
-    them, such as `env.TOKEN` in the group `env`.
+    The strings have the names that a message gives them, such as `env.TOKEN` in the group `env`.
     """
     sizes = {
         group: {name: len(os.fsencode(text)) for name, text in strings.items()}

@@ -9,9 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import select
 import stat
-import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,7 +123,7 @@ def read_special(
     try:
         content = bytearray()
         while len(content) <= most:
-            wait.ready(descriptor, select.POLLIN)
+            wait.ready(descriptor)
             try:
                 chunk = os.read(descriptor, _PIECE)
             except BlockingIOError:
@@ -154,7 +152,7 @@ def write_special(
     try:
         rest = memoryview(data)
         while rest:
-            wait.ready(descriptor, select.POLLOUT)
+            wait.ready(descriptor, to_write=True)
             try:
                 rest = rest[os.write(descriptor, rest[:_PIECE]) :]
             except BlockingIOError:
@@ -171,9 +169,11 @@ class _Wait:
         self._end = None if seconds is None else time.monotonic() + seconds
         self._stopped = stopped
 
-    def ready(self, descriptor: int, event: int) -> None:
+    def ready(self, descriptor: int, *, to_write: bool = False) -> None:
+        import select
+
         poll = select.poll()
-        poll.register(descriptor, event)
+        poll.register(descriptor, select.POLLOUT if to_write else select.POLLIN)
         while not poll.poll(self.left(0.25) * 1_000):
             pass
 
@@ -302,7 +302,9 @@ def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int
         content = os.getxattr(handle, "system.posix_acl_access")
     except (OSError, AttributeError):  # no access list, or a system without them
         return [], [status.st_gid]
-    entries = list(struct.iter_unpack("<HHI", content[4:]))  # after the version
+    from struct import iter_unpack
+
+    entries = list(iter_unpack("<HHI", content[4:]))  # after the version
     writing = [(tag, identifier) for tag, rights, identifier in entries if rights & _MAY_WRITE]
     owning = [status.st_gid] if any(tag == _ACL_OWNING_GROUP for tag, _ in writing) else []
     users = [identifier for tag, identifier in writing if tag == _ACL_USER]

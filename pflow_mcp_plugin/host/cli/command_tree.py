@@ -63,22 +63,24 @@ class Branch(click.Group):
     def __init__(
         self, name: str, help_text: str, plugins: Plugins, params: Iterable[click.Parameter] = ()
     ) -> None:
-        as_json = click.Option(["--json"], is_flag=True, help="Print one JSON object.", hidden=True)
         super().__init__(
             name,
             help=help_text,
-            params=[*params, _project_option(hidden=name != PROGRAM), as_json],
+            params=[*params],
             callback=_show_help,
             invoke_without_command=True,
             context_settings={"help_option_names": list(_HELP_OPTIONS)},
         )
-        _add_help_option(self)
         self.fallback: Leaf | None = None
         """The command that receives words that name no command of the branch."""
         self._plugins = plugins
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Treat `help COMMAND` of a branch as `COMMAND --help`."""
+        """Treat `help COMMAND` of a branch as `COMMAND --help`; most branches are never asked."""
+        if self.add_help_option:
+            as_json = click.Option(["--json"], is_flag=True, help="Print one JSON object.", hidden=True)
+            self.params += [_project_option(hidden=self.name != PROGRAM), as_json]
+            _add_help_option(self)
         asks = args[:1] == ["help"] and "help" not in self.commands
         asked = [] if args[1:] == ["help"] else args[1:]
         return super().parse_args(ctx, [*asked, "--help"] if asks else args)
@@ -348,8 +350,7 @@ def _eager_flag(
 
 def _add_help_option(command: click.Command) -> None:
     """Give a command of the tree its option for help: click's own looks for a translation, 3 ms."""
-    names = command.context_settings["help_option_names"] if command.add_help_option else ()
-    if names:
+    if command.add_help_option and (names := command.context_settings["help_option_names"]):
         command.params.append(_eager_flag([*names, "asks_help"], _show_usage, "Show this message and exit."))
     command.add_help_option = False
 
