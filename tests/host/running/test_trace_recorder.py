@@ -29,6 +29,13 @@ def test_a_step_has_waited_for_the_part_of_a_preparation_that_lies_in_it(begin, 
     assert start.overlap(Step(ref("b"), offset=100.0), now=300.0) == 0
 
 
+def test_whoever_watches_a_step_end_sees_no_secret_in_its_error(recorder):
+    step = recorder.begin(ref("a"))
+    step.error = "no hunter2hunter2"
+    recorder.end(step)
+    assert step.error == "no ***"
+
+
 def test_the_trace_has_a_fixed_form(recorder, tmp_path):
     recorder.given({"key": "hunter2hunter2"})
     recorder.prepare("server hunter2hunter2", ["outer"])("lost hunter2hunter2")
