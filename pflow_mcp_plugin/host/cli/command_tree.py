@@ -33,6 +33,8 @@ PROGRAM = "pflow"
 _PLANNER = "plan"
 """The command that takes a task in words; someone may type the task without it."""
 _HELP_OPTIONS = ("-h", "--help")
+_eager_flag = partial(click.Option, is_flag=True, is_eager=True, expose_value=False)
+"""Makes an option of the tree's commands that acts before the others are read."""
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
 pflow help COMMAND    shows the options of a command, as pflow COMMAND --help does
@@ -75,12 +77,15 @@ class Branch(click.Group):
         """The command that receives words that name no command of the branch."""
         self._plugins = plugins
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Treat `help COMMAND` of a branch as `COMMAND --help`; most branches are never asked."""
-        if self.add_help_option:
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if self.add_help_option:  # asked for the first time, as few branches of the tree are
             as_json = click.Option(["--json"], is_flag=True, help="Print one JSON object.", hidden=True)
             self.params += [_project_option(hidden=self.name != PROGRAM), as_json]
             _add_help_option(self)
+        return super().get_params(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Treat `help COMMAND` of a branch as `COMMAND --help`."""
         asks = args[:1] == ["help"] and "help" not in self.commands
         asked = [] if args[1:] == ["help"] else args[1:]
         return super().parse_args(ctx, [*asked, "--help"] if asks else args)
@@ -316,7 +321,7 @@ def wrong_usage(error: click.ClickException) -> PflowError:
 
 def build_cli(host: EmbeddedHost) -> Branch:
     """Build the tree of every command that the host and its plugins announce."""
-    version = _eager_flag(["--version", "-V"], _show_version, "Show the version and exit.")
+    version = _eager_flag(["--version", "-V"], callback=_show_version, help="Show the version and exit.")
     root = Branch(PROGRAM, _ROOT_HELP, host.plugins, [version])
     root.epilog = _ROOT_EPILOG
     for plugin, commands in host.plugins.collect("pflow_register_commands"):
@@ -340,25 +345,18 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
             yield from leaves(command)
 
 
-def _eager_flag(
-    names: Sequence[str], callback: Callable[..., None], help_text: str, *, hidden: bool = False
-) -> click.Option:
-    """Return an option of the tree's commands that acts before the others are read."""
-    eager: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
-    return click.Option(names, callback=callback, help=help_text, hidden=hidden, **eager)
-
-
 def _add_help_option(command: click.Command) -> None:
     """Give a command of the tree its option for help: click's own looks for a translation, 3 ms."""
     if command.add_help_option and (names := command.context_settings["help_option_names"]):
-        command.params.append(_eager_flag([*names, "asks_help"], _show_usage, "Show this message and exit."))
+        text = "Show this message and exit."
+        command.params.append(_eager_flag([*names, "asks_help"], callback=_show_usage, help=text))
     command.add_help_option = False
 
 
 def _project_option(*, hidden: bool) -> click.Option:
     # Eager, as arguments are completed and checked with it.
     help_text = "Use the config of the project in the current folder, too."
-    return _eager_flag(["--project"], _use_project, help_text, hidden=hidden)
+    return _eager_flag(["--project"], callback=_use_project, help=help_text, hidden=hidden)
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:

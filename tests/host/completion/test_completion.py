@@ -83,6 +83,7 @@ def test_commands_groups_and_options_are_completed(answered):
     assert answered("--v") == ["--version"]
     assert answered("workflow", "show", "--ver") == ["--version"]
     assert answered("completion", "") == ["bash", "zsh", "fish"]
+    assert answered("--") == ["--version", "--project", "--help"]
     assert {"--cache", "--json", "--help"} <= set(left := answered("run", "--no-trace", "x", "--"))
     assert "--no-trace" not in left
     assert answered("absent", "word", "") == []
