@@ -343,7 +343,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
     Nothing else in it is from its server.
     """
     from pflow_mcp_plugin.schemas.schema_reader import declaration
-    from pflow_mcp_plugin.terminal.human_units import count_text
+    from pflow_mcp_plugin.terminal.phrases import count_text
 
     name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
     takes = count_text(len(declaration(tool.input_schema).properties), "argument")
@@ -355,7 +355,7 @@ def approval_command(server: str, tool: str) -> str:
     """Return the command to approve a tool, which the catalog shows as part of its description until then."""
     from shlex import quote
 
-    from pflow_mcp_plugin.terminal.printable_text import one_line
+    from pflow_mcp_plugin.terminal.looks import one_line
 
     end_of_options = "-- " if tool.startswith("-") else ""
     return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"

@@ -19,8 +19,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.terminal.human_units import count_text
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
+from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.trust import pins as approvals
 from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.trust.launch_identity import same

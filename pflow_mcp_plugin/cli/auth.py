@@ -23,8 +23,7 @@ from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.terminal.looks import Look
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import Look, one_line
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
 _BROWSER_PROGRAM = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"

@@ -15,7 +15,7 @@ from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.server_program import advise
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
-from pflow_mcp_plugin.terminal.human_units import age_text, count_text
+from pflow_mcp_plugin.terminal.phrases import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 if TYPE_CHECKING:

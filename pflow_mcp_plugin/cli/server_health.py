@@ -19,8 +19,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.terminal.human_units import duration_text
-from pflow_mcp_plugin.terminal.printable_text import one_line, printable
+from pflow_mcp_plugin.terminal.looks import one_line, printable
+from pflow_mcp_plugin.terminal.phrases import duration_text
 from pflow_mcp_plugin.trust import tool_difference
 
 _PHASES = ("start", "handshake", "list")

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice, errors_in, fault
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.terminal import printable_text
+from pflow_mcp_plugin.terminal import looks
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Kind
@@ -50,7 +50,7 @@ def join(path: str, key: str) -> str:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known field name most similar to a word, an empty string if none is."""
-    from pflow_mcp_plugin.terminal.similar_names import closest
+    from pflow_mcp_plugin.terminal.phrases import closest
 
     return next(iter(closest(word.lower(), known, cutoff)), "")
 
@@ -76,7 +76,7 @@ def text(path: str, value: JSON, *, filled: bool = False, one_line: bool = False
         return
     piece = variable_references.malformed(value)
     if piece:
-        shown = printable_text.one_line(piece)
+        shown = looks.one_line(piece)
         yield fault(path, f"{shown} is not a reference to a variable", variable_references.remedy(piece))
     if "\x00" in value:
         yield fault(path, "Must not contain a NUL character", "Remove it")

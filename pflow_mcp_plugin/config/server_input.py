@@ -24,7 +24,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import is_too_deep, json_hint
-from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.phrases import count_text
 
 URLS = ("serverUrl", "httpUrl")
 """Names that other clients use for `url`; the name implies the transport."""

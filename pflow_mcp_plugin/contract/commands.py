@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import ByFields, each, flag, is_a, items, text, valid_name
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 if TYPE_CHECKING:  # few commands return tables
     from pflow_mcp_plugin.terminal.tables import Table

@@ -12,7 +12,7 @@ import attrs
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 _BRIEF = 200
 """Characters of a description where an entry is shown in brief."""

@@ -25,7 +25,7 @@ from pflow_mcp_plugin.discovery.lock_file import (
 )
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
+from pflow_mcp_plugin.terminal.looks import abbreviated, one_line
 from pflow_mcp_plugin.types import plain_version
 
 if TYPE_CHECKING:

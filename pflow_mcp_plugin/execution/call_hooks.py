@@ -14,7 +14,7 @@ from pflow_mcp_plugin.contract import PflowError, Ran, Run
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 PREPARE = "pflow_mcp_prepare_call"
 ANSWER = "pflow_mcp_call_tool"

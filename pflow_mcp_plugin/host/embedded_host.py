@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import absolute, default_paths
-from pflow_mcp_plugin.terminal.printable_text import continued
+from pflow_mcp_plugin.terminal.looks import continued
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Paths, Problem, Report, Suggestion

@@ -31,7 +31,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
 
 
 class ScriptNode(pocketflow.BaseNode):

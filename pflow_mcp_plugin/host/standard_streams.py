@@ -13,7 +13,7 @@ from io import UnsupportedOperation
 from typing import IO, Any, Self
 
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 _CHUNK = 1 << 20
 

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.naming import class_name
 from pflow_mcp_plugin.registration.tool_entry import tool_config
 from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
-from pflow_mcp_plugin.terminal.printable_text import one_line, printable
+from pflow_mcp_plugin.terminal.looks import one_line, printable
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
 _PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")

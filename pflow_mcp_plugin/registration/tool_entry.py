@@ -23,7 +23,7 @@ from pflow_mcp_plugin.schemas.schema_reader import (
     table_of,
     unwrapped,
 )
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 from pflow_mcp_plugin.trust import tool_approval
 from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, idempotency_argument, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord, plain_version

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument, declaration
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 _MOST = 20  # errors reported of one check
 _REFERENCES = 20_000

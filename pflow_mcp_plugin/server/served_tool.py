@@ -26,8 +26,8 @@ from pflow_mcp_plugin.contract import (
 from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
-from pflow_mcp_plugin.terminal.similar_names import closest
+from pflow_mcp_plugin.terminal.looks import abbreviated
+from pflow_mcp_plugin.terminal.phrases import closest
 
 _MOST_STEPS = 10
 _CALLS = (

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError, decoded, refuse_newer
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject

@@ -1,8 +1,8 @@
 """Text on a terminal; a leaf below all rooms that print.
 
-- `printable_text`: text for people, with what is hidden in it escaped
-- `looks`: how wide text is, cut, padded or broken to a width; its colours, and whether to use any
-- `tables`: the tables of reports; `human_units`: times and counts in words
-- `similar_names`: what may be meant by an unknown name
+- `looks`: text for people, with what is hidden in it escaped; how wide text is, cut, padded or broken to a
+  width; its colours, and whether to use any
+- `phrases`: times, counts and lists in words; what may be meant by an unknown name
+- `tables`: the tables of reports
 - `live_lines`: lines at the bottom about what happens now
 """

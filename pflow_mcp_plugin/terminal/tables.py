@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pflow_mcp_plugin.terminal.looks import Look, Part, cut, folded, line_of, styled, text_width, wrapped
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import (
+    Look,
+    Part,
+    cut,
+    folded,
+    line_of,
+    printable,
+    styled,
+    text_width,
+    wrapped,
+)
 
 Cell = str | Part
 """The text of a cell, with its look if it has one of its own."""

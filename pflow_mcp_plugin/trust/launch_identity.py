@@ -89,7 +89,7 @@ def shown(launch: Mapping[str, Any]) -> str:
     import shlex
 
     from pflow_mcp_plugin.redaction import MASK
-    from pflow_mcp_plugin.terminal.printable_text import one_line
+    from pflow_mcp_plugin.terminal.looks import one_line
 
     words = [launch.get("command", ""), *launch.get("args", ())]
     parts = [

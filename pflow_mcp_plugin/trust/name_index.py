@@ -17,7 +17,7 @@ from typing import NamedTuple
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.terminal.printable_text import hidden_places
+from pflow_mcp_plugin.terminal.looks import hidden_places
 
 _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 

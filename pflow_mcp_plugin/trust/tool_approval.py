@@ -41,7 +41,7 @@ def withheld(
         message = f"Server {server.name} is not approved as it is now: {record.withheld}"
         approval = f"pflow mcp approve {server.name}"
     else:
-        from pflow_mcp_plugin.terminal.printable_text import one_line
+        from pflow_mcp_plugin.terminal.looks import one_line
 
         message = f"Tool {one_line(record.tool.name)} of server {server.name} {record.withheld}"
         approval = approval_command(server.name, record.tool.name)
@@ -52,7 +52,7 @@ def withheld(
 
 def task_only(tool: Tool, server: str) -> Problem:
     """Return why a tool may not be used, even if approved: it runs as a task only (2025-11-25, "Tasks")."""
-    from pflow_mcp_plugin.terminal.printable_text import one_line
+    from pflow_mcp_plugin.terminal.looks import one_line
 
     message = (
         f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"

@@ -31,7 +31,7 @@ from pflow_mcp_plugin.schemas.schema_reader import (
     unwrapped,
 )
 from pflow_mcp_plugin.storage.json_text import is_same
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.trust.tool_claims import worse_hints
 from pflow_mcp_plugin.types import Tool, ToolRecord
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.trust.tool_difference import compare, differences, lines, unmistakable
 from pflow_mcp_plugin.types import Tool
 

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise
 from pflow_mcp_plugin.host.workflow.workflow_text import read_text
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""

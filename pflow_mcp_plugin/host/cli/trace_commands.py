@@ -29,10 +29,8 @@ from pflow_mcp_plugin.host.trace_files import (
     traced_steps,
 )
 from pflow_mcp_plugin.schemas.schema_reader import table_of
-from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
-from pflow_mcp_plugin.terminal.looks import Look
-from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+from pflow_mcp_plugin.terminal.looks import Look, abbreviated, barred_lines
+from pflow_mcp_plugin.terminal.phrases import age_text, count_text, did_you_mean, duration_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 _COLUMNS = (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import attrs
 
 from pflow_mcp_plugin.contract import Suggestion
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 _ESCAPED_IN_DOUBLE_QUOTES = '$`"\\\n'
 

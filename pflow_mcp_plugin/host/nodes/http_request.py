@@ -36,7 +36,7 @@ from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.network.http_headers import media_type, next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
 from pflow_mcp_plugin.storage.json_text import strict_json
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
 
 MOST_REDIRECTS = 10
 FIRST_PAUSE = 0.5

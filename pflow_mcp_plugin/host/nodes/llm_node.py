@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.language_model import (
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.storage.json_text import strict_json
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 _SHOWN = 200
 """The number of characters of an answer that a message shows."""

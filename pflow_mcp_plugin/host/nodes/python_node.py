@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host.nodes.value_nodes import positive
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.processes.missing_programs import where_to_get
 from pflow_mcp_plugin.processes.process_group import child_environment
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 TIMEOUT = 60.0
 """Seconds, if the workflow does not set a timeout."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import Entry, Field, Match, Problem, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 MOST_NODES = 100
 """The most nodes of a planned workflow."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; --bar: #4a7dbd; --bad: #c33; }

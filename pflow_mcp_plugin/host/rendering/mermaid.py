@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.trace_files import shown_type
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
-from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.terminal.looks import printable
 
 # Characters that end a quoted label, begin markup in it, or begin an entity.
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " "})

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.templates import named, or_text, resolve
 from pflow_mcp_plugin.host.workflow.workflow_reads import ASKING, expression_reads, param_expressions
-from pflow_mcp_plugin.terminal.printable_text import continued, one_line, printable
+from pflow_mcp_plugin.terminal.looks import continued, one_line, printable
 
 _FOLLOWING = "__following__"
 """The parameter with the steps that follow: a run recognizes a question by it, too."""

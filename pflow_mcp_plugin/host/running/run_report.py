@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.terminal.printable_text import abbreviated
+from pflow_mcp_plugin.terminal.looks import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.current_run import CurrentRun

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, parts_in,
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_named
 from pflow_mcp_plugin.storage.file_errors import json_hint
-from pflow_mcp_plugin.terminal.similar_names import closest
+from pflow_mcp_plugin.terminal.phrases import closest
 
 MOST_TEXT = 8 << 20
 """The most characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""

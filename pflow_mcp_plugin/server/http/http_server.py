@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server.http.http_app import RequestLimits
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.looks import one_line
 
 RECEIVE_SECONDS: float = 60
 """Seconds for a complete request to arrive, once the connection is ready for it."""

@@ -46,8 +46,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.host.workflow.templates import with_strings
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.storage.json_text import is_same, strict_json
-from pflow_mcp_plugin.terminal.human_units import count_text
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+from pflow_mcp_plugin.terminal.phrases import count_text, did_you_mean
 
 LONGEST = 4_000
 """The most characters of an expression."""
